@@ -1,6 +1,8 @@
 //! The one place where the command reads a clock. Deadlines count nanoseconds since boot, with the time the machine
 //! slept; ages for people count from 1970.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -18,6 +20,14 @@ pub(crate) fn now() -> u64 {
 /// A duration in nanoseconds; what does not fit is for ever.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// When a lease ends: the latest deadline, which its hook writes.
+pub(crate) type End = Arc<AtomicU64>;
+
+/// How long until then.
+pub(crate) fn ends_in(end: &End) -> Duration {
+    Duration::from_nanos(end.load(Ordering::SeqCst).saturating_sub(now()))
 }
 
 /// Milliseconds since 1970, for ages that people read and for nothing else.

@@ -9,7 +9,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use leaselock::error::{BreakError, InspectError};
 use leaselock::{
-    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, ReleaseError,
+    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, OnceError,
+    ReleaseError,
 };
 use rustix::process::Signal;
 
@@ -171,6 +172,23 @@ impl Exit {
         }
     }
 
+    /// `busy` as in [`of_acquire`](Exit::of_acquire).
+    pub(crate) fn of_once(error: &OnceError, busy: Exit) -> Exit {
+        match error {
+            OnceError::Acquire(error) => Exit::of_acquire(error, busy),
+            OnceError::Running { .. } => busy,
+            OnceError::Differs { .. }
+            | OnceError::Crashed { .. }
+            | OnceError::GivenUp { .. }
+            | OnceError::Failed { .. } => Exit::REFUSED,
+            OnceError::Lost(_) | OnceError::Stale { .. } => Exit::LOST,
+            OnceError::NotStored { source, .. } | OnceError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
     pub(crate) fn of_inspect(error: &InspectError) -> Exit {
         match error {
             InspectError::Invalid(_) => Exit::USAGE,
@@ -225,8 +243,8 @@ Exit codes:
   73    the folder or file for the locks cannot be created
   75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
         latch: not all have arrived; limit: the rate is used up
-  77    refused: credentials, permission, a file system unfit for locks, a latch of another count, or
-        a sum beyond 64 bits
+  77    refused: credentials, permission, a file system unfit for locks, a latch of another
+        count, a sum beyond 64 bits; once: an earlier run crashed, or the attempts are used up
   79    the lease was lost before the job ended, or is not the caller's to change
   126   the job's command cannot be executed
   127   the job's command was not found";

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
 use leaselock::{
-    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, Name,
+    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, Name, OnceError,
     ReleaseError, StoreError,
 };
 use serde_json::{Value, json};
@@ -69,6 +69,19 @@ impl Failure {
             }
             AcquireError::Unknown { name, source, .. } => {
                 Failure::with_lock(name, "outcome unknown: ", source, exit)
+            }
+            _ => Failure::new(error, exit),
+        }
+    }
+
+    pub(crate) fn once(error: &OnceError, busy: Exit) -> Self {
+        let exit = Exit::of_once(error, busy);
+        match error {
+            OnceError::Acquire(error) => Failure::acquire(error, busy),
+            OnceError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            OnceError::NotStored { name, source } => {
+                let what = "the command has run, and whether its result is stored is not known: ";
+                Failure::with_lock(name, what, source, exit)
             }
             _ => Failure::new(error, exit),
         }

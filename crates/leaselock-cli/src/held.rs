@@ -1,13 +1,14 @@
-//! What `run` holds: the lease of one name, or of several.
+//! What `run` holds: the lease of one name, or of several. What `once` holds: a run.
 
 use std::time::Duration;
 
 use leaselock::clock::Moment;
-use leaselock::{ExtendError, Fence, Lease, Lost, MultiLease, ReleaseError};
+use leaselock::{ExtendError, Fence, Lease, Lost, MultiLease, OnceRun, ReleaseError};
 
 pub(crate) enum Held {
     One(Lease),
     Several(MultiLease),
+    Once(OnceRun),
 }
 
 impl Held {
@@ -16,6 +17,7 @@ impl Held {
         match self {
             Held::One(lease) => std::slice::from_ref(lease),
             Held::Several(lease) => lease.leases(),
+            Held::Once(run) => std::slice::from_ref(&**run),
         }
     }
 
@@ -61,6 +63,7 @@ impl Held {
         match self {
             Held::One(lease) => lease.extend(ttl).await,
             Held::Several(lease) => lease.extend(ttl).await,
+            Held::Once(run) => run.extend(ttl).await,
         }
     }
 
@@ -69,6 +72,7 @@ impl Held {
         match self {
             Held::One(lease) => lease.on_deadline(hook),
             Held::Several(lease) => lease.on_deadline(hook),
+            Held::Once(run) => run.on_deadline(hook),
         }
     }
 
@@ -77,6 +81,7 @@ impl Held {
         let one = match self {
             Held::One(lease) => Ok(lease.lost()),
             Held::Several(lease) => Err(lease.lost()),
+            Held::Once(run) => Ok(run.lost()),
         };
         async {
             match one {
@@ -99,6 +104,11 @@ impl Held {
             Held::Several(lease) => {
                 let released = lease.release().await;
                 released.map_err(|error| error.errors().to_vec())
+            }
+            // The job of a run that is given back without a result was never started.
+            Held::Once(run) => {
+                run.cancel().await.ok(); // repeated in the background
+                Ok(())
             }
         }
     }

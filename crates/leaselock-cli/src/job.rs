@@ -12,6 +12,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, kill_process,
     set_parent_process_death_signal, setpgid, waitid, waitpid,
 };
+use rustix::stdio::dup2_stdout;
 use tokio::io::unix::AsyncFd;
 
 use crate::exit::Exit;
@@ -36,6 +37,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
+    /// The standard output of the job; `None`: ours.
+    pub(crate) output: Option<OwnedFd>,
     /// The job must not get the URL of the store; its environment has a mark instead.
     /// What a `run` in the job inherits.
     pub(crate) owner: Option<String>,
@@ -118,7 +121,7 @@ impl Job {
         };
         let program = program(spec).map_err(CannotStart::CannotExecute)?;
         let wrapper = getpid();
-        // Runs between clone and exec: four system calls on plain numbers. The channel's counter and
+        // Runs between clone and exec: five system calls on plain numbers. The channel's counter and
         // descriptor belong to the parent and are not touched.
         let mut step = || {
             if own_group {
@@ -136,6 +139,9 @@ impl Job {
                 Refusal::Unguarded => UNGUARDED,
                 Refusal::Blind(why) => lacking(why),
             })?;
+            if let Some(output) = &spec.output {
+                dup2_stdout(output)?;
+            }
             // Last, so that a signal that waited for us is the command's and not ours.
             mask.become_mask();
             Ok(())

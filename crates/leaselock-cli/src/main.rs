@@ -6,6 +6,7 @@ compile_error!("the command needs Linux: its guardian uses pidfd and timerfd");
 mod ancestors;
 mod args;
 mod boottime;
+mod capture;
 mod duration;
 mod environment;
 mod exit;
@@ -73,6 +74,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Permits(args) => verb::permits::run(args, globals),
         Verb::Elect(args) => verb::elect::run(args, globals),
         Verb::Leader(args) => verb::leader::run(args, globals),
+        Verb::Once(args) => verb::once::run(args, globals),
         Verb::Latch(args) => verb::latch::run(args, globals),
         Verb::Limit(args) => verb::limit::run(args, globals),
         Verb::Count(args) => verb::count::run(args, globals),

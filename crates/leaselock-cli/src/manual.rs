@@ -79,6 +79,13 @@ Examples:
   leaselock leader scheduler                where the leader is
   leaselock leader --follow scheduler       a line for each change";
 
+pub(crate) const ONCE: &str = "\
+Examples:
+  leaselock once mail/42 -- ./send-mail 42
+  leaselock once --on-crash refuse charge/42 -- ./charge 42
+                                            never twice, also after a crash
+  leaselock once --kept 1h --keep-failures probe -c 'curl -sf http://db/health'";
+
 pub(crate) const LATCH: &str = "\
 Examples:
   leaselock latch deploy-42 --count 3 --arrive shard-1

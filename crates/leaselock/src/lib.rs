@@ -39,6 +39,7 @@
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
+//! | [`Once`] | work that runs once for a key; all callers get its result |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`Limiter`] | so many permits in a period, for all clients together |
 //! | [`Counter`] | a number that counts each change exactly once |
@@ -112,6 +113,7 @@ mod latch;
 mod limiter;
 mod multilock;
 mod mutex;
+mod once;
 pub(crate) mod quorum;
 mod rwlock;
 mod script;
@@ -143,6 +145,9 @@ pub use crate::latch::{Latch, LatchError, LatchState};
 pub use crate::limiter::{Limiter, LimiterError, RateDecision};
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
+pub use crate::once::{
+    OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState, OnceView,
+};
 pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
 pub use crate::semaphore::{Permit, Semaphore};
 /// The redis client library, in the version whose connections a program can hand in.
@@ -213,6 +218,7 @@ const KINDS: &[&engine::kind::Kind] = &[
     &rwlock::DOWNGRADE,
     &semaphore::PERMITS,
     &election::LEADERSHIP,
+    &once::ONCE,
 ];
 
 /// The pages whose code is compiled and run as doc tests.
@@ -236,6 +242,8 @@ mod pages {
     struct Deadlock;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
+    #[doc = include_str!("../../../docs/once.md")]
+    struct Once;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]

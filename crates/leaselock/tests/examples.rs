@@ -19,6 +19,7 @@ macro_rules! example {
 example!(mutex, "../examples/mutex.rs");
 example!(fenced_store, "../examples/fenced_store.rs");
 example!(payment_once, "../examples/payment_once.rs");
+example!(idempotency_key, "../examples/idempotency_key.rs");
 example!(daily_report, "../examples/daily_report.rs");
 example!(safe_operation, "../examples/safe_operation.rs");
 example!(counter, "../examples/counter.rs");
@@ -64,7 +65,7 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fenced_store payment_once daily_report safe_operation counter exact_counter limiter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
+on_both!(mutex fenced_store payment_once idempotency_key daily_report safe_operation counter exact_counter limiter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
 
 #[test]
 fn testing_your_code_needs_no_server_and_no_sleep() {

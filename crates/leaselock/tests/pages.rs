@@ -134,7 +134,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
     // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier,
-    // of a limiter or counter.
+    // of a limiter, counter or once.
     let others = [
         ":callers",
         ":gate",
@@ -148,6 +148,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
         ":reserved",
         ":returned",
         ":counter",
+        ":once",
     ];
     expected.retain(|key, _| !others.iter().any(|other| key.contains(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
@@ -168,6 +169,17 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     }
     lease.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_record_of_a_once_is_that_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let once = client.once("mail");
+    once.run(async |_| Ok::<_, String>("sent")).await.unwrap();
+    let key = "{mail}:ll:once";
+    let keys = keys_on_the_page("mail", "", client.id());
+    assert_eq!(text(server.cli(&["TYPE", key])).as_ref(), keys.get(key));
 }
 
 #[tokio::test]

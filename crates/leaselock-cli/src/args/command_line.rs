@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::globals::Globals;
-use super::{acquire, bench, count, elect, inspect, latch, lease, limit, permits, run, strict};
+use super::{acquire, bench, count, elect, inspect, latch, lease, limit, once, permits, run, strict};
 use crate::{manual, secrets};
 
 /// Run a job under a distributed lock that expires by itself: a lease
@@ -68,6 +68,7 @@ pub(crate) enum Verb {
     Permits(permits::PermitsArgs),
     Elect(elect::ElectArgs),
     Leader(elect::LeaderArgs),
+    Once(once::OnceArgs),
     Latch(latch::LatchArgs),
     Limit(limit::LimitArgs),
     Count(count::CountArgs),

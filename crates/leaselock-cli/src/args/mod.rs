@@ -16,6 +16,7 @@ pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod limit;
 pub(crate) mod mode;
+pub(crate) mod once;
 pub(crate) mod permits;
 pub(crate) mod run;
 pub(crate) mod strict;

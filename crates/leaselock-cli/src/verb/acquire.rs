@@ -51,7 +51,9 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &progress).await?;
         let lease = match obtained {
             Obtained::Lease(Held::One(lease)) => lease,
-            Obtained::Lease(Held::Several(_)) => unreachable!("one name was asked for"),
+            Obtained::Lease(Held::Several(_) | Held::Once(_)) => {
+                unreachable!("a mutex was asked for")
+            }
             Obtained::Ended(exit) => return Ok(exit),
         };
         let (fence, ttl) = (lease.fence(), lease.ttl());

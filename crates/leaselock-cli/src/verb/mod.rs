@@ -14,6 +14,7 @@ pub(crate) mod leader;
 pub(crate) mod limit;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod once;
 pub(crate) mod permits;
 pub(crate) mod request;
 pub(crate) mod run;

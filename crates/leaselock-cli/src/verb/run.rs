@@ -1,7 +1,8 @@
 //! `leaselock run NAME -- COMMAND`
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
@@ -13,6 +14,7 @@ use super::acquire::{Obtained, Wanted, obtain};
 use super::request::{self, Request};
 use crate::args::Globals;
 use crate::args::run::{RunArgs, RunPlan};
+use crate::boottime::{End, ends_in};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -131,27 +133,20 @@ fn client_and_request(
     ))
 }
 
-struct HeldLock<'a> {
-    args: &'a RunArgs,
+pub(super) struct HeldLock<'a> {
+    pub(super) args: &'a RunArgs,
     /// True if the lock is a leadership, whose fence is a term.
-    leads: bool,
+    pub(super) leads: bool,
     /// The first name, as leaselock knows it.
-    name: &'a str,
-    globals: &'a Globals,
-    plan: &'a RunPlan,
-    client: &'a AnyClient,
-    signals: &'a SignalStream,
-    progress: &'a Progress,
-    owner: &'a JobOwner,
-    store: String,
-    held_since: u64,
-}
-
-/// When the lease ends, in nanoseconds since boot: the latest deadline.
-type End = Arc<AtomicU64>;
-
-fn ends_in(end: &End) -> Duration {
-    Duration::from_nanos(end.load(Ordering::SeqCst).saturating_sub(boottime::now()))
+    pub(super) name: &'a str,
+    pub(super) globals: &'a Globals,
+    pub(super) plan: &'a RunPlan,
+    pub(super) client: &'a AnyClient,
+    pub(super) signals: &'a SignalStream,
+    pub(super) progress: &'a Progress,
+    pub(super) owner: &'a JobOwner,
+    pub(super) store: String,
+    pub(super) held_since: u64,
 }
 
 impl HeldLock<'_> {
@@ -163,45 +158,14 @@ impl HeldLock<'_> {
         mask: SignalSet,
     ) -> Result<(Exit, bool), Failure> {
         let end = End::default();
-        if let Err(failure) = self.ensure_whole(&lease).await {
-            guardian.retire();
-            self.release(lease).await.ok();
-            return Err(failure);
-        }
-        let notices = match GuardianNotices::listen(guardian.channel()) {
-            Ok(notices) => notices,
-            Err(error) => {
-                guardian.retire();
+        let supervised = self.supervised(&lease, guardian, mask, &end, None);
+        let (outcome, leaving) = match supervised.await {
+            Ok(supervised) => supervised,
+            Err(failure) => {
                 self.release(lease).await.ok();
-                return Err(self.not_started(&CannotStart::System(error)));
+                return Err(failure);
             }
         };
-        let (channel, latest) = (guardian.channel(), Arc::clone(&end));
-        lease.on_deadline(move |deadline| {
-            latest.store(deadline.as_nanos(), Ordering::SeqCst);
-            channel.deadline(deadline.as_nanos());
-        });
-        let job = match self.start(&lease, &guardian, mask) {
-            Ok(job) => job,
-            Err(reason) => {
-                guardian.retire();
-                self.release(lease).await.ok();
-                return Err(self.not_started(&reason));
-            }
-        };
-        let losing = lease.lost();
-        let tell = |reason| self.tell(reason, &lease, &end);
-        let lost = async { drop(losing.await) };
-        let (outcome, leaving) = supervise(
-            job,
-            guardian,
-            notices,
-            &self.plan.guardian,
-            self.signals,
-            lost,
-            tell,
-        )
-        .await?;
         let released = self.release(lease).await;
         if let Some(guardian) = leaving {
             guardian.wait(); // it has ended by now
@@ -218,9 +182,56 @@ impl HeldLock<'_> {
         }
     }
 
+    /// Runs the job to its end; `output` is its standard output, if that is not ours. After a failure the job does not run.
+    pub(super) async fn supervised(
+        &self,
+        lease: &Held,
+        guardian: Guardian,
+        mask: SignalSet,
+        end: &End,
+        output: Option<OwnedFd>,
+    ) -> Result<(Outcome, Option<Guardian>), Failure> {
+        if let Err(failure) = self.ensure_whole(lease).await {
+            guardian.retire();
+            return Err(failure);
+        }
+        let notices = match GuardianNotices::listen(guardian.channel()) {
+            Ok(notices) => notices,
+            Err(error) => {
+                guardian.retire();
+                return Err(self.not_started(&CannotStart::System(error)));
+            }
+        };
+        let (channel, latest) = (guardian.channel(), Arc::clone(end));
+        lease.on_deadline(move |deadline| {
+            latest.store(deadline.as_nanos(), Ordering::SeqCst);
+            channel.deadline(deadline.as_nanos());
+        });
+        let job = match self.start(lease, &guardian, mask, output) {
+            Ok(job) => job,
+            Err(reason) => {
+                guardian.retire();
+                return Err(self.not_started(&reason));
+            }
+        };
+        let losing = lease.lost();
+        let tell = |reason| self.tell(reason, lease, end);
+        let lost = async { drop(losing.await) };
+        let supervised = supervise(
+            job,
+            guardian,
+            notices,
+            &self.plan.guardian,
+            self.signals,
+            lost,
+            tell,
+        );
+        Ok(supervised.await?)
+    }
+
     /// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
     /// then, the lease expires at its ttl. There is no error when no answer came in time.
-    async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
+    pub(super) async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
         let limit = session::request_timeout(lease.ttl());
         let until = boottime::alarm_in(limit);
         let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld { .. });
@@ -259,7 +270,7 @@ impl HeldLock<'_> {
         }
     }
 
-    fn tell_released(&self) {
+    pub(super) fn tell_released(&self) {
         let held = boottime::now().saturating_sub(self.held_since);
         self.progress.released(Duration::from_nanos(held));
     }
@@ -281,6 +292,7 @@ impl HeldLock<'_> {
         lease: &Held,
         guardian: &Guardian,
         mask: SignalSet,
+        output: Option<OwnedFd>,
     ) -> Result<Job, CannotStart> {
         let mut session = self.client.session_descriptor();
         if self.args.close
@@ -301,6 +313,7 @@ impl HeldLock<'_> {
             leads: self.leads,
             ttl: self.plan.guardian.ttl,
             session,
+            output,
             owner: self.owner.to_inherit(),
             withhold_url: environment::withholds_url(self.args.keep_url),
             limited: self.args.max_hold.is_some(),

@@ -108,6 +108,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     let mask = signals.mask_before();
     let spec = JobSpec {
         leads: false,
+        output: None,
         owner: None,
         withhold_url: false,
         program: &command[0],

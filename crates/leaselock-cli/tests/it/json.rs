@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 20] = [
+pub(crate) const VERBS: [&str; 21] = [
     "run",
     "acquire",
     "extend",
@@ -22,6 +22,7 @@ pub(crate) const VERBS: [&str; 20] = [
     "permits",
     "elect",
     "leader",
+    "once",
     "latch",
     "limit",
     "count",

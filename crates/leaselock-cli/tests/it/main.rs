@@ -24,6 +24,7 @@ mod limit;
 mod long_wait;
 mod lost;
 mod multilock;
+mod once;
 mod operators;
 mod prefix;
 mod progress;

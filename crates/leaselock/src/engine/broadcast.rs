@@ -75,15 +75,20 @@ impl BroadcastListener {
     /// # Cancel safety
     /// Safe: a message in between is there for the next call.
     pub(crate) async fn told_or(&self, until: Moment) {
-        let told = async {
-            match &self.current {
-                Some(current) => current.woken().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            () = told => {}
+            () = self.told() => {}
             () = self.engine.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Ends when there was a change, or may have been one; never before [`listens`](BroadcastListener::listens).
+    ///
+    /// # Cancel safety
+    /// Safe: a message in between is there for the next call.
+    pub(crate) async fn told(&self) {
+        match &self.current {
+            Some(current) => current.woken().await,
+            None => std::future::pending().await,
         }
     }
 

@@ -117,7 +117,8 @@ impl Seen {
     }
 }
 
-fn seen(answer: &Answer) -> Result<Seen, Malformed> {
+/// Decodes the remaining time, the holder and the time at the beginning of a reply.
+pub(crate) fn seen(answer: &Answer) -> Result<Seen, Malformed> {
     seen_at(answer, 0, answer.number(2)?)
 }
 

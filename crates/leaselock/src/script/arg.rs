@@ -23,6 +23,13 @@ impl Arg for str {
     }
 }
 
+/// Bytes of any value, for arguments that are no text.
+impl Arg for [u8] {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self);
+    }
+}
+
 impl Arg for String {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(self.as_bytes());

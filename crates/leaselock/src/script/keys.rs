@@ -79,6 +79,11 @@ impl LockKeys {
         self.beside("leader")
     }
 
+    /// Returns the key of the record of what became of a run.
+    pub(crate) fn once(&self) -> SideKey<'_> {
+        self.beside(ONCE)
+    }
+
     /// Returns the key of how many permits there are and are used.
     pub(crate) fn usage(&self) -> SideKey<'_> {
         self.beside("usage")
@@ -152,6 +157,7 @@ const LATCH: &str = "latch";
 const LIMITER: &str = "limiter";
 #[cfg(feature = "embedded")]
 const COUNTER: &str = "counter";
+const ONCE: &str = "once";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -213,10 +219,10 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences, the numbers of semaphores, latches, limiters and counters do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores, latches, limiters, counters and results do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
-    const OUTLIVING: [&str; 5] = [FENCE, USAGE, LATCH, LIMITER, COUNTER];
+    const OUTLIVING: [&str; 6] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE];
     key.rsplit_once(':')
         .is_some_and(|(base, last)| OUTLIVING.contains(&last) && base.contains(":ll"))
 }
@@ -315,6 +321,7 @@ mod tests {
             ("{a}:ll:reserved", false),
             ("{a}:ll:counter", true),
             ("{a}:ll:counter:CLIENTID", false),
+            ("{a}:ll:once", true),
             ("{a}:ll:barrier", false),
             ("{a}:ll:leader", false),
             ("a:fence", false),

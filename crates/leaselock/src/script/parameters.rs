@@ -53,8 +53,13 @@ impl Parameters {
         self.iter().take(self.keys).map(text)
     }
 
+    /// Iterates over the arguments; one that is no text is empty here.
     pub(crate) fn args(&self) -> impl Iterator<Item = &str> + Clone {
-        self.iter().skip(self.keys).map(text)
+        self.arg_bytes().map(text)
+    }
+
+    pub(crate) fn arg_bytes(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.iter().skip(self.keys)
     }
 
     pub(crate) fn key_count(&self) -> usize {
@@ -73,7 +78,7 @@ impl Parameters {
     }
 }
 
-/// Reads a word; every word was written as text.
+/// Reads a word that was written as text.
 fn text(word: &[u8]) -> &str {
     std::str::from_utf8(word).unwrap_or_default()
 }

@@ -10,6 +10,7 @@ mod inspecting;
 mod latch;
 mod limiter;
 mod multilock;
+mod once;
 mod owner;
 mod queueing;
 mod releasing;
@@ -169,6 +170,20 @@ conformance! {
             a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
             a_body_runs_while_several_names_are_held
             clients_that_take_any_names_in_any_order_never_wait_in_a_circle;
+        once:
+            a_body_runs_once_and_every_caller_gets_its_result
+            callers_that_wait_for_a_run_are_told_its_result
+            a_caller_that_need_not_wait_is_told_who_runs
+            a_failure_is_shared_by_those_who_waited_and_later_callers_run_again
+            a_failure_that_is_kept_or_paused_is_told_to_all
+            a_run_that_crashed_is_followed_by_another_or_by_none
+            a_run_that_never_began_counts_as_no_attempt
+            another_request_under_the_same_key_is_refused
+            a_run_and_a_mutex_of_that_name_exclude_each_other
+            a_body_is_stopped_when_its_run_is_broken
+            a_late_result_counts_only_if_no_run_has_begun_since
+            a_result_of_a_mebibyte_is_kept_and_a_larger_one_is_not
+            what_a_once_cannot_have_is_refused;
         latch:
             all_who_wait_at_a_latch_go_on_when_the_last_party_has_arrived
             a_party_counts_once_and_a_latch_that_no_party_has_reached_is_closed

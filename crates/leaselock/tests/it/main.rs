@@ -31,6 +31,7 @@ mod latch;
 mod limiter;
 mod moves;
 mod multilock;
+mod once;
 mod owner;
 mod presets;
 mod protocols;

@@ -157,8 +157,17 @@ impl<'a> Acquisition<'a> {
             Some(connection) => Box::pin(connection.ask(&acquire, within)).await?,
             None => self.engine.requests.acquire(&acquire, t0, within).await?,
         };
+        self.outcome(answer, t0, era.answered_over(self.era().connection))
+    }
+
+    /// What the reply to a request means that left at `t0` and whose reply is here now.
+    pub(super) fn outcome(
+        &self,
+        answer: Acquired,
+        t0: Moment,
+        era: ClockContext,
+    ) -> Result<Outcome, StoreError> {
         let now = self.engine.clock.now();
-        let era = era.answered_over(self.era().connection);
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
             seen: Seen { time_us, .. },

@@ -29,5 +29,6 @@ pub(crate) mod schedule;
 mod solo;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+pub(crate) mod trying;
 #[cfg(feature = "redis")]
 pub(crate) mod voting;

@@ -137,7 +137,10 @@ impl Machine {
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
         let keys = self.lua.create_sequence_from(call.parameters.keys())?;
-        let args = self.lua.create_sequence_from(call.parameters.args())?;
+        let args = call.parameters.arg_bytes();
+        let args = args.map(|arg| self.lua.create_string(arg));
+        let args = args.collect::<mlua::Result<Vec<_>>>()?;
+        let args = self.lua.create_sequence_from(args)?;
         self.compile(call.script)?.call((keys, args))
     }
 

@@ -1,0 +1,156 @@
+//! The arguments of the verb for work that runs once.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use leaselock::interop::Protocol;
+use leaselock::{Client, OnCrash, Once, Wait};
+
+use super::run::RunArgs;
+use crate::{duration, manual};
+
+const ABOUT: &str = "Run a command once for a key, and give every caller its output";
+const LONG_ABOUT: &str = "\
+Run a command once for a key, and give every caller its output
+
+One caller runs the command. The others wait, then print its standard output and exit as it did, now \
+and until the result is not kept any more. Standard output passes through, and is kept up to 1 MiB; \
+standard error is not kept. A command that fails is run again by the next caller, unless \
+--keep-failures is given. A run that was killed or has lost its lease has crashed.
+
+The key is the name of a lock, which is held while the command runs. The command's environment is \
+that of run.";
+
+/// What `run` has, but for how the lock is held.
+#[derive(Debug, Args)]
+#[command(about = ABOUT, long_about = LONG_ABOUT)]
+#[command(after_help = manual::ONCE, after_long_help = manual::with_exit_codes(manual::ONCE))]
+#[command(
+    override_usage = "leaselock once [OPTIONS] KEY [--] COMMAND [ARG]...\n       \
+                            leaselock once [OPTIONS] KEY -c SCRIPT"
+)]
+#[command(mut_arg("also", |flag| flag.hide(true)))]
+#[command(mut_arg("shared", |flag| flag.hide(true)))]
+#[command(mut_arg("permits", |flag| flag.hide(true)))]
+#[command(mut_arg("take", |flag| flag.hide(true)))]
+#[command(mut_arg("preset", |flag| flag.hide(true)))]
+#[command(mut_arg("protocol", |flag| flag.hide(true)))]
+#[command(mut_arg("priority", |flag| flag.hide(true)))]
+#[command(mut_arg("why", |flag| flag.hide(true)))]
+#[command(mut_arg("min_replicas", |flag| flag.hide(true)))]
+#[command(mut_arg("replica_timeout", |flag| flag.hide(true)))]
+pub(crate) struct OnceArgs {
+    /// How long the result is kept, from 1s to 30d [default: 1d]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    kept: Option<Duration>,
+
+    /// How many runs may begin, those that crash included [default: any number]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    attempts: Option<u32>,
+
+    /// Keep a failure as a result is kept, and do not run again
+    #[arg(long)]
+    pub(crate) keep_failures: bool,
+
+    /// Whether the next caller runs again after a crash
+    ///
+    /// With refuse the command runs at most once, and every caller exits 77 after a crash, until the
+    /// result would not be kept any more, at least for seven days.
+    #[arg(long, value_name = "again|refuse", default_value = "again")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    on_crash: AfterCrash,
+
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AfterCrash {
+    Again,
+    Refuse,
+}
+
+impl OnceArgs {
+    /// The second stage: refuses what only `run` can do.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (run, lock) = (&self.run, &self.run.lock);
+        let flag = if run.effective_protocol() != Protocol::Native || lock.like.preset.is_some() {
+            "--like and --protocol: other libraries know no results"
+        } else if !run.mode.is_alone() {
+            "--shared, --permits and --take: one runs at a time"
+        } else if !run.also.is_empty() {
+            "--also: a result has one key"
+        } else if lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some() {
+            "--priority, --why and --min-replicas: callers wait in no queue, and a run has no note"
+        } else {
+            return Ok(());
+        };
+        Err(format!("{flag}; leave them away, or use run"))
+    }
+
+    /// The work, as the library has it.
+    pub(crate) fn once(&self, client: &Client, longest: Option<Duration>) -> Once {
+        let run = &self.run;
+        let mut once = client.once(&run.name).ttl(run.lock.ttl(longest));
+        once = once.keep_failures(self.keep_failures);
+        once = once.on_crash(match self.on_crash {
+            AfterCrash::Again => OnCrash::Again,
+            AfterCrash::Refuse => OnCrash::Refuse,
+        });
+        once = once.wait(match (run.wait.nonblock, run.wait.wait) {
+            (true, _) => Wait::Never,
+            (false, Some(limit)) => Wait::Timeout(limit),
+            (false, None) => Wait::Forever,
+        });
+        if let Some(kept) = self.kept {
+            once = once.kept(kept);
+        }
+        if let Some(attempts) = self.attempts {
+            once = once.attempts(attempts);
+        }
+        if let Some(longest) = run.max_hold {
+            once = once.max_hold(longest);
+        }
+        once
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Verb};
+    use clap::Parser as _;
+
+    fn once(line: &str) -> OnceArgs {
+        match Cli::try_parse_from(line.split(' ')).unwrap().verb {
+            Verb::Once(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn it_has_the_flags_of_run_but_for_those_of_other_ways_to_hold() {
+        let args =
+            once("leaselock once --kept 2h --attempts 3 --on-crash refuse -w 3 job -- date -u");
+        assert_eq!(args.check(), Ok(()));
+        assert_eq!(args.run.plan(None).unwrap().arguments, ["-u"]);
+        assert_eq!(
+            (args.attempts, args.on_crash),
+            (Some(3), AfterCrash::Refuse)
+        );
+        for wrong in [
+            "-s",
+            "--also other",
+            "--permits 3",
+            "--like guide",
+            "--protocol redisson",
+            "--priority 3",
+            "--why month-end",
+            "--min-replicas 1",
+        ] {
+            let refused = once(&format!("leaselock once {wrong} job date")).check();
+            assert!(refused.unwrap_err().contains("or use run"), "{wrong}");
+        }
+    }
+}

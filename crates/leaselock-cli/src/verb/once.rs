@@ -1,0 +1,222 @@
+//! `leaselock once KEY -- COMMAND`
+
+use leaselock::{AnyClient, OnceError, OnceStart};
+
+use super::run::HeldLock;
+use crate::args::Globals;
+use crate::args::once::OnceArgs;
+use crate::boottime::End;
+use crate::capture::Capture;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guardian::Guardian;
+use crate::held::Held;
+use crate::owner::JobOwner;
+use crate::process::SignalSet;
+use crate::procfs::Status;
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::supervise::Outcome;
+use crate::{boottime, output, session};
+
+/// Guardian first, as in `run`; then the result, or the run; then the job.
+pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let usage = |wrong| Failure::new(wrong, Exit::USAGE);
+    args.check().map_err(usage)?;
+    let plan = args.run.plan(globals.longest()).map_err(usage)?;
+    let why = "once: several servers do not agree on a result";
+    let client = session::client_that_shares(globals, &plan.program, why)?;
+    let once = args.once(&client, globals.longest()).validate()?;
+    let client = AnyClient::from(client);
+    let status = Status::read()?;
+    let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
+        Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
+    })?;
+    let signals = Signals::block(&status)?;
+    let mask = signals.mask_before();
+    session::block_on(async {
+        let signals = signals.listen()?;
+        let begun = tokio::select! {
+            biased;
+            begun = once.begin() => begun,
+            signal = signals.ending() => {
+                guardian.retire();
+                let limit = session::request_timeout(plan.guardian.ttl);
+                session::close_within(&client, limit).await;
+                return Ok(Exit::by_signal(signal?));
+            }
+        };
+        let run = match begun {
+            Ok(OnceStart::Run(run)) => run,
+            Ok(OnceStart::Done(result)) => {
+                guardian.retire();
+                client.close().await;
+                return replay(&result.value);
+            }
+            Err(error) => {
+                guardian.retire();
+                client.close().await;
+                return ended(&error, args, globals);
+            }
+        };
+        let names = [args.run.name.clone()];
+        let progress = Progress::of(&names, false, globals);
+        let owner = JobOwner::new(&client, &names[0]);
+        let held = Held::Once(run);
+        progress.acquired(&held);
+        let lock = HeldLock {
+            args: &args.run,
+            leads: false,
+            name: &names[0],
+            globals,
+            plan: &plan,
+            client: &client,
+            signals: &signals,
+            progress: &progress,
+            owner: &owner,
+            store: client.store(),
+            held_since: boottime::now(),
+        };
+        hold(args, globals, &lock, held, guardian, mask).await
+    })
+}
+
+/// Runs the job, and stores what it came to. A job that was not started is no attempt.
+async fn hold(
+    args: &OnceArgs,
+    globals: &Globals,
+    lock: &HeldLock<'_>,
+    held: Held,
+    guardian: Guardian,
+    mask: SignalSet,
+) -> Result<Exit, Failure> {
+    let (capture, job_output) = match Capture::start() {
+        Ok(started) => started,
+        Err(error) => {
+            guardian.retire();
+            lock.release(held).await.ok();
+            return Err(error.into());
+        }
+    };
+    let end = End::default();
+    let supervised = lock.supervised(&held, guardian, mask, &end, Some(job_output));
+    let (outcome, leaving) = match supervised.await {
+        Ok(supervised) => supervised,
+        Err(failure) => {
+            lock.release(held).await.ok();
+            return Err(failure);
+        }
+    };
+    let output = capture.end().await;
+    let exit = match (outcome, held) {
+        (Outcome::Ended(status), Held::Once(run)) => {
+            let exit = Exit::of_job(status);
+            let outcome = match exit == Exit::OK || args.keep_failures {
+                true => Ok(record(exit, output)),
+                false => Err(code_text(exit)),
+            };
+            let stored = run.finish(outcome).await;
+            lock.tell_released();
+            match stored {
+                Ok(_) | Err(OnceError::Failed { ran_here: true, .. }) => Ok(exit),
+                Err(error) => ended(&error, args, globals),
+            }
+        }
+        (Outcome::Unguarded(_), _) => Ok(Exit::INTERNAL),
+        _ => Ok(Exit::LOST),
+    };
+    let limit = session::request_timeout(lock.plan.guardian.ttl);
+    session::close_within(lock.client, limit).await;
+    if let Some(guardian) = leaving {
+        guardian.wait(); // it has ended by now
+    }
+    exit
+}
+
+fn code_text(exit: Exit) -> String {
+    format!("exit {}", exit.code())
+}
+
+/// What is stored: a line with the exit code, and the output behind it; without one, `not-kept` in the line.
+fn record(exit: Exit, output: Option<Vec<u8>>) -> Vec<u8> {
+    let code = code_text(exit);
+    match output {
+        Some(output) => [code.as_bytes(), b"\n", &output].concat(),
+        None => format!("{code} not-kept\n").into_bytes(),
+    }
+}
+
+/// Reads a record; `None` for the output when it was not kept. The result of a program that uses the library is all
+/// output.
+fn read(record: &[u8]) -> (Exit, Option<&[u8]>) {
+    let whole = (Exit::OK, Some(record));
+    let Some(at) = record.iter().position(|byte| *byte == b'\n') else {
+        return whole;
+    };
+    let Ok(line) = std::str::from_utf8(&record[..at]) else {
+        return whole;
+    };
+    let (line, is_kept) = match line.strip_suffix(" not-kept") {
+        Some(line) => (line, false),
+        None => (line, true),
+    };
+    match code(line) {
+        Some(exit) => (exit, is_kept.then(|| &record[at + 1..])),
+        None => whole,
+    }
+}
+
+fn code(text: &str) -> Option<Exit> {
+    let code = text.strip_prefix("exit ")?.parse().ok()?;
+    Some(Exit::chosen(code))
+}
+
+/// Prints the output of an earlier run, and exits as it did.
+fn replay(value: &[u8]) -> Result<Exit, Failure> {
+    let (exit, kept) = read(value);
+    match kept {
+        Some(kept) => output::print(kept)?,
+        None => {
+            output::say("leaselock: the output of the run was not kept: it was longer than 1 MiB\n")
+        }
+    }
+    Ok(exit)
+}
+
+/// A caller that waited for a run which failed exits as that did.
+fn ended(error: &OnceError, args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let busy = args.run.wait.busy();
+    let failure = Failure::once(error, busy);
+    let theirs = match error {
+        OnceError::Failed { message, .. } => code(message),
+        OnceError::Acquire(leaselock::AcquireError::StillBusy { .. }) if globals.quiet => {
+            Some(busy)
+        }
+        _ => return Err(failure),
+    };
+    let Some(exit) = theirs else {
+        return Err(failure);
+    };
+    if !globals.quiet {
+        failure.say(globals.json);
+    }
+    Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_other_results_are_output() {
+        for (code, output) in [(0, &b""[..]), (3, b"a\nb\xff\0"), (255, b"exit 9\n")] {
+            let exit = Exit::chosen(code);
+            let written = record(exit, Some(output.to_vec()));
+            assert_eq!(read(&written), (exit, Some(output)));
+            assert_eq!(read(&record(exit, None)), (exit, None));
+        }
+        for other in [&b"receipt 7"[..], b"exit 300\n", b"exit\n", b"", b"\xff\n"] {
+            assert_eq!(read(other), (Exit::OK, Some(other)));
+        }
+    }
+}

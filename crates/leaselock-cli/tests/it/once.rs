@@ -1,0 +1,148 @@
+//! `leaselock once`: a command runs once, and every caller gets its output and its exit code.
+
+use std::process::Stdio;
+
+use testkit::process::Signal;
+
+use crate::common::on_both;
+
+fn once<'a>(flags: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    [&["once"], flags, &["job", "-c", script]].concat()
+}
+
+#[test]
+fn a_command_runs_once_and_later_callers_print_the_same_and_exit_as_it_did() {
+    on_both(|store| {
+        let script = r"printf 'a\0\377b\n'; echo said >&2";
+        let first = store.run(&once(&[], script)).gives(0);
+        assert_eq!(first.bytes, b"a\0\xffb\n");
+        assert!(first.err.contains("said"), "{}", first.err);
+        for _ in 0..2 {
+            let later = store.run(&once(&[], "echo another")).gives(0);
+            assert_eq!((later.bytes, later.err.as_str()), (first.bytes.clone(), ""));
+        }
+        assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "");
+        store.run(&["run", "-n", "job", "--", "true"]).gives(0);
+    });
+}
+
+#[test]
+fn a_failure_runs_again_until_the_attempts_are_used_up_unless_it_is_kept() {
+    on_both(|store| {
+        let flags = ["--attempts", "2"];
+        for _ in 0..2 {
+            let failed = store.run(&once(&flags, "echo partly; exit 3")).gives(3);
+            assert_eq!(failed.out, "partly\n");
+        }
+        let given_up = store.run(&once(&flags, "echo no"));
+        given_up.refuses(77, "given up after 2 attempts: exit 3");
+        let kept = once(&["--keep-failures"], "echo kept; exit 4");
+        assert_eq!(store.run(&kept).gives(4).out, "kept\n");
+        let later = store.run(&once(&[], "echo no")).gives(4);
+        assert_eq!((later.out.as_str(), later.err.as_str()), ("kept\n", ""));
+    });
+}
+
+#[test]
+fn a_command_that_cannot_start_is_no_attempt() {
+    on_both(|store| {
+        let flags = [
+            "once",
+            "--attempts",
+            "1",
+            "--on-crash",
+            "refuse",
+            "job",
+            "--",
+        ];
+        let missing = [&flags[..], &["/no/such/command"]].concat();
+        store.run(&missing).refuses(127, "not found");
+        let there = [&flags[..], &["echo", "there"]].concat();
+        assert_eq!(store.run(&there).gives(0).out, "there\n");
+    });
+}
+
+#[test]
+fn who_comes_during_a_run_prints_its_output_too() {
+    on_both(|store| {
+        let mut first = store.start(&once(&[], "echo one; echo > held; read line"));
+        store.line_in("held");
+        let waits = store.start(&once(&[], "echo two"));
+        store
+            .run(&once(&["-n", "-E", "9"], "echo three"))
+            .refuses(9, "still busy");
+        first.write("\n");
+        assert_eq!(first.end().gives(0).out, "one\n");
+        assert_eq!(waits.end().gives(0).out, "one\n");
+    });
+}
+
+#[test]
+fn a_run_that_was_killed_is_refused_or_runs_again() {
+    on_both(|store| {
+        // In a folder a command that inherits the lock would go on.
+        let flags = ["-o", "--on-crash", "refuse", "--ttl", "1s"];
+        let mut first = store.start(&once(&flags, "echo > held; exec sleep 600"));
+        store.line_in("held");
+        first.kill();
+        let refused = store.run(&once(&flags, "echo no"));
+        refused.refuses(77, "run 1 crashed");
+        let again = store.run(&once(&[], "echo again")).gives(0);
+        assert_eq!(again.out, "again\n");
+    });
+}
+
+#[test]
+fn a_signal_goes_to_the_command_whose_end_is_a_failure_and_no_crash() {
+    on_both(|store| {
+        let flags = ["--on-crash", "refuse"];
+        let script = "trap 'exit 9' TERM; echo > held; while :; do sleep 0.01; done";
+        let first = store.start(&once(&flags, script));
+        store.line_in("held");
+        first.signal(Signal::TERM);
+        first.end().gives(9);
+        assert_eq!(store.run(&once(&flags, "echo next")).gives(0).out, "next\n");
+    });
+}
+
+#[test]
+fn a_megabyte_is_replayed_and_more_is_passed_through_and_not_kept() {
+    on_both(|store| {
+        let script = "head -c 1048000 /dev/zero | tr '\\0' x";
+        let first = store.run(&once(&[], script)).gives(0);
+        assert_eq!(first.bytes.len(), 1_048_000);
+        assert_eq!(store.run(&once(&[], "")).gives(0).bytes, first.bytes);
+        let long = ["once", "long", "-c", "head -c 3000000 /dev/zero"];
+        assert_eq!(store.run(&long).gives(0).bytes.len(), 3_000_000);
+        let told = store.run(&long).gives(0);
+        assert!(told.bytes.is_empty() && told.err.contains("longer than 1 MiB"));
+    });
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_as_without_us() {
+    on_both(|store| {
+        let script = "while echo line; do :; done; exit 3";
+        let mut command = store.leaselock(&once(&[], script));
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let code = child.wait().unwrap().code().unwrap();
+        assert!([3, 141].contains(&code), "{code}"); // by its own code, or by SIGPIPE
+        assert_eq!(store.run(&once(&[], "echo next")).gives(0).out, "next\n");
+    });
+}
+
+#[test]
+fn what_once_cannot_have_is_refused() {
+    on_both(|store| {
+        store.run(&once(&["-s"], "true")).refuses(64, "or use run");
+        store
+            .run(&once(&["--attempts", "0"], "true"))
+            .refuses(64, "at least one");
+        store
+            .run(&once(&["--kept", "1ms"], "true"))
+            .refuses(64, "1 s to 30 days");
+        store.run(&["once", "job"]).refuses(64, "say what to run");
+    });
+}

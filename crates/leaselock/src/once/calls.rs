@@ -1,0 +1,299 @@
+//! The requests of callers and runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::{Ended, OnCrash, OnceResult, OnceState};
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::grant::{Acquired, seen};
+use crate::engine::resource::Resource;
+use crate::engine::wait::trying::Tried;
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+pub(super) static FINISH: Script = script!("once/finish");
+pub(super) static FINISH_STRICT: Script = script!("once/finish", strict);
+pub(super) static INSPECT: Script = script!("once/inspect", reads_only);
+pub(super) static FORGET: Script = script!("once/forget");
+
+/// What every request of one caller says about the work.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) fingerprint: String,
+    pub(super) kept_ms: u64,
+    pub(super) pause_ms: u64,
+    /// 0 for no limit.
+    pub(super) attempts: u32,
+    pub(super) on_crash: OnCrash,
+    pub(super) keeps_failures: bool,
+    /// Where changes of the record are broadcast.
+    pub(super) channel: String,
+}
+
+/// Begins a run, or learns what became of an earlier one. Runs `once/acquire`.
+#[derive(Debug)]
+pub(super) struct Acquire {
+    pub(super) resource: Resource,
+    pub(super) token: Token,
+    pub(super) ttl: Ttl,
+    pub(super) terms: Arc<Terms>,
+    /// The run that the caller has waited for.
+    pub(super) after: Option<Fence>,
+}
+
+/// What a caller is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    Run {
+        attempt: u32,
+    },
+    /// A run holds the name.
+    Running {
+        fence: Fence,
+    },
+    /// Another lock of the name is held, or nothing is granted at present.
+    Busy,
+    Done(OnceResult),
+    Ended(Ended),
+    GivenUp {
+        attempts: u32,
+        message: String,
+    },
+    Differs,
+}
+
+impl Operation for Acquire {
+    type Reply = Tried<Told>;
+
+    fn script(&self) -> &'static Script {
+        self.resource.script(&self.resource.kind.acquire)
+    }
+
+    fn encode(&self, call: &mut Call) {
+        self.resource.write_keys(call);
+        let terms = &self.terms;
+        call.arg(&self.token)
+            .arg(self.ttl.as_ms())
+            .arg(terms.kept_ms)
+            .arg(&terms.fingerprint)
+            .arg(u64::from(terms.attempts))
+            .arg(match terms.on_crash {
+                OnCrash::Again => "again",
+                OnCrash::Refuse => "refuse",
+            })
+            .arg(self.after.map_or(0, Fence::get))
+            .arg(&terms.channel);
+        if let Some(gate) = &self.resource.gate {
+            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
+        }
+    }
+
+    fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
+        let told = match answer.tag() {
+            "granted" => Told::Run {
+                attempt: attempt(answer, 4)?,
+            },
+            "running" => {
+                let running = Acquired::Busy {
+                    seen: seen(answer)?,
+                };
+                let fence = Fence::new(answer.number(3)?);
+                return Ok((Some(running), Told::Running { fence }));
+            }
+            "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
+            "given_up" => {
+                let (attempts, message) = (attempt(answer, 0)?, text(answer, 1)?);
+                return Ok((None, Told::GivenUp { attempts, message }));
+            }
+            "differs" => return Ok((None, Told::Differs)),
+            "done" => return Ok((None, Told::Done(done(answer)?))),
+            "failed" | "kept" | "crashed" => return Ok((None, Told::Ended(ended(answer)?))),
+            _ => return Err(Malformed),
+        };
+        Ok((Some(Acquired::decode(answer)?), told))
+    }
+}
+
+fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
+    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
+}
+
+fn text(answer: &Answer, at: usize) -> Result<String, Malformed> {
+    Ok(String::from_utf8_lossy(answer.bytes(at)?).into_owned())
+}
+
+fn done(answer: &Answer) -> Result<OnceResult, Malformed> {
+    Ok(OnceResult {
+        value: answer.bytes(2)?.to_vec(),
+        ran_here: false,
+        fence: Fence::new(answer.number(0)?),
+        attempt: attempt(answer, 1)?,
+    })
+}
+
+/// Reads how a run ended that gave no result.
+fn ended(answer: &Answer) -> Result<Ended, Malformed> {
+    let (fence, attempt) = (Fence::new(answer.number(0)?), attempt(answer, 1)?);
+    Ok(match answer.tag() {
+        "crashed" => Ended::Crashed { fence, attempt },
+        "kept" => Ended::Failed {
+            fence,
+            attempt,
+            message: text(answer, 2)?,
+            retry_in: None,
+        },
+        _ => Ended::Failed {
+            fence,
+            attempt,
+            retry_in: Some(Duration::from_millis(answer.number(2)?)),
+            message: text(answer, 3)?,
+        },
+    })
+}
+
+/// Stores what a run came to, and gives the name back. Runs `once/finish`.
+#[derive(Debug)]
+pub(super) struct Finish<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) token: &'a Token,
+    pub(super) kind: &'static str,
+    pub(super) result: &'a [u8],
+    pub(super) fence: Fence,
+    pub(super) attempt: u32,
+    pub(super) terms: &'a Terms,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finished {
+    Stored,
+    /// The run whose record there is; `None` when another lock is held, or there is no record.
+    Stale {
+        fence: Option<Fence>,
+    },
+}
+
+impl Operation for Finish<'_> {
+    type Reply = Finished;
+
+    fn script(&self) -> &'static Script {
+        match self.resource.gate {
+            Some(_) => &FINISH_STRICT,
+            None => &FINISH,
+        }
+    }
+
+    fn encode(&self, call: &mut Call) {
+        let keys = self.resource;
+        call.key(&keys.lock)
+            .key(keys.queue())
+            .key(keys.waiters())
+            .key(keys.fence())
+            .key(keys.once());
+        if let Some(gate) = &keys.gate {
+            call.key(&*gate.key_for(&keys.lock));
+        }
+        call.arg(self.token)
+            .arg(self.kind)
+            .arg(self.result)
+            .arg(self.fence.get())
+            .arg(u64::from(self.attempt))
+            .arg(&self.terms.fingerprint)
+            .arg(self.terms.kept_ms)
+            .arg(self.terms.pause_ms)
+            .arg(&self.terms.channel);
+    }
+
+    fn decode(answer: &Answer) -> Result<Finished, Malformed> {
+        match answer.tag() {
+            "stored" => Ok(Finished::Stored),
+            "stale" => {
+                let another = answer.text(0)? != "taken";
+                let fence = Fence::from_answer(answer.number(1)?).filter(|_| another);
+                Ok(Finished::Stale { fence })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Reads what became of the latest run. Runs `once/inspect`.
+#[derive(Debug)]
+pub(super) struct Inspect<'a> {
+    pub(super) resource: &'a Resource,
+}
+
+impl Operation for Inspect<'_> {
+    type Reply = OnceState;
+
+    fn script(&self) -> &'static Script {
+        &INSPECT
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.resource.lock).key(self.resource.once());
+    }
+
+    fn decode(answer: &Answer) -> Result<OnceState, Malformed> {
+        match answer.tag() {
+            "absent" => Ok(OnceState::Absent),
+            "running" => Ok(OnceState::Running {
+                fence: Fence::new(answer.number(0)?),
+                attempt: attempt(answer, 1)?,
+            }),
+            "done" => Ok(OnceState::Done(done(answer)?)),
+            "failed" | "kept" | "crashed" => Ok(ended(answer)?.into()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Forgets the latest run. Runs `once/forget`.
+#[derive(Debug)]
+pub(super) struct Forget<'a> {
+    pub(super) resource: &'a Resource,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ForgetAnswer {
+    Forgotten,
+    Absent,
+    Running { fence: Fence },
+}
+
+impl Operation for Forget<'_> {
+    type Reply = ForgetAnswer;
+
+    fn script(&self) -> &'static Script {
+        &FORGET
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.resource.lock).key(self.resource.once());
+    }
+
+    fn decode(answer: &Answer) -> Result<ForgetAnswer, Malformed> {
+        match answer.tag() {
+            "forgotten" => Ok(ForgetAnswer::Forgotten),
+            "absent" => Ok(ForgetAnswer::Absent),
+            "running" => Ok(ForgetAnswer::Running {
+                fence: Fence::new(answer.number(0)?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Acquire {}
+
+#[cfg(feature = "redis")]
+impl Votable for Finish<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for Inspect<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for Forget<'_> {}

@@ -1,0 +1,174 @@
+//! Why a caller got no result.
+
+use std::time::Duration;
+
+use super::state::{Ended, RESULT_MAX};
+use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+
+/// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OnceError {
+    /// The body did not begin: the wait ended while another client held the name, the store did not reply, or an option
+    /// is out of its range.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+
+    /// The key was used for another request. The body did not begin, and nothing of the other request is told.
+    #[error("`{name}` was used for another request: the fingerprints differ")]
+    Differs {
+        /// The key.
+        name: Name,
+    },
+
+    /// An earlier run did not end, and [`OnCrash::Refuse`](crate::OnCrash) allows no other. The body did not begin.
+    ///
+    /// Whether the work was done is not known: find out, and then [`forget`](crate::Once::forget) the run.
+    #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
+    Crashed {
+        /// The key.
+        name: Name,
+        /// The fencing token of the run that crashed.
+        fence: Fence,
+        /// Its number, from 1.
+        attempt: u32,
+    },
+
+    /// As many runs failed or crashed as [`attempts`](crate::Once::attempts) allows. The body did not begin.
+    #[error(
+        "`{name}` was given up after {attempts} attempts: {}",
+        or_crashed(message)
+    )]
+    GivenUp {
+        /// The key.
+        name: Name,
+        /// How many runs have begun.
+        attempts: u32,
+        /// The text of the latest failure; empty when every run crashed. Another client wrote it: show it, do not trust it.
+        message: String,
+    },
+
+    /// The body returned an error: in this call, in the run that this call has waited for, or in an earlier one.
+    #[error("`{name}`: run {attempt} failed: {message}")]
+    Failed {
+        /// The key.
+        name: Name,
+        /// The fencing token of the run.
+        fence: Fence,
+        /// Its number, from 1.
+        attempt: u32,
+        /// The text of the error. Another client may have written it: show it, do not trust it.
+        message: String,
+        /// When another run may begin; `None`: none may, because the failure is kept.
+        retry_in: Option<Duration>,
+        /// True if the body ran in this call.
+        ran_here: bool,
+    },
+
+    /// The body returned more than 1 MiB. The work is done, and its result was not kept.
+    ///
+    /// No other run begins: later callers get [`Failed`](OnceError::Failed), which says so.
+    #[error("`{name}`: {}", too_large(*.size))]
+    TooLarge {
+        /// The key.
+        name: Name,
+        /// How many bytes the result has.
+        size: usize,
+    },
+
+    /// The run lost its lease, and the body was stopped where it stood. The run counts as crashed.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+
+    /// The body ended too late: the lease was over, and another client was granted the name. Its result was not stored.
+    #[error("`{name}`: the run ended too late, and its result was not stored: {}", who_came(*fence))]
+    Stale {
+        /// The key.
+        name: Name,
+        /// The fencing token of the run that has begun since; `None` when another lock of the name was held, or the record
+        /// was gone.
+        fence: Option<Fence>,
+    },
+
+    /// A run holds the name, so it was not forgotten.
+    #[error("`{name}` is running, under {fence}")]
+    Running {
+        /// The key.
+        name: Name,
+        /// The fencing token of the run.
+        fence: Fence,
+    },
+
+    /// The body ran to its end, and the store has not confirmed its result. The result may be stored.
+    ///
+    /// If it is not, later callers find a run that crashed.
+    #[error("`{name}` has run, and whether its result is stored is not known: {source}")]
+    NotStored {
+        /// The key.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+
+    /// The store did not reply to a read or to [`forget`](crate::Once::forget), or refused. The record may be forgotten.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The key.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+}
+
+impl From<InvalidInput> for OnceError {
+    fn from(invalid: InvalidInput) -> Self {
+        AcquireError::from(invalid).into()
+    }
+}
+
+impl OnceError {
+    /// Creates the error of a caller that was told how the latest run ended.
+    pub(super) fn of(name: Name, ended: Ended) -> Self {
+        match ended {
+            Ended::Failed {
+                fence,
+                attempt,
+                message,
+                retry_in,
+            } => OnceError::Failed {
+                name,
+                fence,
+                attempt,
+                message,
+                retry_in,
+                ran_here: false,
+            },
+            Ended::Crashed { fence, attempt } => OnceError::Crashed {
+                name,
+                fence,
+                attempt,
+            },
+        }
+    }
+}
+
+/// What later callers are told of a result that was not kept.
+pub(super) fn too_large(size: usize) -> String {
+    format!("the result of {size} bytes is larger than {RESULT_MAX} and was not kept")
+}
+
+fn or_crashed(message: &str) -> &str {
+    match message {
+        "" => "each of them crashed",
+        message => message,
+    }
+}
+
+fn who_came(fence: Option<Fence>) -> String {
+    match fence {
+        Some(fence) => format!("another run has begun since, under {fence}"),
+        None => "its lease was over".to_owned(),
+    }
+}

@@ -1,0 +1,295 @@
+//! The handle of work that runs once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::calls::{Forget, ForgetAnswer, Inspect, Terms};
+use super::error::OnceError;
+use super::kind::ONCE;
+use super::state::{OnCrash, OnceState};
+use crate::base::error::InvalidInput;
+use crate::base::hex::hex;
+use crate::base::name::Name;
+use crate::client::Client;
+use crate::client::named::Named;
+use crate::engine::broadcast;
+use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::request::{Wait, Waiting};
+use crate::engine::resource::Resource;
+
+/// What the callers' channel is called.
+pub(super) const NOUN: &str = "once";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const KEPT_MIN: Duration = Duration::from_secs(1);
+const KEPT_MAX: Duration = DAY.saturating_mul(30);
+/// A request without a fingerprint.
+const NO_FINGERPRINT: &str = "-";
+/// So many bytes of a hash tell requests apart.
+const FINGERPRINT_BYTES: usize = 16;
+
+/// Work that runs once for a key. Every caller gets the result of that run, now and until the result is not kept any
+/// more.
+///
+/// One caller runs the work, and the others wait for its result. The run holds the [`Mutex`](crate::Mutex) of that name,
+/// which is renewed, and the record of its result lies beside it. A run that crashed is followed by another, or by none
+/// ([`on_crash`](Once::on_crash)).
+///
+/// Not on a [`Quorum`](crate::Quorum): a majority of nodes can vote on a holder, and does not agree on a result.
+///
+/// A `Once` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+///
+/// # Examples
+/// ```
+/// use leaselock::OnCrash;
+///
+/// # async fn charge(_: leaselock::Fence) -> std::io::Result<&'static str> { Ok("receipt 7") }
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let charged = client
+///     .once("charge/42")
+///     .fingerprint("42,00 EUR from card 7")
+///     .on_crash(OnCrash::Refuse); // nobody is charged twice
+/// let receipt = charged.run(|run| async move { charge(run.fence()).await }).await?;
+/// let again = charged.run(|run| async move { charge(run.fence()).await }).await?;
+/// assert_eq!(receipt.value, again.value);
+/// assert!(receipt.ran_here && !again.ran_here);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "work does nothing until it is run"]
+pub struct Once {
+    pub(crate) named: Named,
+    kept: Duration,
+    fingerprint: Option<String>,
+    attempts: Option<u32>,
+    on_crash: OnCrash,
+    pause: Duration,
+    keeps_failures: bool,
+}
+
+impl Client {
+    /// Returns the work of this key, with the client's default options. The first operation reports a bad key.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let sent = client.once("mail/42");
+    /// sent.run(|_| async { Ok::<_, std::io::Error>("sent") }).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn once(&self, key: impl Into<String>) -> Once {
+        Once {
+            named: Named::new(&self.state, &ONCE, key.into()),
+            kept: DAY,
+            fingerprint: None,
+            attempts: None,
+            on_crash: OnCrash::default(),
+            pause: Duration::ZERO,
+            keeps_failures: false,
+        }
+    }
+}
+
+impl Once {
+    /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
+    ///
+    /// So long after a crash the next caller knows of it; in a folder, at once.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.named.options.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets how long a caller waits while another one runs; for ever by default. [`Wait::Poll`] is refused.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.named.options.wait = Some(wait);
+        self
+    }
+
+    /// Sets the longest time of a run, after which it is stopped and counts as crashed; unlimited by default.
+    pub fn max_hold(mut self, longest: Duration) -> Self {
+        self.named.options.max_hold = Some(longest);
+        self
+    }
+
+    /// Sets a callback for every poll while a caller waits. It must not block.
+    pub fn on_wait(mut self, callback: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.named.options.on_wait = Some(Arc::new(callback));
+        self
+    }
+
+    /// Sets how long a result is kept after its run: 1 s to 30 days, a day by default.
+    ///
+    /// A run that crashed is remembered for so long too, and for seven days at least.
+    pub fn kept(mut self, kept: Duration) -> Self {
+        self.kept = kept;
+        self
+    }
+
+    /// Sets what the request says, of which a hash is kept. A caller with another request under the same key is refused.
+    ///
+    /// Without it any two requests of a key count as the same.
+    pub fn fingerprint(mut self, request: impl AsRef<[u8]>) -> Self {
+        let hash = Sha256::digest(request.as_ref());
+        self.fingerprint = Some(hex(&hash[..FINGERPRINT_BYTES]));
+        self
+    }
+
+    /// Sets how many runs may begin, those that crash included; any number by default.
+    pub fn attempts(mut self, most: u32) -> Self {
+        self.attempts = Some(most);
+        self
+    }
+
+    /// Sets whether another run may begin after one that crashed: [`OnCrash::Again`] by default.
+    pub fn on_crash(mut self, then: OnCrash) -> Self {
+        self.on_crash = then;
+        self
+    }
+
+    /// Sets for how long no other run begins after a failure; none by default. At most 30 days.
+    pub fn pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// Sets whether a failure is kept as a result is, so that no other run begins; `false` by default.
+    pub fn keep_failures(mut self, keep: bool) -> Self {
+        self.keeps_failures = keep;
+        self
+    }
+
+    /// Returns the key; `None` for a malformed one, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.named.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Checks now what the first operation would refuse: the key or an option.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        self.terms()?;
+        Ok(self)
+    }
+
+    /// Refuses what the work cannot have, and returns what every request says of it.
+    pub(super) fn terms(&self) -> Result<(Resource, Terms), InvalidInput> {
+        let refused = |text: String| Err(InvalidInput::new(text));
+        let (options, kept) = (&self.named.options, self.kept);
+        if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
+            return refused(format!(
+                "a result is kept for 1 s to 30 days, and not {kept:?}"
+            ));
+        }
+        if self.pause > KEPT_MAX {
+            return refused(format!(
+                "a pause of {:?} is too long: at most 30 days",
+                self.pause
+            ));
+        }
+        if self.attempts == Some(0) {
+            return refused("no attempt leaves nothing to run: allow at least one".to_owned());
+        }
+        if let Wait::Poll { .. } = options.patience() {
+            let text = "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`";
+            return refused(text.to_owned());
+        }
+        if options.fencing == Some(false) || !options.renews() {
+            let text = "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out";
+            return refused(text.to_owned());
+        }
+        if options.owner.is_some() {
+            return refused("a run has no owner, because no other task may share it".to_owned());
+        }
+        self.named.validate()?;
+        let resource = self.named.resource()?;
+        let channel = broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock);
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let terms = Terms {
+            fingerprint: self
+                .fingerprint
+                .clone()
+                .unwrap_or_else(|| NO_FINGERPRINT.to_owned()),
+            kept_ms: ms(kept),
+            pause_ms: ms(self.pause),
+            attempts: self.attempts.unwrap_or(0),
+            on_crash: self.on_crash,
+            keeps_failures: self.keeps_failures,
+            channel,
+        };
+        Ok((resource, terms))
+    }
+
+    /// Returns what is known of the latest run. Another caller's request, and so its fingerprint, does not matter.
+    ///
+    /// # Waiting
+    /// One request of two seconds at most.
+    ///
+    /// # Cancel safety
+    /// Safe: reading changes nothing.
+    ///
+    /// # Errors
+    /// [`OnceError::Acquire`] for a bad key or option, [`OnceError::Store`] when the store did not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::OnceState;
+    ///
+    /// let sent = client.once("mail/42");
+    /// assert_eq!(sent.state().await?, OnceState::Absent);
+    /// sent.run(|_| async { Ok::<_, std::io::Error>("sent") }).await?;
+    /// assert!(matches!(sent.state().await?, OnceState::Done(result) if result.value == b"sent"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn state(&self) -> Result<OnceState, OnceError> {
+        let (resource, _) = self.terms()?;
+        let engine = &self.named.state.engine;
+        let inspect = Inspect {
+            resource: &resource,
+        };
+        let asked = engine.ask(&inspect, OPERATOR_WITHIN).await;
+        let name = self.named.name()?.clone();
+        asked.map_err(|source| OnceError::Store { name, source })
+    }
+
+    /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.
+    ///
+    /// # Waiting
+    /// One request of two seconds at most.
+    ///
+    /// # Cancel safety
+    /// When dropped, the run may be forgotten; to forget it again does no harm.
+    ///
+    /// # Errors
+    /// [`OnceError::Running`] when a run holds the name; nothing was changed. Otherwise as [`state`](Once::state).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let sent = client.once("mail/42");
+    /// sent.run(|_| async { Ok::<_, std::io::Error>("sent") }).await?;
+    /// assert!(sent.forget().await?);
+    /// assert!(!sent.forget().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn forget(&self) -> Result<bool, OnceError> {
+        let (resource, _) = self.terms()?;
+        let engine = &self.named.state.engine;
+        let forget = Forget {
+            resource: &resource,
+        };
+        let name = self.named.name()?.clone();
+        match engine.ask(&forget, OPERATOR_WITHIN).await {
+            Ok(ForgetAnswer::Forgotten) => Ok(true),
+            Ok(ForgetAnswer::Absent) => Ok(false),
+            Ok(ForgetAnswer::Running { fence }) => Err(OnceError::Running { name, fence }),
+            Err(source) => Err(OnceError::Store { name, source }),
+        }
+    }
+}

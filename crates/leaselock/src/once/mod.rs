@@ -1,0 +1,18 @@
+//! Work that runs once for a key: all callers get its result, now and later.
+
+mod begin;
+mod calls;
+mod error;
+mod handle;
+mod kind;
+mod run;
+mod state;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+
+pub use self::begin::OnceStart;
+pub use self::error::OnceError;
+pub use self::handle::Once;
+pub(crate) use self::kind::ONCE;
+pub use self::run::{OnceRun, OnceView};
+pub use self::state::{OnCrash, OnceResult, OnceState};

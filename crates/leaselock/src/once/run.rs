@@ -1,0 +1,252 @@
+//! The guard of a run.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::calls::{Finish, Finished, Terms};
+use super::error::{OnceError, too_large};
+use super::state::{OnceResult, RESULT_MAX};
+use crate::base::backoff::Backoff;
+use crate::base::error::StoreError;
+use crate::base::fence::Fence;
+use crate::engine::calls::Cancel;
+use crate::engine::cleanup::PendingCleanup;
+use crate::engine::cleanup::guard::CleanupGuard;
+use crate::engine::lease::{Lease, LeaseView};
+
+/// Of a failure the record keeps its text, up to this length.
+const MESSAGE_MAX: usize = 4096;
+/// Pauses between two attempts to store a result; the last one repeats.
+const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
+
+/// A run that this client makes: it holds the name, and no other run begins meanwhile.
+///
+/// It has the methods of [`Lease`], to which it dereferences. Dropping it gives the name back without a result: the run
+/// then counts as crashed.
+#[derive(Debug)]
+#[must_use = "a run that is dropped counts as crashed"]
+pub struct OnceRun {
+    lease: Lease,
+    fence: Fence,
+    attempt: u32,
+    terms: Arc<Terms>,
+}
+
+/// A run, as its body sees it. Clones are cheap and `'static`, and keep no lease alive.
+#[derive(Debug, Clone)]
+pub struct OnceView {
+    lease: LeaseView,
+    fence: Fence,
+    attempt: u32,
+}
+
+impl OnceView {
+    /// Returns the fencing token of the run, larger than that of every earlier run.
+    ///
+    /// Pass it to what the body writes to, so that a resource can refuse a run that was replaced.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have done the
+    /// work in part.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Returns the lease under which the body runs.
+    pub fn lease(&self) -> &LeaseView {
+        &self.lease
+    }
+}
+
+impl OnceRun {
+    pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<Terms>) -> Self {
+        // A once refuses `fencing(false)`, so each lease has a fence.
+        let fence = lease.fence().unwrap_or(Fence::new(0));
+        OnceRun {
+            lease,
+            fence,
+            attempt,
+            terms,
+        }
+    }
+
+    /// Returns the run as its body sees it.
+    pub fn view(&self) -> OnceView {
+        OnceView {
+            lease: self.lease.view(),
+            fence: self.fence,
+            attempt: self.attempt,
+        }
+    }
+
+    /// Returns the number of the run, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Stores the result, or the text of a failure, and gives the name back. All callers are told so from then on.
+    ///
+    /// # Waiting
+    /// A store that does not reply is asked again, until the lease ends or its ttl has passed: the work is done, and a
+    /// result that is lost would have it done again.
+    ///
+    /// # Cancel safety
+    /// When dropped, the result may be stored. If it is not, the run counts as crashed.
+    ///
+    /// # Errors
+    /// [`OnceError::Failed`] when a failure was stored. [`OnceError::TooLarge`], [`OnceError::Stale`] and
+    /// [`OnceError::NotStored`] say what later callers find.
+    pub async fn finish(self, outcome: Result<Vec<u8>, String>) -> Result<OnceResult, OnceError> {
+        let size = outcome.as_ref().map_or(0, Vec::len);
+        let name = self.lease.name().clone();
+        let (kind, kept) = match &outcome {
+            Ok(_) if size > RESULT_MAX => ("kept", too_large(size).into_bytes()),
+            Ok(_) => ("done", Vec::new()),
+            Err(message) if self.terms.keeps_failures => ("kept", shortened(message)),
+            Err(message) => ("fail", shortened(message)),
+        };
+        let (fence, attempt) = (self.fence, self.attempt);
+        let retry_in = (kind == "fail").then(|| Duration::from_millis(self.terms.pause_ms));
+        let result = match &outcome {
+            Ok(value) if kind == "done" => value,
+            _ => &kept,
+        };
+        self.store(kind, result).await?;
+        match outcome {
+            Ok(_) if size > RESULT_MAX => Err(OnceError::TooLarge { name, size }),
+            Ok(value) => Ok(OnceResult {
+                value,
+                ran_here: true,
+                fence,
+                attempt,
+            }),
+            Err(message) => Err(OnceError::Failed {
+                name,
+                fence,
+                attempt,
+                message,
+                retry_in,
+                ran_here: true,
+            }),
+        }
+    }
+
+    /// Gives the run back as if it had never begun: it counts as no attempt. For a caller that did none of the work.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Without a reply it is repeated in the background.
+    ///
+    /// # Cancel safety
+    /// When dropped, it goes on in the background.
+    ///
+    /// # Errors
+    /// [`OnceError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
+    /// crashed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::{OnceStart, OnceState};
+    ///
+    /// let sent = client.once("mail/42");
+    /// if let OnceStart::Run(run) = sent.begin().await? {
+    ///     run.cancel().await?; // there is no paper
+    /// }
+    /// assert_eq!(sent.state().await?, OnceState::Absent);
+    /// # Ok(()) }
+    /// ```
+    pub async fn cancel(self) -> Result<(), OnceError> {
+        let (engine, record) = {
+            let (engine, record, _) = self.lease.parts();
+            (Arc::clone(engine), Arc::clone(record))
+        };
+        let (resource, token) = (&record.resource, &record.token);
+        let until = record.core().deadline();
+        let pending = PendingCleanup::acquisition(resource.clone(), token.clone(), until);
+        let guard = CleanupGuard::new(engine.cleanup(), pending);
+        self.lease.retire();
+        engine.erase_note(&record);
+        self.lease.disown();
+        let cancel = Cancel {
+            resource,
+            token,
+            used: None,
+        };
+        let within = engine.request_timeout(record.ttl());
+        match engine.ask(&cancel, within).await {
+            Ok(_) => {
+                guard.end();
+                Ok(())
+            }
+            Err(source) => Err(OnceError::Store {
+                name: record.name.clone(),
+                source,
+            }),
+        }
+    }
+
+    /// Stores it, and ends the lease, which the same step has given back.
+    async fn store(mut self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
+        let name = self.lease.name().clone();
+        self.lease.set_changing(true); // a renewal may come after the result
+        match self.stored(kind, result).await {
+            Ok(Finished::Stored) => {
+                self.lease.retire();
+                let (engine, record, _) = self.lease.parts();
+                engine.erase_note(record);
+                self.lease.disown();
+                Ok(())
+            }
+            Ok(Finished::Stale { fence }) => Err(OnceError::Stale { name, fence }),
+            Err(source) => Err(OnceError::NotStored { name, source }),
+        }
+    }
+
+    async fn stored(&self, kind: &'static str, result: &[u8]) -> Result<Finished, StoreError> {
+        let (engine, record, _) = self.lease.parts();
+        let finish = Finish {
+            resource: &record.resource,
+            token: &record.token,
+            kind,
+            result,
+            fence: self.fence,
+            attempt: self.attempt,
+            terms: &self.terms,
+        };
+        let (ttl, clock) = (record.ttl(), &engine.clock);
+        let until = clock.now().plus(ttl.as_duration());
+        let mut backoff = Backoff::new(PAUSES_MS);
+        loop {
+            let error = match engine.ask(&finish, engine.request_timeout(ttl)).await {
+                Ok(finished) => return Ok(finished),
+                Err(error) => error,
+            };
+            let may_pass = error.may_pass() || error.maybe_applied();
+            if !may_pass || !self.lease.is_held() || clock.now() >= until {
+                return Err(error);
+            }
+            clock.sleep(backoff.next()).await;
+        }
+    }
+}
+
+/// The text of a failure as it is kept, cut off between two characters.
+fn shortened(message: &str) -> Vec<u8> {
+    let mut end = message.len().min(MESSAGE_MAX);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    message.as_bytes()[..end].to_vec()
+}
+
+impl Deref for OnceRun {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}

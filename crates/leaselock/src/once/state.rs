@@ -1,0 +1,116 @@
+//! What became of a run, as values.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::base::fence::Fence;
+
+/// The largest result in bytes.
+pub(super) const RESULT_MAX: usize = 1 << 20;
+
+/// Whether another run may begin after one that did not end.
+///
+/// A run crashes when its process dies, when it loses its lease, and when its future is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnCrash {
+    /// The next caller runs again: the work is done at least once.
+    #[default]
+    Again,
+    /// No caller runs again: the work is done at most once, and every caller is told of the crash.
+    Refuse,
+}
+
+/// The result of a run. `Debug` shows its size only.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OnceResult {
+    /// What the body returned. Every caller gets the same bytes.
+    pub value: Vec<u8>,
+    /// True if the body ran in this call; false if the result is that of an earlier or another run.
+    pub ran_here: bool,
+    /// The fencing token of the run.
+    pub fence: Fence,
+    /// The number of the run, from 1: how many runs have begun.
+    pub attempt: u32,
+}
+
+impl fmt::Debug for OnceResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceResult")
+            .field("bytes", &self.value.len())
+            .field("ran_here", &self.ran_here)
+            .field("fence", &self.fence)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run ended that gave no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    Failed {
+        fence: Fence,
+        attempt: u32,
+        message: String,
+        /// `None` when the failure is kept.
+        retry_in: Option<Duration>,
+    },
+    Crashed {
+        fence: Fence,
+        attempt: u32,
+    },
+}
+
+/// What is known of the latest run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnceState {
+    /// No run has begun, or its record is not kept any more.
+    Absent,
+    /// A run holds the name.
+    Running {
+        /// Its fencing token.
+        fence: Fence,
+        /// Its number, from 1.
+        attempt: u32,
+    },
+    /// A run has ended with this result.
+    Done(OnceResult),
+    /// The run returned an error.
+    Failed {
+        /// Its fencing token.
+        fence: Fence,
+        /// Its number, from 1.
+        attempt: u32,
+        /// The text of the error. Another client wrote it: show it, do not trust it.
+        message: String,
+        /// When another run may begin; `None`: none may, because the failure is kept.
+        retry_in: Option<Duration>,
+    },
+    /// The run did not end, and does not hold the name any more.
+    Crashed {
+        /// Its fencing token.
+        fence: Fence,
+        /// Its number, from 1.
+        attempt: u32,
+    },
+}
+
+impl From<Ended> for OnceState {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Failed {
+                fence,
+                attempt,
+                message,
+                retry_in,
+            } => OnceState::Failed {
+                fence,
+                attempt,
+                message,
+                retry_in,
+            },
+            Ended::Crashed { fence, attempt } => OnceState::Crashed { fence, attempt },
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The scripts of a run under random operations, against a plain model.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod model;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::model::{Asks, Kind, Model};
+use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
+use super::kind::ONCE;
+use super::state::{Ended, OnCrash};
+use crate::base::clock::Clock;
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::client::Client;
+use crate::engine::calls;
+use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::grant::{Acquired, CancelAnswer, ReleaseAnswer};
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::quorum::votable::Votable;
+
+const STEPS: usize = 20_000;
+const TTL_MS: u64 = 1_000;
+const KEPT_MS: u64 = 5_000;
+const PAUSE_MS: u64 = 300;
+const ATTEMPTS: u32 = 3;
+/// Time moves in steps of so many milliseconds, which none of the times above is a multiple of: nothing ends just now.
+const STEP_MS: u64 = 7;
+
+/// The scripts, in memory.
+struct Subject {
+    client: Client,
+    clock: Clock,
+    resource: Resource,
+    mutex: Resource,
+    tokens: Vec<Token>,
+    /// What each token was granted last.
+    runs: Vec<Option<(Fence, u32)>>,
+    highest: u64,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let clock = Clock::manual();
+        let builder = Client::builder().url("mem:").clock(clock.clone());
+        Subject {
+            client: builder.build().unwrap(),
+            clock,
+            resource: Resource::at(&ONCE, "job".into(), None),
+            mutex: Resource::at(&MUTEX, "job".into(), None),
+            tokens: Vec::new(),
+            runs: Vec::new(),
+            highest: 0,
+        }
+    }
+
+    fn new_token(&mut self) -> usize {
+        let id = &self.client.state.engine.id;
+        self.tokens.push(Token::random(id, true).unwrap());
+        self.runs.push(None);
+        self.tokens.len() - 1
+    }
+
+    async fn ask<O: Votable>(&self, operation: &O) -> O::Reply {
+        let engine = &self.client.state.engine;
+        engine.ask(operation, OPERATOR_WITHIN).await.unwrap()
+    }
+
+    fn terms(asks: Asks) -> Arc<Terms> {
+        Arc::new(Terms {
+            fingerprint: format!("request{}", asks.request),
+            kept_ms: KEPT_MS,
+            pause_ms: PAUSE_MS,
+            attempts: if asks.limited { ATTEMPTS } else { 0 },
+            on_crash: match asks.refuses {
+                true => OnCrash::Refuse,
+                false => OnCrash::Again,
+            },
+            keeps_failures: false,
+            channel: String::new(),
+        })
+    }
+
+    /// What it was told, and the fencing token of a grant.
+    async fn acquire(&mut self, asks: Asks) -> (Told, Option<u64>) {
+        let acquire = Acquire {
+            resource: self.resource.clone(),
+            token: self.tokens[asks.token].clone(),
+            ttl: Ttl::whole_ms(TTL_MS).unwrap(),
+            terms: Self::terms(asks),
+            after: Fence::from_answer(asks.after),
+        };
+        let (acquired, told) = self.ask(&acquire).await;
+        let Told::Run { attempt } = told else {
+            return (told, None);
+        };
+        let Some(Acquired::Granted { fence, .. }) = acquired else {
+            panic!("{acquired:?}")
+        };
+        let fence = fence.unwrap();
+        self.runs[asks.token] = Some((fence, attempt));
+        (told, Some(fence.get()))
+    }
+
+    async fn finish(&self, asks: Asks, kind: Kind, text: &str) -> Finished {
+        let (fence, attempt) = self.runs[asks.token].unwrap();
+        let terms = Self::terms(asks);
+        self.ask(&Finish {
+            resource: &self.resource,
+            token: &self.tokens[asks.token],
+            kind: kind.word(),
+            result: text.as_bytes(),
+            fence,
+            attempt,
+            terms: &terms,
+        })
+        .await
+    }
+
+    async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
+        let token = &self.tokens[token];
+        self.ask(&calls::Release {
+            resource,
+            token,
+            used: None,
+        })
+        .await
+    }
+
+    async fn cancel(&self, token: usize) -> CancelAnswer {
+        let (resource, token) = (&self.resource, &self.tokens[token]);
+        self.ask(&calls::Cancel {
+            resource,
+            token,
+            used: None,
+        })
+        .await
+    }
+
+    /// True if a mutex of the name was granted.
+    async fn lock(&self, token: usize) -> bool {
+        let ttl = Ttl::whole_ms(TTL_MS).unwrap();
+        let acquire = calls::Acquire {
+            resource: &self.mutex,
+            token: &self.tokens[token],
+            ttl,
+            passed: ttl,
+            waits: false,
+            priority: 0,
+            channel: "",
+            fencing: true,
+            range: 1,
+        };
+        matches!(self.ask(&acquire).await, Acquired::Granted { .. })
+    }
+}
+
+/// Small numbers of one seed, so that a failure can be had again.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// Callers, runs that end in every way, late copies of earlier requests, plain locks of the same name, and time.
+#[tokio::test]
+async fn a_run_does_what_a_plain_model_does() {
+    let (mut model, mut subject, mut dice) = (Model::default(), Subject::new(), Dice(11));
+    let mut sent: Vec<Asks> = Vec::new();
+    let mut locks: Vec<usize> = Vec::new();
+    let (mut told_done, mut crashed, mut stale) = (0, 0, 0);
+    for step in 0..STEPS {
+        let recent = sent.len().saturating_sub(6);
+        let pick = |dice: &mut Dice| sent[recent + dice.below(sent.len() - recent)];
+        let is_asked = !sent.is_empty();
+        match dice.below(16) {
+            choice @ 0..=5 => {
+                let asks = match is_asked && choice == 0 {
+                    true => pick(&mut dice),
+                    false => Asks {
+                        token: subject.new_token(),
+                        request: usize::from(dice.below(12) == 0),
+                        limited: dice.below(4) == 0,
+                        refuses: dice.below(3) == 0,
+                        after: match dice.below(3) {
+                            0 => subject.highest,
+                            _ => 0,
+                        },
+                    },
+                };
+                sent.push(asks);
+                let (said, fence) = subject.acquire(asks).await;
+                let runs = model.runs;
+                let wanted = model.acquire(asks, fence);
+                assert_eq!(said, wanted, "step {step}: {asks:?}");
+                if model.runs > runs {
+                    assert!(fence.unwrap() > subject.highest, "step {step}");
+                    subject.highest = fence.unwrap();
+                }
+                told_done += usize::from(matches!(said, Told::Done(_)));
+                crashed += usize::from(matches!(said, Told::Ended(Ended::Crashed { .. })));
+            }
+            6..=8 if is_asked => {
+                let asks = pick(&mut dice);
+                if subject.runs[asks.token].is_none() {
+                    continue; // it never ran
+                }
+                let kind = [Kind::Done, Kind::Fail, Kind::Fail, Kind::Kept][dice.below(4)];
+                let text = format!("of {}", asks.token);
+                let said = subject.finish(asks, kind, &text).await;
+                let wanted = model.finish(asks.token, kind, &text);
+                assert_eq!(said, wanted, "step {step}: {asks:?}");
+                stale += usize::from(said != Finished::Stored);
+            }
+            9 if is_asked => {
+                let token = pick(&mut dice).token;
+                let said = subject.release(token, &subject.resource).await;
+                assert_eq!(said, model.release(token), "step {step}");
+            }
+            10 if is_asked => {
+                let token = pick(&mut dice).token;
+                let said = subject.cancel(token).await;
+                assert_eq!(said, model.cancel(token), "step {step}");
+            }
+            11 => {
+                let token = subject.new_token();
+                locks.push(token);
+                model.forget_what_is_over();
+                let is_free = model.held.is_none();
+                assert_eq!(subject.lock(token).await, is_free, "step {step}");
+                if is_free {
+                    model.held = Some((token, model.now_ms + TTL_MS));
+                }
+            }
+            12 if !locks.is_empty() => {
+                let token = locks[locks.len() - 1];
+                let said = subject.release(token, &subject.mutex).await;
+                assert_eq!(said, model.release(token), "step {step}");
+            }
+            13 if dice.below(3) == 0 => {
+                let forget = Forget {
+                    resource: &subject.resource,
+                };
+                assert_eq!(subject.ask(&forget).await, model.forget(), "step {step}");
+            }
+            14 => {
+                let inspect = Inspect {
+                    resource: &subject.resource,
+                };
+                assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");
+            }
+            _ => {
+                let most = [20, 100, 800][dice.below(3)];
+                let ms = STEP_MS * u64::try_from(dice.below(most)).unwrap();
+                subject.clock.advance(Duration::from_millis(ms));
+                model.now_ms += ms;
+            }
+        }
+    }
+    // Each way was taken often, so that the comparison means something.
+    let seen = [model.runs, told_done, crashed, stale];
+    assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}

@@ -1,0 +1,269 @@
+//! What is promised of a run, in plain Rust. A token is its place in the list of all.
+
+use std::time::Duration;
+
+use super::super::calls::{Finished, ForgetAnswer, Told};
+use super::super::state::{Ended, OnceResult, OnceState};
+use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
+use crate::base::fence::Fence;
+use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Run,
+    Done,
+    Fail,
+    Kept,
+}
+
+impl Kind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Kind::Run => panic!("a run does not end as one"),
+            Kind::Done => "done",
+            Kind::Fail => "fail",
+            Kind::Kept => "kept",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) kind: Kind,
+    pub(super) token: usize,
+    pub(super) fence: u64,
+    pub(super) attempt: u32,
+    /// From when on another run may begin.
+    pub(super) at_ms: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) state: State,
+    pub(super) before: Option<State>,
+    pub(super) request: usize,
+    pub(super) text: String,
+    pub(super) ends_ms: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Model {
+    pub(super) now_ms: u64,
+    /// Who holds the name, and until when.
+    pub(super) held: Option<(usize, u64)>,
+    pub(super) record: Option<Record>,
+    pub(super) runs: usize,
+}
+
+/// A request of a caller.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asks {
+    pub(super) token: usize,
+    pub(super) request: usize,
+    pub(super) limited: bool,
+    pub(super) refuses: bool,
+    pub(super) after: u64,
+}
+
+impl Model {
+    pub(super) fn forget_what_is_over(&mut self) {
+        let now = self.now_ms;
+        self.held = self.held.filter(|(_, ends)| *ends > now);
+        if self
+            .record
+            .as_ref()
+            .is_some_and(|record| record.ends_ms <= now)
+        {
+            self.record = None;
+        }
+    }
+
+    pub(super) fn rest(&self, state: State) -> Duration {
+        Duration::from_millis(state.at_ms.saturating_sub(self.now_ms))
+    }
+
+    pub(super) fn holder(&self) -> Option<usize> {
+        self.held.map(|(token, _)| token)
+    }
+
+    pub(super) fn failed(&self, record: &Record) -> Ended {
+        let state = record.state;
+        Ended::Failed {
+            fence: Fence::new(state.fence),
+            attempt: state.attempt,
+            message: record.text.clone(),
+            retry_in: (state.kind == Kind::Fail).then(|| self.rest(state)),
+        }
+    }
+
+    /// `fence`: the one that the script has given, if it has granted. Each new run has a larger one.
+    pub(super) fn acquire(&mut self, asks: Asks, fence: Option<u64>) -> Told {
+        self.forget_what_is_over();
+        if let Some(record) = &self.record {
+            let state = record.state;
+            let (fence, attempt) = (Fence::new(state.fence), state.attempt);
+            if record.request != asks.request {
+                return Told::Differs;
+            }
+            match state.kind {
+                Kind::Done => return Told::Done(self.done(record)),
+                Kind::Kept => return Told::Ended(self.failed(record)),
+                Kind::Run | Kind::Fail => {}
+            }
+            let is_run = state.kind == Kind::Run;
+            if is_run && self.holder() == Some(state.token) && state.token != asks.token {
+                return Told::Running { fence };
+            }
+            if self.held.is_none() {
+                if !is_run && state.fence == asks.after {
+                    return Told::Ended(self.failed(record));
+                }
+                if is_run && asks.refuses {
+                    return Told::Ended(Ended::Crashed { fence, attempt });
+                }
+                if asks.limited && attempt >= ATTEMPTS {
+                    let message = record.text.clone();
+                    return Told::GivenUp {
+                        attempts: attempt,
+                        message,
+                    };
+                }
+                if !is_run && !self.rest(state).is_zero() {
+                    return Told::Ended(self.failed(record));
+                }
+            }
+        }
+        if self.held.is_some_and(|(token, _)| token != asks.token) {
+            return Told::Busy;
+        }
+        let is_replay = self.held.is_some();
+        self.held = Some((asks.token, self.now_ms + TTL_MS));
+        if is_replay {
+            let state = self.record.as_ref().unwrap().state;
+            assert_eq!(fence, Some(state.fence));
+            return Told::Run {
+                attempt: state.attempt,
+            };
+        }
+        let before = self.record.as_ref().map(|record| record.state);
+        let text = self
+            .record
+            .take()
+            .map_or_else(String::new, |record| record.text);
+        let attempt = before.map_or(0, |state| state.attempt) + 1;
+        self.record = Some(Record {
+            state: State {
+                kind: Kind::Run,
+                token: asks.token,
+                fence: fence.expect("it is granted"),
+                attempt,
+                at_ms: self.now_ms,
+            },
+            before,
+            request: asks.request,
+            text,
+            ends_ms: u64::MAX,
+        });
+        self.runs += 1;
+        Told::Run { attempt }
+    }
+
+    pub(super) fn done(&self, record: &Record) -> OnceResult {
+        OnceResult {
+            value: record.text.clone().into_bytes(),
+            ran_here: false,
+            fence: Fence::new(record.state.fence),
+            attempt: record.state.attempt,
+        }
+    }
+
+    pub(super) fn finish(&mut self, token: usize, kind: Kind, text: &str) -> Finished {
+        self.forget_what_is_over();
+        let holds = self.holder() == Some(token);
+        let (now_ms, is_free) = (self.now_ms, self.held.is_none());
+        let Some(record) = &mut self.record else {
+            assert!(!holds, "a run that holds has a record");
+            return Finished::Stale { fence: None };
+        };
+        if record.state.token != token {
+            return Finished::Stale {
+                fence: Some(Fence::new(record.state.fence)),
+            };
+        }
+        if record.state.kind != Kind::Run {
+            return Finished::Stored;
+        }
+        if !holds && !is_free {
+            return Finished::Stale { fence: None };
+        }
+        record.state.kind = kind;
+        record.state.at_ms = now_ms + PAUSE_MS;
+        record.text = text.to_owned();
+        record.ends_ms = now_ms + KEPT_MS;
+        self.held = None;
+        Finished::Stored
+    }
+
+    pub(super) fn release(&mut self, token: usize) -> ReleaseAnswer {
+        self.forget_what_is_over();
+        match self.holder() {
+            Some(holder) if holder == token => {
+                self.held = None;
+                ReleaseAnswer::Released
+            }
+            Some(_) => ReleaseAnswer::Taken,
+            None => ReleaseAnswer::Expired,
+        }
+    }
+
+    /// The run never began, so it is as if it had not been asked for.
+    pub(super) fn cancel(&mut self, token: usize) -> CancelAnswer {
+        self.forget_what_is_over();
+        if let Some(record) = &mut self.record
+            && record.state.kind == Kind::Run
+            && record.state.token == token
+        {
+            match record.before {
+                Some(before) => record.state = before,
+                None => self.record = None,
+            }
+        }
+        match self.release(token) {
+            ReleaseAnswer::Released => CancelAnswer::Released,
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => CancelAnswer::Absent,
+        }
+    }
+
+    pub(super) fn forget(&mut self) -> ForgetAnswer {
+        self.forget_what_is_over();
+        match &self.record {
+            None => ForgetAnswer::Absent,
+            Some(record) if self.is_running(record.state) => ForgetAnswer::Running {
+                fence: Fence::new(record.state.fence),
+            },
+            Some(_) => {
+                self.record = None;
+                ForgetAnswer::Forgotten
+            }
+        }
+    }
+
+    pub(super) fn is_running(&self, state: State) -> bool {
+        state.kind == Kind::Run && self.holder() == Some(state.token)
+    }
+
+    pub(super) fn inspect(&mut self) -> OnceState {
+        self.forget_what_is_over();
+        let Some(record) = &self.record else {
+            return OnceState::Absent;
+        };
+        let state = record.state;
+        let (fence, attempt) = (Fence::new(state.fence), state.attempt);
+        match state.kind {
+            Kind::Run if self.is_running(state) => OnceState::Running { fence, attempt },
+            Kind::Run => Ended::Crashed { fence, attempt }.into(),
+            Kind::Done => OnceState::Done(self.done(record)),
+            Kind::Fail | Kind::Kept => self.failed(record).into(),
+        }
+    }
+}
