@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::globals::Globals;
-use super::{acquire, bench, count, elect, inspect, latch, lease, limit, once, permits, run, strict};
+use super::{
+    acquire, bench, count, elect, inspect, latch, lease, limit, once, permits, run, strict,
+};
 use crate::{manual, secrets};
 
 /// Run a job under a distributed lock that expires by itself: a lease

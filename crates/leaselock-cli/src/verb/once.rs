@@ -17,6 +17,7 @@ use crate::procfs::Status;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::supervise::Outcome;
+use crate::session::Purpose;
 use crate::{boottime, output, session};
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
     let why = "once: several servers do not agree on a result";
-    let client = session::client_that_shares(globals, &plan.program, why)?;
+    let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
     let once = args.once(&client, globals.longest()).validate()?;
     let client = AnyClient::from(client);
     let status = Status::read()?;

@@ -23,6 +23,7 @@ pub(crate) static ONCE: Kind = Kind {
     detach_keys: &[],
     note: Some(script!("mutex/note")),
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[&FINISH, &FINISH_STRICT, &INSPECT, &FORGET],

@@ -11,10 +11,9 @@ use leaselock::{
     AcquireError, Client, ErrorKind, OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState,
 };
 use testkit::process::Signal;
-use testkit::{Cut, Fault, Proxy, Server, TempDir, Way, tempdir};
+use testkit::{Child, Cut, Fault, Proxy, Server, TempDir, Way, tempdir};
 use tokio::task::JoinSet;
 
-use crate::child::Process;
 use crate::support::{LONG, calls, eventually, millis, pttl, soon};
 
 const CALLERS: usize = 25;
@@ -158,13 +157,13 @@ impl Place {
         self.path.path()
     }
 
-    fn child(&self, order: &str) -> Process {
+    fn child(&self, order: &str) -> Child {
         let folder = self.folder().display().to_string();
-        Process::start("once", &[order, &self.url, &folder])
+        Child::start("once", &[order, &self.url, &folder])
     }
 
     /// A child whose body has begun.
-    async fn running(&self, order: &str) -> Process {
+    async fn running(&self, order: &str) -> Child {
         let child = self.child(order);
         eventually("it runs", async || !lines(self.folder(), "runs").is_empty()).await;
         child
