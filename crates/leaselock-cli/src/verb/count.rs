@@ -12,7 +12,11 @@ use crate::{output, session};
 
 /// Changes the counter as the flags say, and prints it.
 pub(crate) fn run(args: &CountArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(globals, Purpose::Operator, "count: several servers cannot count")?;
+    let client = session::one_store(
+        globals,
+        Purpose::Operator,
+        "count: several servers cannot count",
+    )?;
     session::block_on(async {
         let counter = client.counter(&args.counter);
         let outcome = match args.cas.as_deref() {

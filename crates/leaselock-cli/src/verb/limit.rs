@@ -13,8 +13,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job::{URL, WITHHELD};
 use crate::procfs::Status;
-use crate::signals::Signals;
 use crate::session::Purpose;
+use crate::signals::Signals;
 use crate::{environment, output, session};
 
 /// How long the end of a wait may take that a signal ended.
@@ -22,7 +22,11 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Waits for the rate, and becomes the command.
 pub(crate) fn run(args: &LimitArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(globals, Purpose::Operator, "limit: several servers cannot count")?;
+    let client = session::one_store(
+        globals,
+        Purpose::Operator,
+        "limit: several servers cannot count",
+    )?;
     let limiter = client
         .limiter(&args.limiter)
         .rate(args.rate.limit, args.rate.period);

@@ -15,9 +15,9 @@ use crate::owner::JobOwner;
 use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::progress::Progress;
+use crate::session::Purpose;
 use crate::signals::Signals;
 use crate::supervise::Outcome;
-use crate::session::Purpose;
 use crate::{boottime, output, session};
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.

@@ -6,6 +6,8 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
+use fastrand::Rng;
+
 use super::calls::{ChangeOnce, Read};
 use super::change::{Batch, Change, Pending, Settled, Told};
 use crate::client::Client;
@@ -46,38 +48,25 @@ impl Model {
     }
 }
 
-/// Small numbers of one seed, so that a failure can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 /// New changes, requests that are repeated because their reply was lost, and old copies; numbers up to all 64 bits.
 #[tokio::test]
 async fn the_counter_does_what_a_plain_model_does() {
     let client = Client::connect("mem:").unwrap();
     let (engine, keys) = (&client.state.engine, &LockKeys::at("visits".into()));
-    let (mut model, mut dice) = (Model::default(), Dice(7));
+    let (mut model, mut rng) = (Model::default(), Rng::with_seed(7));
     let mut sent: Vec<Vec<Change>> = vec![Vec::new(); CLIENTS];
     for step in 0..STEPS {
-        let by = dice.below(CLIENTS);
+        let by = rng.usize(..CLIENTS);
         let mine = &mut sent[by];
-        let at = match dice.below(4) {
+        let at = match rng.usize(..4) {
             0 if !mine.is_empty() => mine.len() - 1,
-            1 if !mine.is_empty() => dice.below(mine.len()),
+            1 if !mine.is_empty() => rng.usize(..mine.len()),
             _ => {
                 let extremes = [1, -1, 7, i64::MAX, i64::MIN, i64::MAX - 5, 0];
-                let value = extremes[dice.below(extremes.len())];
-                mine.push(match dice.below(4) {
+                let value = extremes[rng.usize(..extremes.len())];
+                mine.push(match rng.usize(..4) {
                     0 => Change::Set {
-                        expected: [model.value, value][dice.below(2)],
+                        expected: [model.value, value][rng.usize(..2)],
                         value,
                     },
                     _ => Change::Add(value),

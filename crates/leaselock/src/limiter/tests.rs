@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::band::{Band, Rate};
 use super::calls::{GiveBack, GivenBack, Request, Take, Taken};
 use crate::base::clock::Clock;
@@ -336,22 +338,9 @@ impl Subject {
     }
 }
 
-/// Small numbers of one seed, so that a failure can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 /// Tries, waits, repeated requests, waits that are given up, and steps back of the server's clock.
 async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
-    let (subject, mut dice) = (Subject::new(rates), Dice(seed));
+    let (subject, mut rng) = (Subject::new(rates), Rng::with_seed(seed));
     let mut model = Model {
         rates,
         now_us: 1 << 40,
@@ -370,12 +359,12 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
     let mut costs: Vec<u32> = Vec::new();
     let [mut reserved, mut given_back] = [0; 2];
     for step in 0..STEPS {
-        match dice.below(20) {
+        match rng.usize(..20) {
             kind @ 0..=7 => {
-                let cost = 1 + u32::try_from(dice.below(4)).unwrap();
+                let cost = 1 + rng.u32(..4);
                 let cost = cost.min(burst);
-                let most = permit_us * [1, 20, 200][dice.below(3)];
-                let patience = u64::try_from(dice.below(most)).unwrap() + 1;
+                let most = permit_us * [1, 20, 200][rng.usize(..3)];
+                let patience = u64::try_from(rng.usize(..most)).unwrap() + 1;
                 let patience = if kind < 3 { 0 } else { patience };
                 if model.standing() >= STANDING_MAX {
                     continue;
@@ -394,7 +383,7 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
                 if model.is_set_back() {
                     continue;
                 }
-                let id = costs.len() - dice.below(costs.len().min(8));
+                let id = costs.len() - rng.usize(..costs.len().min(8));
                 model.open();
                 let stands = |event: &Event| event.id == id && event.state == State::Reserved;
                 if model.events.iter().any(stands) {
@@ -408,8 +397,8 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
                 let stand = events.filter(|event| event.state == State::Reserved);
                 let stand: Vec<usize> = stand.map(|event| event.id).collect();
                 let id = match stand.len() {
-                    many @ 1.. if dice.below(4) > 0 => stand[dice.below(many)],
-                    _ => costs.len() - dice.below(costs.len().min(30)),
+                    many @ 1.. if rng.usize(..4) > 0 => stand[rng.usize(..many)],
+                    _ => costs.len() - rng.usize(..costs.len().min(30)),
                 };
                 let acted = |event: &Event| event.id == id && event.acts_us <= model.now_us;
                 if model.events.iter().any(acted) {
@@ -419,8 +408,8 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
                 assert_eq!(said, model.give_back(id), "step {step}");
                 given_back += usize::from(said == GivenBack::GivenBack);
             }
-            13 if set_back && dice.below(10) == 0 => {
-                let by_us = [1, 1_000_000, 3_600_000_000][dice.below(3)];
+            13 if set_back && rng.usize(..10) == 0 => {
+                let by_us = [1, 1_000_000, 3_600_000_000][rng.usize(..3)];
                 // A step by less than what has passed since the latest change has no effect.
                 let by_us = by_us + model.clock_us().saturating_sub(model.saved_us);
                 if subject.ask(&SetBack(&subject.keys, by_us)).await {
@@ -429,8 +418,8 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
             }
             _ => {
                 // Mostly less than is used, and sometimes all of it is drained.
-                let most = permit_us * [1, 2, 5, [5, 200][dice.below(30) / 29]][dice.below(4)];
-                let us = u64::try_from(dice.below(most)).unwrap();
+                let most = permit_us * [1, 2, 5, [5, 200][rng.usize(..30) / 29]][rng.usize(..4)];
+                let us = u64::try_from(rng.usize(..most)).unwrap();
                 subject.clock.advance(Duration::from_micros(us));
                 model.now_us += us;
             }

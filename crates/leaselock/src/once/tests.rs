@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::model::{Asks, Kind, Model};
+use fastrand::Rng;
+
 use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
 use super::kind::ONCE;
 use super::state::{Ended, OnCrash};
@@ -159,40 +161,27 @@ impl Subject {
     }
 }
 
-/// Small numbers of one seed, so that a failure can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 /// Callers, runs that end in every way, late copies of earlier requests, plain locks of the same name, and time.
 #[tokio::test]
 async fn a_run_does_what_a_plain_model_does() {
-    let (mut model, mut subject, mut dice) = (Model::default(), Subject::new(), Dice(11));
+    let (mut model, mut subject, mut rng) = (Model::default(), Subject::new(), Rng::with_seed(11));
     let mut sent: Vec<Asks> = Vec::new();
     let mut locks: Vec<usize> = Vec::new();
     let (mut told_done, mut crashed, mut stale) = (0, 0, 0);
     for step in 0..STEPS {
         let recent = sent.len().saturating_sub(6);
-        let pick = |dice: &mut Dice| sent[recent + dice.below(sent.len() - recent)];
+        let pick = |rng: &mut Rng| sent[recent + rng.usize(..sent.len() - recent)];
         let is_asked = !sent.is_empty();
-        match dice.below(16) {
+        match rng.usize(..16) {
             choice @ 0..=5 => {
                 let asks = match is_asked && choice == 0 {
-                    true => pick(&mut dice),
+                    true => pick(&mut rng),
                     false => Asks {
                         token: subject.new_token(),
-                        request: usize::from(dice.below(12) == 0),
-                        limited: dice.below(4) == 0,
-                        refuses: dice.below(3) == 0,
-                        after: match dice.below(3) {
+                        request: usize::from(rng.usize(..12) == 0),
+                        limited: rng.usize(..4) == 0,
+                        refuses: rng.usize(..3) == 0,
+                        after: match rng.usize(..3) {
                             0 => subject.highest,
                             _ => 0,
                         },
@@ -211,11 +200,11 @@ async fn a_run_does_what_a_plain_model_does() {
                 crashed += usize::from(matches!(said, Told::Ended(Ended::Crashed { .. })));
             }
             6..=8 if is_asked => {
-                let asks = pick(&mut dice);
+                let asks = pick(&mut rng);
                 if subject.runs[asks.token].is_none() {
                     continue; // it never ran
                 }
-                let kind = [Kind::Done, Kind::Fail, Kind::Fail, Kind::Kept][dice.below(4)];
+                let kind = [Kind::Done, Kind::Fail, Kind::Fail, Kind::Kept][rng.usize(..4)];
                 let text = format!("of {}", asks.token);
                 let said = subject.finish(asks, kind, &text).await;
                 let wanted = model.finish(asks.token, kind, &text);
@@ -223,12 +212,12 @@ async fn a_run_does_what_a_plain_model_does() {
                 stale += usize::from(said != Finished::Stored);
             }
             9 if is_asked => {
-                let token = pick(&mut dice).token;
+                let token = pick(&mut rng).token;
                 let said = subject.release(token, &subject.resource).await;
                 assert_eq!(said, model.release(token), "step {step}");
             }
             10 if is_asked => {
-                let token = pick(&mut dice).token;
+                let token = pick(&mut rng).token;
                 let said = subject.cancel(token).await;
                 assert_eq!(said, model.cancel(token), "step {step}");
             }
@@ -247,7 +236,7 @@ async fn a_run_does_what_a_plain_model_does() {
                 let said = subject.release(token, &subject.mutex).await;
                 assert_eq!(said, model.release(token), "step {step}");
             }
-            13 if dice.below(3) == 0 => {
+            13 if rng.usize(..3) == 0 => {
                 let forget = Forget {
                     resource: &subject.resource,
                 };
@@ -260,8 +249,8 @@ async fn a_run_does_what_a_plain_model_does() {
                 assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");
             }
             _ => {
-                let most = [20, 100, 800][dice.below(3)];
-                let ms = STEP_MS * u64::try_from(dice.below(most)).unwrap();
+                let most = [20, 100, 800][rng.usize(..3)];
+                let ms = STEP_MS * u64::try_from(rng.usize(..most)).unwrap();
                 subject.clock.advance(Duration::from_millis(ms));
                 model.now_ms += ms;
             }
