@@ -16,6 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
     let mut machines = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let invoices = Client::connect(url)?.counter("invoices");
@@ -32,6 +33,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         numbers.extend(machine??);
     }
     assert_eq!(numbers, (1..=100).collect());
+    assert_eq!(client.counter("invoices").get().await?, 100);
     println!("100 invoices of four machines, numbered from 1 to 100");
     Ok(())
 }

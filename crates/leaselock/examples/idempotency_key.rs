@@ -48,6 +48,7 @@ impl Bank {
 }
 
 async fn three_clicks(url: &str) -> Result<(), Box<dyn Error>> {
+    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
     let bank = Arc::new(Bank::default());
     let clicks: Vec<_> = (0..3)
         .map(|_| {
@@ -68,7 +69,6 @@ async fn three_clicks(url: &str) -> Result<(), Box<dyn Error>> {
     assert_eq!(bank.charges(), 1);
 
     // The same key for another request is a mistake of the program, and no second charge.
-    let client = Client::connect(url)?;
     let other = charge_of(&client, "order-1", 9900);
     let refused = other.run(|_| async { Ok::<_, String>("receipt") }).await;
     assert!(matches!(refused, Err(OnceError::Differs { .. })));

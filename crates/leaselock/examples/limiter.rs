@@ -20,6 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     const CALLS: u32 = 30;
+    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
     let (calls, start) = (Arc::new(AtomicU32::new(0)), Clock::boot().now());
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..3 {
@@ -46,7 +47,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     println!("{calls} calls of three workers in {took:?}");
 
     // Whoever cannot wait learns when to come again.
-    let login = Client::connect(url)?.limiter("login:alice");
+    let login = client.limiter("login:alice");
     let login = login.rate(5, Duration::from_secs(3600));
     let mut allowed = 0;
     let retry_after = loop {

@@ -14,7 +14,7 @@ use testkit::process::Signal;
 use testkit::{Child, Cut, Fault, Proxy, Server, TempDir, Way, tempdir};
 use tokio::task::JoinSet;
 
-use crate::support::{LONG, calls, eventually, millis, pttl, soon};
+use crate::support::{LONG, calls, eventually, introduced, millis, pttl, soon};
 
 const CALLERS: usize = 25;
 const PROCESSES: usize = 4;
@@ -212,6 +212,7 @@ async fn a_run_costs_two_commands_and_one_caller_that_comes_later_one() {
         assert_eq!(soon(ran).await.unwrap().value, b"done");
     };
     run("warm").await;
+    introduced(&server, &client).await;
     for (key, commands) in [("job", 2), ("job", 1)] {
         server.cli(&["CONFIG", "RESETSTAT"]);
         run(key).await;
@@ -270,14 +271,14 @@ async fn killed_again_and_again(order: &str) -> Vec<usize> {
     let mut pause = 7;
     while lines(place.folder(), "ends").is_empty() {
         let begun = lines(place.folder(), "runs").len();
-        let mut child = place.child(order);
+        let child = place.child(order);
         eventually("it works", async || {
             lines(place.folder(), "runs").len() > begun || !lines(place.folder(), "ends").is_empty()
         })
         .await;
         pause = pause * 5 % 37;
         tokio::time::sleep(millis(pause)).await; // a moment of the work that the test does not choose
-        child.kill();
+        drop(child); // kills it, unless it has done all the work
     }
     let mut runs = vec![0; KEYS];
     for line in lines(place.folder(), "runs") {
