@@ -27,7 +27,7 @@ local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[4], ARGV[5]
 local refusal = gate_refusal(gate, longest_ms, quarantine_ms)
 if refusal then return refusal end
 --#end
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 

@@ -13,7 +13,7 @@
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 --#include gate
 local gate = KEYS[5]

@@ -13,7 +13,7 @@
 --         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 --#include gate
 local gate = KEYS[5]
