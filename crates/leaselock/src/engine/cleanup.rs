@@ -241,6 +241,21 @@ impl Cleanup {
 }
 
 impl Counters {
+    /// Remembers the queue entry of a release before its request is sent: the message of a server that was promoted may
+    /// come before the reply.
+    fn remember_release(&self, pending: &PendingCleanup) {
+        if !pending.in_flight {
+            self.remember(pending);
+        }
+    }
+
+    /// Remembers the queue entry of an acquisition once it was undone: until then its message is nothing unusual.
+    fn remember_acquisition(&self, pending: &PendingCleanup) {
+        if pending.in_flight {
+            self.remember(pending);
+        }
+    }
+
     fn remember(&self, pending: &PendingCleanup) {
         if !pending.queued {
             return;
@@ -291,7 +306,7 @@ impl CleanupTask {
                     tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
                     confirmed = client.retry_until_done(&pending).await;
                 }
-                client.counters.remember(&pending);
+                client.counters.remember_acquisition(&pending);
                 client.counters.settle(confirmed);
                 if pending.in_flight && confirmed {
                     tokio::time::sleep(THIRD_ATTEMPT_AFTER).await;

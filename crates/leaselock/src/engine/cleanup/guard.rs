@@ -14,6 +14,7 @@ pub(crate) struct CleanupGuard {
 
 impl CleanupGuard {
     pub(crate) fn new(cleanup: Cleanup, pending: PendingCleanup) -> Self {
+        cleanup.0.counters.remember_release(&pending);
         CleanupGuard {
             cleanup,
             pending: Some(pending),
@@ -49,7 +50,7 @@ impl CleanupGuard {
     /// Disarms the guard: the store confirmed the end.
     pub(crate) fn end(mut self) {
         if let Some(pending) = self.pending.take() {
-            self.cleanup.0.counters.remember(&pending);
+            self.cleanup.0.counters.remember_acquisition(&pending);
         }
     }
 }

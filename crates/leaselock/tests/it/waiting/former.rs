@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use leaselock::{AcquireError, Client, Lease};
-use testkit::{Server, Value, clock};
+use testkit::{Aim, Fault, Proxy, Server, Value, Way, clock};
+use tokio::task::JoinHandle;
 
-use crate::support::{LONG, by_message, is_free, millis, soon, until_queued, waiter};
+use crate::support::{LONG, by_message, eventually, is_free, millis, soon, until_queued, waiter};
 
 /// Without strict mode.
 const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
@@ -39,16 +40,20 @@ impl Place {
 }
 
 async fn two(server: &Server, strict: bool) -> [Client; 2] {
-    let client = || {
-        let builder = Client::builder().url(&server.url());
+    let url = server.url();
+    two_at([&url, &url], strict).await
+}
+
+async fn two_at(urls: [&str; 2], strict: bool) -> [Client; 2] {
+    let clients = urls.map(|url| {
+        let builder = Client::builder().url(url);
         let builder = if strict {
             builder.strict(LONG)
         } else {
             builder
         };
         builder.build().unwrap()
-    };
-    let clients = [client(), client()];
+    });
     if strict {
         clients[0].init_strict().await.unwrap();
     }
@@ -60,7 +65,7 @@ async fn waited(
     server: &Server,
     holder: &Client,
     other: &Client,
-    ends: impl AsyncFnOnce(Lease, tokio::task::JoinHandle<Result<Lease, AcquireError>>),
+    ends: impl AsyncFnOnce(Lease, JoinHandle<Result<Lease, AcquireError>>),
 ) -> Place {
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let waits = waiter(other, "job", LONG);
@@ -96,8 +101,7 @@ async fn goes_on_to_the_next(strict: bool) {
     let dropped = waited(&server, &holder, &other, async |lease, waits| {
         lease.release().await.unwrap();
         drop(soon(waits).await.unwrap().unwrap());
-        crate::support::eventually("it was given back", async || is_free(&holder, "job").await)
-            .await;
+        eventually("it was given back", async || is_free(&holder, "job").await).await;
     });
     is_had_before_its_grant_ends(&server, &holder, &dropped.await).await;
 
@@ -113,6 +117,41 @@ async fn goes_on_to_the_next(strict: bool) {
 async fn in_strict_mode_a_lock_that_is_handed_to_a_queue_entry_that_is_over_goes_on_to_the_next_at_once()
  {
     goes_on_to_the_next(true).await;
+}
+
+/// The message of the promoted server comes before the reply to the release.
+async fn goes_on_beside_a_release(give_back: impl FnOnce(Lease) -> Option<JoinHandle<()>>) {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let [holder, other] = two_at([&server.url(), &proxy.url()], true).await;
+    let mut release = None;
+    let given_back = waited(&server, &holder, &other, async |lease, waits| {
+        lease.release().await.unwrap();
+        let lease = soon(waits).await.unwrap().unwrap();
+        proxy.aim(Aim::Requests);
+        proxy.set(Way::ToClient, Fault::Delay(millis(300)));
+        release = give_back(lease);
+        eventually("it was given back", async || is_free(&holder, "job").await).await;
+    });
+    is_had_before_its_grant_ends(&server, &holder, &given_back.await).await;
+    if let Some(release) = release {
+        soon(release).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_handed_to_a_queue_entry_whose_lease_was_just_dropped_goes_on() {
+    goes_on_beside_a_release(|lease| {
+        drop(lease);
+        None
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_handed_to_a_queue_entry_whose_lease_is_being_released_goes_on() {
+    goes_on_beside_a_release(|lease| Some(tokio::spawn(async { lease.release().await.unwrap() })))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
