@@ -28,6 +28,28 @@ fn a_cluster_serves_every_slot_and_a_slot_moves_with_its_keys_and_back() {
     cluster.settle();
 }
 
+/// Both new owners then may have the same epoch, and gossip convinces no third node.
+#[test]
+fn slots_that_change_places_at_the_same_time_are_known_to_all_nodes() {
+    let cluster = Cluster::start();
+    let [a, b] = [KEYS[0], KEYS[1]].map(|key| cluster.slot(key));
+    let [first, second, _] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    for round in 0..10 {
+        let [to, other] = if round % 2 == 0 {
+            [second, first]
+        } else {
+            [first, second]
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| cluster.move_slot(a, to));
+            scope.spawn(|| cluster.move_slot(b, other));
+        });
+    }
+    cluster.settle();
+}
+
 #[test]
 fn a_replica_takes_over_by_itself_when_its_primary_is_dead_and_gives_back_when_asked() {
     let builder = Cluster::builder().replicas(1);
