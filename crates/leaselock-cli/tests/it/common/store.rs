@@ -111,6 +111,13 @@ impl Store {
         let job = ["job", "--", "sh", "-c", "echo $$ > held; exec cat"];
         let running = self.start(&[&["run"], flags, &job].concat());
         self.line_in("held");
+        // A client tells who it is just after the grant.
+        until("the holder's record", || {
+            let seen = self.status();
+            let holders = seen["holders"].as_array().cloned().unwrap_or_default();
+            let known = |one: &serde_json::Value| one["process"].is_object();
+            known(&seen["holder"]) || !holders.is_empty() && holders.iter().all(known)
+        });
         running
     }
 
