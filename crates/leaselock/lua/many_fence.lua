@@ -1,7 +1,7 @@
 -- many_fence: fencing tokens for the scripts that acquire many locks at once: the time, in the plain case.
 
--- Writes the time as the number of a grant, and returns true when it is larger than every number before. Otherwise the
--- fence keeps its value. `fresh` is the value with that number.
+-- Writes the time as the number of a grant, and returns true when it is larger than every number before; otherwise the
+-- fence keeps its value. The second value is true when the key's ttl was renewed. `fresh` is the value with that number.
 local function many_fence_mint(fence, fresh, now)
   local TIME_LENGTH, COLON, SHARED = 16, 58, 115
   local before = redis.pcall('SET', fence, fresh, 'KEEPTTL', 'GET')
@@ -18,8 +18,7 @@ local function many_fence_mint(fence, fresh, now)
     end
   end
   -- A value that sorts below the time has the same leading digits, unless it sorts below these.
-  if not before or before < string.sub(now, 1, SAME_10000_S) then
-    redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS)
-  end
-  return true
+  local is_renewed = not before or before < string.sub(now, 1, SAME_10000_S)
+  if is_renewed then redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS) end
+  return true, is_renewed
 end

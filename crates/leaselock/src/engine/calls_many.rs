@@ -49,7 +49,11 @@ impl Item {
     /// Creates the item of a request; `None` for a kind, or a way of holding, whose requests are not batched.
     pub(crate) fn of(resource: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
         let scripts = resource.kind.batch.as_ref()?;
-        if scripts.mode != resource.mode_word() {
+        let mode = resource
+            .mode
+            .as_deref()
+            .and_then(|mode| mode.bytes().next());
+        if scripts.mode != mode {
             return None;
         }
         Some(Item {
@@ -61,6 +65,28 @@ impl Item {
                 fencing,
             },
         })
+    }
+
+    /// Returns true if one call can serve both.
+    pub(crate) fn goes_with(&self, other: &Item) -> bool {
+        self.terms == other.terms && self.resource.mode == other.resource.mode
+    }
+}
+
+/// Writes the keys that both scripts of a batch take.
+fn write_keys(call: &mut Call, terms: Terms, items: &[Item]) {
+    call.keys(items.iter().map(|item| &item.resource.lock));
+    call.keys(items.iter().map(|item| item.resource.queue()));
+    for side in terms.scripts.side_keys {
+        call.keys(items.iter().map(|item| item.resource.beside(side)));
+    }
+}
+
+/// Writes the mode of all items, for kinds whose scripts take it.
+fn write_mode(call: &mut Call, terms: Terms, items: &[Item]) {
+    let mode = items.first().and_then(|item| item.resource.mode.as_deref());
+    if let Some(mode) = mode.filter(|_| terms.scripts.takes_mode) {
+        call.arg(mode);
     }
 }
 
@@ -80,12 +106,12 @@ impl Operation for AcquireMany<'_> {
 
     fn encode(&self, call: &mut Call) {
         let AcquireMany(terms, items) = self;
-        call.keys(items.iter().map(|item| &item.resource.lock));
-        call.keys(items.iter().map(|item| item.resource.queue()));
+        write_keys(call, *terms, items);
         if terms.fencing || terms.scripts.always_fences {
             call.keys(items.iter().map(|item| item.resource.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
+        write_mode(call, *terms, items);
         call.args(items.iter().map(|item| &item.token));
     }
 
@@ -156,9 +182,9 @@ impl Operation for ReleaseMany<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        let ReleaseMany(_, items) = self;
-        call.keys(items.iter().map(|item| &item.resource.lock));
-        call.keys(items.iter().map(|item| item.resource.queue()));
+        let ReleaseMany(terms, items) = self;
+        write_keys(call, *terms, items);
+        write_mode(call, *terms, items);
         call.args(items.iter().map(|item| &item.token));
     }
 

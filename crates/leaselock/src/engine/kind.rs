@@ -59,8 +59,12 @@ pub(crate) struct Step {
 
 /// Many requests in one call. Both scripts take the locks and their queues.
 pub(crate) struct BatchScripts {
-    /// The way of holding that they serve, for kinds with several ways.
-    pub(crate) mode: Option<&'static str>,
+    /// The ways of holding that they serve, for kinds with several ways: the first byte of their modes.
+    pub(crate) mode: Option<u8>,
+    /// True if both scripts take the mode, which all items of a call share.
+    pub(crate) takes_mode: bool,
+    /// The side keys that both scripts take behind the queues.
+    pub(crate) side_keys: &'static [&'static str],
     pub(crate) acquire_many: Script,
     /// True if `acquire_many` takes the fences without fencing too.
     pub(crate) always_fences: bool,

@@ -32,7 +32,7 @@ impl Resource {
         self
     }
 
-    /// Returns the first word of how it is held, which queue entries and batches have.
+    /// Returns the first word of how it is held, which queue entries and renewals have.
     pub(crate) fn mode_word(&self) -> Option<&str> {
         self.mode.as_deref()?.split(' ').next()
     }

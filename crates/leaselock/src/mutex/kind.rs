@@ -28,6 +28,8 @@ pub(crate) static MUTEX: Kind = Kind {
     note: Some(script!("mutex/note")),
     batch: Some(BatchScripts {
         mode: None,
+        takes_mode: false,
+        side_keys: &[],
         acquire_many: script!("mutex/acquire_many"),
         always_fences: false,
         release_many: script!("mutex/release_many"),

@@ -28,7 +28,9 @@ pub(crate) static READ: Kind = Kind {
     note: None,
     // An upgradable reader, of which there is one at a time, asks by itself.
     batch: Some(BatchScripts {
-        mode: Some(SHARED),
+        mode: Some(b's'),
+        takes_mode: false,
+        side_keys: &[],
         acquire_many: script!("rwlock/acquire_many"),
         always_fences: true, // a reader without fencing may have to take the mark of other readers off
         release_many: script!("rwlock/release_many"),

@@ -90,7 +90,7 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "many" "fence" "many_fence" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
+    "prelude" "many" "fence" "many_fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
         "broadcast" "leader" "latch" "barrier" "limiter" "once"
 ];
 

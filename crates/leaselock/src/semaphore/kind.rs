@@ -1,7 +1,7 @@
 //! Permits as a kind of lock: their scripts, which are in `lua/semaphore/` and `lua/hold/`.
 
 use super::resize::{RESIZE, RESIZE_STRICT};
-use crate::engine::kind::{Kind, Step};
+use crate::engine::kind::{BatchScripts, Kind, Step};
 use crate::engine::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
@@ -29,7 +29,14 @@ pub(crate) static PERMITS: Kind = Kind {
     detach: Some(script!("hold/detach")),
     detach_keys: &["usage"],
     note: None,
-    batch: None,
+    batch: Some(BatchScripts {
+        mode: Some(b'w'),
+        takes_mode: true,
+        side_keys: &["usage"],
+        acquire_many: script!("semaphore/acquire_many"),
+        always_fences: false,
+        release_many: script!("semaphore/release_many"),
+    }),
     acquire_all: None,
     local_hand_over: false,
     votes: false,

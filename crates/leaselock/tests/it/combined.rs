@@ -1,5 +1,6 @@
 //! Requests that leave together: who goes alone, who gathers, and that each keeps its own answer.
 
+mod permits;
 mod reads;
 mod renewals;
 

@@ -186,7 +186,7 @@ impl<R> Queue<R> {
             }
             if items
                 .first()
-                .is_some_and(|first| first.terms != entry.item.terms)
+                .is_some_and(|first| !first.goes_with(&entry.item))
             {
                 passed_over.push(entry);
                 continue;

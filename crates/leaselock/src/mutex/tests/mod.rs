@@ -16,6 +16,7 @@ mod many;
 mod model;
 mod operators;
 mod owners;
+mod permits;
 mod position;
 mod ranges;
 mod reads;
