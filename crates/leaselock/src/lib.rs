@@ -250,6 +250,7 @@ mod pages {
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]
     struct Fencing;
+    #[cfg(feature = "tower")]
     #[doc = include_str!("../../../docs/limiter.md")]
     struct Limiter;
     #[doc = include_str!("../../../docs/counter.md")]
