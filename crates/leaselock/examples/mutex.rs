@@ -43,7 +43,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The work. What it changes should check the fence: see the example `fencing`.
+/// The work. What it changes should check the fence: see the example `fenced_store`.
 async fn settle_invoices() -> u32 {
     tokio::time::sleep(Duration::from_millis(20)).await;
     3

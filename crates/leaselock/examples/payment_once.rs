@@ -1,7 +1,7 @@
 //! How is an order charged once, although two workers want to charge it and one of them freezes?
 //!
-//! The lock keeps workers from doing the same work. That the money moves once is the bank's doing: it checks the
-//! fencing token, and so refuses the worker that thaws when its lease is long over.
+//! `once` keeps workers from doing the same work: one runs, and all get its receipt. That the money moves once is the
+//! bank's doing. It checks the sequencer of each run, and so refuses the worker that thaws when its lease is long over.
 //!
 //! `cargo run -p leaselock --example payment_once [URL]`
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leaselock::fence_checker::FenceChecker;
-use leaselock::{Client, Lease, Name, Sequencer};
+use leaselock::{Client, LeaseView, Name, Once, OnceError, OnceStart, OnceView, Sequencer};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -20,10 +20,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
     let bank = Arc::new(Bank::default());
     two_workers_at_once(url, &bank).await?;
-    the_first_worker_freezes(url, &bank).await?;
-    Ok(())
+    the_first_worker_freezes(&client, &bank).await
+}
+
+/// The payment of an order. Its run holds the lock of the same name, which the bank knows.
+fn payment(client: &Client, order: &str) -> Once {
+    client.once(format!("pay/{order}"))
 }
 
 /// Both want to charge order 1; each is a client of its own, as on two machines.
@@ -32,60 +37,66 @@ async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Box<dyn 
         .map(|_| {
             let (url, bank) = (url.to_owned(), Arc::clone(bank));
             tokio::spawn(async move {
-                pay(&url, &bank, "order-1")
-                    .await
-                    .map_err(|error| error.to_string())
+                let client = Client::connect(&url).map_err(|error| error.to_string())?;
+                let paid = payment(&client, "order-1");
+                let paid = paid.run(|run| async move { pay(&bank, "order-1", &run) });
+                paid.await.map_err(|error| error.to_string())
             })
         })
         .collect();
-    let mut paid = 0;
     for worker in workers {
-        paid += u32::from(worker.await??);
+        assert_eq!(worker.await??.value, b"charge 1 of order-1");
     }
-    assert_eq!((paid, bank.charges("order-1")), (1, 1));
+    assert_eq!(bank.charges("order-1"), 1);
     Ok(())
 }
 
-/// Charges the order unless that was done. True when this call did it.
-async fn pay(url: &str, bank: &Bank, order: &str) -> Result<bool, Box<dyn Error>> {
-    let client = Client::connect(url)?;
-    let mutex = client.mutex(format!("pay/{order}"));
-    let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
-    let shown = sequencer_of(&lease)?;
-    let open = !bank.is_paid(order, &shown)?;
-    if open {
+/// Charges the order, unless an earlier run did so before it crashed. Returns the receipt.
+fn pay(bank: &Bank, order: &str, run: &OnceView) -> Result<String, Box<dyn Error>> {
+    let shown = sequencer_of(run.lease())?;
+    if !bank.is_paid(order, &shown)? {
         bank.charge(order, &shown)?;
     }
-    lease.release().await?;
-    Ok(open)
+    Ok(format!("charge {} of {order}", bank.charges(order)))
 }
 
 /// The first worker freezes between looking and charging, for longer than its lease.
-async fn the_first_worker_freezes(url: &str, bank: &Bank) -> Result<(), Box<dyn Error>> {
+async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(), Box<dyn Error>> {
     let order = "order-2";
-    let mutex = Client::connect(url)?.mutex(format!("pay/{order}"));
-    // Without renewal a lease is like that of a process which does not run.
-    let frozen = mutex.clone().ttl(Duration::from_millis(100)).renewal(false);
-    let first = frozen.acquire_within(Duration::from_secs(1)).await?;
-    let shown_by_first = sequencer_of(&first)?;
-    assert!(!bank.is_paid(order, &shown_by_first)?);
-    first.lost().await;
+    // A lease that may not last longer is like that of a process which does not run.
+    let short = Duration::from_millis(100);
+    let frozen = payment(client, order).ttl(short).max_hold(short);
+    let OnceStart::Run(frozen) = frozen.begin().await? else {
+        return Err("no worker has paid the order".into());
+    };
+    let late = frozen.sequencer().ok_or("a run has a fencing token")?;
+    assert!(!bank.is_paid(order, &late)?);
+    frozen.lost().await;
 
-    let second = mutex.acquire_within(Duration::from_secs(1)).await?;
-    let shown_by_second = sequencer_of(&second)?;
-    assert!(!bank.is_paid(order, &shown_by_second)?);
+    // The second worker looks too. Then the first one thaws and charges, before the second does.
+    let second = payment(client, order);
+    let paid = second.run(|run| {
+        let (bank, late) = (Arc::clone(bank), late.clone());
+        async move {
+            assert!(!bank.is_paid(order, &sequencer_of(run.lease())?)?);
+            assert!(
+                bank.charge(order, &late).is_err(),
+                "a late worker moved money"
+            );
+            pay(&bank, order, &run)
+        }
+    });
+    assert_eq!(paid.await?.value, b"charge 1 of order-2");
 
-    // The first one thaws and charges, before the second does. The lock could not stop that; the bank does.
-    let late = bank.charge(order, &shown_by_first);
-    assert!(late.is_err(), "a stale worker moved money");
-    bank.charge(order, &shown_by_second)?;
-    second.release().await?;
+    // Nor can the first one put a receipt of its own in place of that.
+    let stale = frozen.finish(Ok(b"a late receipt".to_vec())).await;
+    assert!(matches!(stale, Err(OnceError::Stale { .. })), "{stale:?}");
     assert_eq!(bank.charges(order), 1);
     Ok(())
 }
 
-fn sequencer_of(lease: &Lease) -> Result<Sequencer, &'static str> {
-    lease.sequencer().ok_or("fencing is on by default")
+fn sequencer_of(lease: &LeaseView) -> Result<Sequencer, &'static str> {
+    lease.sequencer().ok_or("a run has a fencing token")
 }
 
 /// Checks the sequencer of every request, also of those that only read.

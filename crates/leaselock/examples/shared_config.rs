@@ -1,7 +1,7 @@
 //! How do many programs read a configuration of several parts, and never half of an old and half of a new one?
 //!
-//! Readers share the lock; the program that writes has it alone. Its fencing token is larger than that of the readers
-//! before it, so a writer that has lost its lease is refused once one reader of the next phase was there.
+//! Readers share the lock; the program that writes has it alone. Readers show a sequencer too, larger than that of the
+//! writer before them. So a writer that has lost its lease is refused once one of them was there.
 //!
 //! `cargo run -p leaselock --example shared_config [URL]`
 
@@ -9,7 +9,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Client, Fence};
+use leaselock::fence_checker::{FenceChecker, FenceRefused};
+use leaselock::{Client, Lease, Name, RwLock};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -17,56 +18,38 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(url.as_deref().unwrap_or("mem:shared_config")).await
 }
 
-/// Two parts, stored one after the other, and the largest fencing token that was seen.
-#[derive(Default)]
-struct Storage {
-    parts: Mutex<[u32; 2]>,
-    seen: Mutex<Option<Fence>>,
-}
+const NAME: &str = "config";
+
+/// Two parts, stored one after the other, and what the storage has seen of the lock.
+struct Storage(Mutex<(FenceChecker, [u32; 2])>);
 
 impl Storage {
-    /// A read counts too: from then on no earlier writer may change anything.
-    fn admit(&self, fence: Option<Fence>) -> Result<(), String> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if fence < *seen {
-            return Err(format!("{fence:?} is stale, {seen:?} was here"));
+    /// Reads or writes a part. A read counts too: from then on no earlier writer may change anything.
+    fn part(&self, lease: &Lease, at: usize, value: Option<u32>) -> Result<u32, FenceRefused> {
+        let shown = lease.sequencer().expect("fencing is on by default");
+        let mut storage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (checker, parts) = &mut *storage;
+        let _admission = checker.admit(&shown)?; // it is stored in memory, beside the parts
+        if let Some(value) = value {
+            parts[at] = value;
         }
-        *seen = fence;
-        Ok(())
-    }
-
-    fn part(&self, at: usize) -> u32 {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[at]
-    }
-
-    fn store(&self, at: usize, value: u32) {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[at] = value;
+        Ok(parts[at])
     }
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let storage = Arc::new(Storage::default());
+    let checker = FenceChecker::new(Name::new(NAME)?);
+    let storage = Arc::new(Storage(Mutex::new((checker, [0, 0]))));
     let mut programs = tokio::task::JoinSet::new();
     for program in 0..6 {
-        let (lock, storage) = (Client::connect(url)?.rwlock("config"), Arc::clone(&storage));
+        let (lock, storage) = (Client::connect(url)?.rwlock(NAME), Arc::clone(&storage));
         programs.spawn(async move {
             for _ in 0..10 {
-                if program == 0 {
-                    let lease = lock.write().await.map_err(|error| error.to_string())?;
-                    storage.admit(lease.fence())?;
-                    let next = storage.part(0) + 1;
-                    storage.store(0, next);
-                    tokio::time::sleep(Duration::from_millis(1)).await; // between the parts they differ
-                    storage.store(1, next);
-                    lease.release().await.map_err(|error| error.to_string())?;
-                } else {
-                    let lease = lock.read().await.map_err(|error| error.to_string())?;
-                    storage.admit(lease.fence())?;
-                    let first = storage.part(0);
-                    tokio::time::sleep(Duration::from_millis(1)).await; // a writer would come in here
-                    assert_eq!(first, storage.part(1), "half of one and half of the other");
-                    lease.release().await.map_err(|error| error.to_string())?;
-                }
+                let done = match program {
+                    0 => write(&lock, &storage).await,
+                    _ => read(&lock, &storage).await,
+                };
+                done.map_err(|error| error.to_string())?;
             }
             Ok::<(), String>(())
         });
@@ -74,7 +57,28 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     while let Some(program) = programs.join_next().await {
         program??;
     }
-    assert_eq!(storage.part(0), 10);
+    let lease = Client::connect(url)?.mutex(NAME).acquire().await?;
+    assert_eq!(storage.part(&lease, 0, None)?, 10);
     println!("10 writes, 50 reads, none of half a configuration");
+    Ok(())
+}
+
+async fn write(lock: &RwLock, storage: &Storage) -> Result<(), Box<dyn Error>> {
+    let lease = lock.write().await?;
+    let next = storage.part(&lease, 0, None)? + 1;
+    storage.part(&lease, 0, Some(next))?;
+    tokio::time::sleep(Duration::from_millis(1)).await; // between the parts they differ
+    storage.part(&lease, 1, Some(next))?;
+    lease.release().await?;
+    Ok(())
+}
+
+async fn read(lock: &RwLock, storage: &Storage) -> Result<(), Box<dyn Error>> {
+    let lease = lock.read().await?;
+    let first = storage.part(&lease, 0, None)?;
+    tokio::time::sleep(Duration::from_millis(1)).await; // a writer would come in here
+    let second = storage.part(&lease, 1, None)?;
+    assert_eq!(first, second, "half of one and half of the other");
+    lease.release().await?;
     Ok(())
 }

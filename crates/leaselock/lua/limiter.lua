@@ -40,22 +40,24 @@ local function limiter_read(limiter, bands, now_us)
   return state
 end
 
--- How long it takes until every band allows the cost, in whole microseconds.
+-- How long it takes until every band allows the cost, in whole microseconds, and the number of the band that is last.
 local function limiter_wait_us(state, cost)
-  local wait_us = 0
-  for _, band in ipairs(state.bands) do
-    wait_us = math.max(wait_us, math.ceil((band.level + (cost - band.burst) * band.per_permit) / band.per_us))
+  local longest_us, last = 0, 1
+  for i, band in ipairs(state.bands) do
+    local wait_us = math.ceil((band.level + (cost - band.burst) * band.per_permit) / band.per_us)
+    if wait_us > longest_us then longest_us, last = wait_us, i end
   end
-  return wait_us
+  return longest_us, last
 end
 
--- How many permits every band allows now.
+-- How many permits every band allows now, and the number of the band that allows the fewest.
 local function limiter_left(state)
-  local left = math.huge
-  for _, band in ipairs(state.bands) do
-    left = math.min(left, band.burst - math.ceil(band.level / band.per_permit))
+  local fewest, tightest = math.huge, 1
+  for i, band in ipairs(state.bands) do
+    local left = band.burst - math.ceil(band.level / band.per_permit)
+    if left < fewest then fewest, tightest = left, i end
   end
-  return math.max(0, left)
+  return math.max(0, fewest), tightest
 end
 
 -- Adds a cost to the levels; one below zero takes it off.

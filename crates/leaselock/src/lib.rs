@@ -87,7 +87,7 @@
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
-//! | `tower` | | a [fence checker](fence_checker) for HTTP services |
+//! | `tower` | | layers for HTTP services: a [fence checker](fence_checker), a rate, and a number of requests at a time |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -108,6 +108,8 @@ pub(crate) mod engine;
 pub mod fence_checker;
 #[cfg(feature = "redis")]
 mod functions;
+#[cfg(feature = "tower")]
+pub mod http;
 pub mod interop;
 mod latch;
 mod limiter;
@@ -248,6 +250,7 @@ mod pages {
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]
     struct Fencing;
+    #[cfg(feature = "tower")]
     #[doc = include_str!("../../../docs/limiter.md")]
     struct Limiter;
     #[doc = include_str!("../../../docs/counter.md")]

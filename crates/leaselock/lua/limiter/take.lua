@@ -8,9 +8,10 @@
 -- ARGV[3] patience_us  integer; the longest wait. 0: now or not at all
 -- ARGV[…] bands        period_us, per_permit, per_us and burst of each band (lua/limiter.lua); no period twice
 --
--- Returns {"allowed", left}       the permits are used; left: how many more are there now
---         {"reserved", wait_us}   they may be used after this wait, and need no other request
---         {"limited", wait_us}    nothing was used; left alone, the limiter would allow them after this wait
+-- Returns {"allowed", left, band}       the permits are used; left: how many more are there now
+--         {"reserved", wait_us, band}   they may be used after this wait, and need no other request
+--         {"limited", wait_us, band}    nothing was used; left alone, the limiter would allow them after this wait
+--         band: the number, from 1, of the band that allows the fewest, or that allows the cost last
 --         the error DAMAGED limiter, with its key    no script of ours wrote this value; nothing was changed
 -- Replay  a reservation whose moment is to come: the same one. What was allowed is used up again, which never exceeds
 --         the rate
@@ -22,18 +23,19 @@ local id, cost, patience_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local state, damaged = limiter_read(limiter, limiter_bands(ARGV, 4), clock_us())
 if damaged then return damaged end
 if state.is_anew then redis.call('DEL', reserved, returned) end
-local wait_us = limiter_wait_us(state, cost)
+local wait_us, band = limiter_wait_us(state, cost)
 if wait_us == 0 then
   limiter_add(state, cost)
   limiter_write(limiter, state)
-  return { 'allowed', limiter_left(state) }
+  local left, tightest = limiter_left(state)
+  return { 'allowed', left, tightest }
 end
 
 local now = whole(state.clock_us)
 local member, moment = ':' .. id .. ' ' .. cost, nil
 if patience_us > 0 then
   local known = redis.call('ZSCORE', reserved, member)
-  if known and tonumber(known) > state.clock_us then return { 'reserved', known - state.clock_us } end
+  if known and tonumber(known) > state.clock_us then return { 'reserved', known - state.clock_us, band } end
   -- These moments are over.
   for _, set in ipairs({ reserved, returned }) do
     for _, over in ipairs(redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', '0', '64')) do
@@ -55,7 +57,7 @@ if patience_us > 0 then
 end
 if not moment and wait_us > patience_us then
   if state.is_anew then limiter_write(limiter, state) end -- or the clock would stand still
-  return { 'limited', wait_us }
+  return { 'limited', wait_us, band }
 end
 if not moment then
   moment = state.clock_us + wait_us
@@ -65,4 +67,4 @@ local kept_ms = limiter_write(limiter, state)
 redis.call('ZADD', reserved, whole(moment), member)
 redis.call('PEXPIRE', reserved, kept_ms)
 redis.call('PEXPIRE', returned, kept_ms)
-return { 'reserved', moment - state.clock_us }
+return { 'reserved', moment - state.clock_us, band }

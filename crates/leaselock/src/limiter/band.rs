@@ -16,11 +16,11 @@ const EXACT: u64 = 1 << 52;
 
 /// What the user says: so many permits in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Band {
-    pub(super) limit: u32,
-    pub(super) period: Duration,
+pub(crate) struct Band {
+    pub(crate) limit: u32,
+    pub(crate) period: Duration,
     /// As many as the limit, unless the user says otherwise.
-    pub(super) burst: Option<u32>,
+    pub(crate) burst: Option<u32>,
 }
 
 /// All bands of a limiter, checked.

@@ -32,11 +32,12 @@ pub(super) struct Take<'a> {
     pub(super) patience_us: u64,
 }
 
+/// What the store says. `band` is the index of the band that allows the fewest permits, or that allows them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
-    Allowed { left: u32 },
-    Reserved { wait_us: u64 },
-    Limited { wait_us: u64 },
+pub(crate) enum Taken {
+    Allowed { left: u32, band: usize },
+    Reserved { wait_us: u64, band: usize },
+    Limited { wait_us: u64, band: usize },
 }
 
 impl Operation for Take<'_> {
@@ -57,13 +58,17 @@ impl Operation for Take<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<Taken, Malformed> {
-        let number = answer.number(0)?;
+        let (number, band) = (answer.number(0)?, answer.number(1)?);
+        let band = band.checked_sub(1).and_then(|index| index.try_into().ok());
+        let band = band.ok_or(Malformed)?;
+        let wait_us = number;
         Ok(match answer.tag() {
             "allowed" => Taken::Allowed {
                 left: u32::try_from(number).map_err(|_| Malformed)?,
+                band,
             },
-            "reserved" => Taken::Reserved { wait_us: number },
-            "limited" => Taken::Limited { wait_us: number },
+            "reserved" => Taken::Reserved { wait_us, band },
+            "limited" => Taken::Limited { wait_us, band },
             _ => return Err(Malformed),
         })
     }

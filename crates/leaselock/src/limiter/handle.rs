@@ -167,19 +167,12 @@ impl Limiter {
     /// # Errors
     /// [`LimiterError`]; that the rate is used up is not an error.
     pub async fn try_acquire(&self, cost: u32) -> Result<RateDecision, LimiterError> {
-        let (name, request) = self.request(cost)?;
-        let take = Take {
-            request: &request,
-            id: "",
-            patience_us: 0,
-        };
-        match self.state.engine.ask(&take, OPERATOR_WITHIN).await {
-            Ok(Taken::Allowed { left }) => Ok(RateDecision::Allowed { left }),
-            Ok(Taken::Limited { wait_us } | Taken::Reserved { wait_us }) => {
+        match self.take_now(cost).await? {
+            Taken::Allowed { left, .. } => Ok(RateDecision::Allowed { left }),
+            Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
                 let retry_after = Duration::from_micros(wait_us);
                 Ok(RateDecision::Limited { retry_after })
             }
-            Err(source) => Err(LimiterError::Store { name, source }),
         }
     }
 
@@ -216,6 +209,30 @@ impl Limiter {
     }
 
     async fn acquire_until(&self, cost: u32, limit: Option<Duration>) -> Result<(), LimiterError> {
+        match self.take_within(cost, limit).await? {
+            Taken::Allowed { .. } => Ok(()),
+            Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
+                let retry_after = Duration::from_micros(wait_us);
+                let name = self.name.clone()?;
+                Err(LimiterError::Limited { name, retry_after })
+            }
+        }
+    }
+
+    /// Uses so many permits if they are there now.
+    async fn take_now(&self, cost: u32) -> Result<Taken, LimiterError> {
+        let (name, request) = self.request(cost)?;
+        let take = Take {
+            request: &request,
+            id: "",
+            patience_us: 0,
+        };
+        let taken = self.state.engine.ask(&take, OPERATOR_WITHIN).await;
+        taken.map_err(|source| LimiterError::Store { name, source })
+    }
+
+    /// Uses so many permits, and waits until they are there: `Allowed` then. It is `Limited` when that is not in time.
+    async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
         let (name, request) = self.request(cost)?;
         let (engine, longest) = (&self.state.engine, request.rate.longest_wait());
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
@@ -231,20 +248,31 @@ impl Limiter {
         loop {
             let patience = until.map_or(longest, |until| clock.left(until).min(longest));
             match reservation.take(patience).await.map_err(failed)? {
-                Taken::Allowed { .. } => return Ok(()),
-                Taken::Limited { wait_us } => {
-                    let retry_after = Duration::from_micros(wait_us);
-                    return Err(LimiterError::Limited { name, retry_after });
-                }
-                Taken::Reserved { wait_us } => {
+                Taken::Reserved { wait_us, band } => {
                     let moment = clock.now().plus(Duration::from_micros(wait_us));
                     clock.sleep_until(moment).await;
                     reservation.end();
                     if clock.now().saturating_since(moment) <= tolerance {
-                        return Ok(());
+                        return Ok(Taken::Allowed { left: 0, band });
                     }
                 }
+                decided => return Ok(decided),
             }
         }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl Limiter {
+    /// As [`acquire_within`](Limiter::acquire_within), or as [`try_acquire`](Limiter::try_acquire) for a wait of zero.
+    pub(crate) async fn take(&self, cost: u32, wait: Duration) -> Result<Taken, LimiterError> {
+        match wait {
+            Duration::ZERO => self.take_now(cost).await,
+            wait => self.take_within(cost, Some(wait)).await,
+        }
+    }
+
+    pub(crate) fn bands(&self) -> &[Band] {
+        &self.bands
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -78,7 +79,8 @@ impl Model {
         self.rates.iter().map(level_of).collect()
     }
 
-    fn wait_us(&self, cost: u32) -> u64 {
+    /// How long it takes until all bands allow the cost, and the first of those that allow it last.
+    fn wait_us(&self, cost: u32) -> (u64, usize) {
         let waits = self.rates.iter().zip(self.levels());
         let wait = |((limit, period_ms, burst), level): (&(u32, u64, u32), u128)| {
             let per_permit = u128::from(period_ms * 1000);
@@ -86,16 +88,19 @@ impl Model {
                 .saturating_sub(u128::from(*burst) * per_permit);
             u64::try_from(excess.div_ceil(u128::from(*limit))).unwrap()
         };
-        waits.map(wait).max().unwrap()
+        let longest = waits.map(wait).zip((0..).map(Reverse)).max();
+        let (wait_us, Reverse(band)) = longest.unwrap();
+        (wait_us, band)
     }
 
-    fn left(&self) -> u32 {
+    /// How many permits all bands allow, and the first of those that allow no more.
+    fn left(&self) -> (u32, usize) {
         let bands = self.rates.iter().zip(self.levels());
         let left = |((_, period_ms, burst), level): (&(u32, u64, u32), u128)| {
             let used = level.div_ceil(u128::from(period_ms * 1000));
             burst.saturating_sub(u32::try_from(used).unwrap())
         };
-        bands.map(left).min().unwrap()
+        bands.map(left).zip(0..).min().unwrap()
     }
 
     /// Brings the clock up to date. True if it was set back.
@@ -142,7 +147,7 @@ impl Model {
         if self.standing() == 0 && self.levels().iter().all(|level| *level == 0) {
             self.events.clear(); // nothing of it counts any more
         }
-        let wait_us = self.wait_us(cost);
+        let (wait_us, band) = self.wait_us(cost);
         let event = |moment_us, state| Event {
             id,
             cost,
@@ -155,14 +160,15 @@ impl Model {
             self.events.push(event(now_us, State::Over));
             self.acts.push((self.now_us, cost));
             self.save();
-            return Taken::Allowed { left: self.left() };
+            let (left, band) = self.left();
+            return Taken::Allowed { left, band };
         }
         let mine = |event: &&Event| event.id == id && event.state == State::Reserved;
         if let Some(event) = self.events.iter().find(mine)
             && patience_us > 0
         {
             let wait_us = event.moment_us - now_us;
-            return Taken::Reserved { wait_us };
+            return Taken::Reserved { wait_us, band };
         }
         let latest_us = now_us + patience_us;
         let fits = |(_, other): &(usize, &Event)| {
@@ -184,19 +190,19 @@ impl Model {
             self.acts.push((mine.acts_us, cost));
             self.save();
             let wait_us = mine.moment_us - now_us;
-            return Taken::Reserved { wait_us };
+            return Taken::Reserved { wait_us, band };
         }
         if wait_us > patience_us {
             if is_set_back {
                 self.save();
             }
-            return Taken::Limited { wait_us };
+            return Taken::Limited { wait_us, band };
         }
         let reserved = event(now_us + wait_us, State::Reserved);
         self.events.push(reserved);
         self.acts.push((reserved.acts_us, cost));
         self.save();
-        Taken::Reserved { wait_us }
+        Taken::Reserved { wait_us, band }
     }
 
     fn give_back(&mut self, id: usize) -> GivenBack {
@@ -459,17 +465,16 @@ async fn the_limiter_does_what_a_plain_model_does_when_the_servers_clock_goes_ba
 async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
     let first: Rates = &[(2, 1000, 2)];
     let (mut subject, cost) = (Subject::new(first), 2);
-    assert_eq!(subject.take(1, cost, 0).await, Taken::Allowed { left: 0 });
+    let (allowed, limited) = (Taken::Allowed { left: 0, band: 0 }, |wait_us| {
+        Taken::Limited { wait_us, band: 0 }
+    });
+    assert_eq!(subject.take(1, cost, 0).await, allowed);
     let one = subject.rate.clone();
     subject.rate = Subject::new(&[(1, 60_000, 1)]).rate;
-    assert_eq!(subject.take(2, 1, 0).await, Taken::Allowed { left: 0 });
+    assert_eq!(subject.take(2, 1, 0).await, allowed);
     subject.rate = one;
-    let limited = Taken::Limited { wait_us: 500_000 };
-    assert_eq!(subject.take(3, 1, 0).await, limited);
+    assert_eq!(subject.take(3, 1, 0).await, limited(500_000));
     // The same period with twice as many permits: the bucket is empty at the same time.
     subject.rate = Subject::new(&[(4, 1000, 4)]).rate;
-    assert_eq!(
-        subject.take(4, 1, 0).await,
-        Taken::Limited { wait_us: 250_000 }
-    );
+    assert_eq!(subject.take(4, 1, 0).await, limited(250_000));
 }

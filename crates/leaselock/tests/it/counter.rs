@@ -114,10 +114,11 @@ async fn a_change_whose_reply_is_lost_for_long_is_unknown_until_it_is_resolved()
     assert_eq!(visits.add(1000).await.unwrap(), 1011);
 }
 
-/// A sum leaves once for all that asked while another change was in flight.
+/// A sum leaves once for all that asked while another change was in flight. That makes a counter with many tasks faster
+/// than an `INCRBY` for each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_tasks_add_while_a_change_is_in_flight_leaves_as_one() {
-    const TASKS: usize = 200;
+    const TASKS: usize = 256;
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let visits = client.counter("visits");
@@ -138,11 +139,9 @@ async fn what_tasks_add_while_a_change_is_in_flight_leaves_as_one() {
         visits.get().await.unwrap(),
         1 + i64::try_from(TASKS).unwrap()
     );
-    assert!(
-        calls(&server, "incrby") < TASKS / 4,
-        "{}",
-        calls(&server, "incrby")
-    );
+    // What was there when the first one left, and all the others.
+    let additions = calls(&server, "incrby");
+    assert!(additions <= 2, "{additions}");
 }
 
 /// What lies there is no number: it is refused, and stays as it is.

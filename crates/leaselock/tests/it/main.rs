@@ -26,6 +26,8 @@ mod fence_checker;
 mod foreign;
 mod functions;
 mod history;
+#[cfg(feature = "tower")]
+mod http;
 mod kinds;
 mod latch;
 mod limiter;

@@ -45,6 +45,11 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<(FileFenceChecker, FileFenceError)>();
     is_everything::<(Limiter, LimiterError, RateDecision)>();
     is_everything::<(Counter, CounterError, UnknownChange)>();
+    #[cfg(feature = "tower")]
+    is_everything::<(
+        leaselock::http::LimiterService<()>,
+        leaselock::http::SemaphoreService<()>,
+    )>();
 }
 
 /// A builder may carry a connection of the user's own; it goes to another thread too.
