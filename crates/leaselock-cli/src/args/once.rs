@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use leaselock::interop::Protocol;
-use leaselock::{Client, OnCrash, Once, Wait};
+use leaselock::{Client, OnCrash, Once};
 
 use super::run::RunArgs;
 use crate::{duration, manual};
@@ -98,11 +98,7 @@ impl OnceArgs {
             AfterCrash::Again => OnCrash::Again,
             AfterCrash::Refuse => OnCrash::Refuse,
         });
-        once = once.wait(match (run.wait.nonblock, run.wait.wait) {
-            (true, _) => Wait::Never,
-            (false, Some(limit)) => Wait::Timeout(limit),
-            (false, None) => Wait::Forever,
-        });
+        once = once.wait(run.wait.policy());
         if let Some(kept) = self.kept {
             once = once.kept(kept);
         }
