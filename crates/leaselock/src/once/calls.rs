@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Ended, OnCrash, OnceResult, OnceState};
+use super::state::{OnCrash, OnceResult, OnceState};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -56,8 +56,8 @@ pub(super) enum Told {
     },
     /// Another lock of the name is held, or nothing is granted at present.
     Busy,
-    Done(OnceResult),
-    Ended(Ended),
+    /// The run has ended: done, failed or crashed.
+    Ended(OnceState),
     GivenUp {
         attempts: u32,
         message: String,
@@ -109,8 +109,9 @@ impl Operation for Acquire {
                 return Ok((None, Told::GivenUp { attempts, message }));
             }
             "differs" => return Ok((None, Told::Differs)),
-            "done" => return Ok((None, Told::Done(done(answer)?))),
-            "failed" | "kept" | "crashed" => return Ok((None, Told::Ended(ended(answer)?))),
+            "done" | "failed" | "kept" | "crashed" => {
+                return Ok((None, Told::Ended(ended(answer)?)));
+            }
             _ => return Err(Malformed),
         };
         Ok((Some(Acquired::decode(answer)?), told))
@@ -125,32 +126,30 @@ fn text(answer: &Answer, at: usize) -> Result<String, Malformed> {
     Ok(String::from_utf8_lossy(answer.bytes(at)?).into_owned())
 }
 
-fn done(answer: &Answer) -> Result<OnceResult, Malformed> {
-    Ok(OnceResult {
-        value: answer.bytes(2)?.to_vec(),
-        ran_here: false,
-        fence: Fence::new(answer.number(0)?),
-        attempt: attempt(answer, 1)?,
-    })
-}
-
-/// Reads how a run ended that gave no result.
-fn ended(answer: &Answer) -> Result<Ended, Malformed> {
+/// Reads how a run ended.
+fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     let (fence, attempt) = (Fence::new(answer.number(0)?), attempt(answer, 1)?);
     Ok(match answer.tag() {
-        "crashed" => Ended::Crashed { fence, attempt },
-        "kept" => Ended::Failed {
+        "done" => OnceState::Done(OnceResult {
+            value: answer.bytes(2)?.to_vec(),
+            ran_here: false,
+            fence,
+            attempt,
+        }),
+        "kept" => OnceState::Failed {
             fence,
             attempt,
             message: text(answer, 2)?,
             retry_in: None,
         },
-        _ => Ended::Failed {
+        "failed" => OnceState::Failed {
             fence,
             attempt,
             retry_in: Some(Duration::from_millis(answer.number(2)?)),
             message: text(answer, 3)?,
         },
+        "crashed" => OnceState::Crashed { fence, attempt },
+        _ => return Err(Malformed),
     })
 }
 
@@ -243,8 +242,7 @@ impl Operation for Inspect<'_> {
                 fence: Fence::new(answer.number(0)?),
                 attempt: attempt(answer, 1)?,
             }),
-            "done" => Ok(OnceState::Done(done(answer)?)),
-            "failed" | "kept" | "crashed" => Ok(ended(answer)?.into()),
+            "done" | "failed" | "kept" | "crashed" => ended(answer),
             _ => Err(Malformed),
         }
     }

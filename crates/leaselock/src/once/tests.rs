@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
 use super::kind::ONCE;
-use super::state::{Ended, OnCrash};
+use super::state::{OnCrash, OnceState};
 use crate::base::clock::Clock;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
@@ -196,8 +196,8 @@ async fn a_run_does_what_a_plain_model_does() {
                     assert!(fence.unwrap() > subject.highest, "step {step}");
                     subject.highest = fence.unwrap();
                 }
-                told_done += usize::from(matches!(said, Told::Done(_)));
-                crashed += usize::from(matches!(said, Told::Ended(Ended::Crashed { .. })));
+                told_done += usize::from(matches!(said, Told::Ended(OnceState::Done(_))));
+                crashed += usize::from(matches!(said, Told::Ended(OnceState::Crashed { .. })));
             }
             6..=8 if is_asked => {
                 let asks = pick(&mut rng);
