@@ -13,6 +13,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::client::run::until_lost;
 use crate::engine::resource::Resource;
 use crate::engine::wait::trying::Try;
 
@@ -71,15 +72,8 @@ impl Once {
             OnceStart::Done(result) => return Ok(result),
             OnceStart::Run(run) => run,
         };
-        let ended = {
-            let body = std::pin::pin!(body(run.view()));
-            tokio::select! {
-                biased;
-                lost = run.lost() => Err(lost),
-                ended = body => Ok(ended),
-            }
-        };
-        let ended = ended?.map(Into::into).map_err(|error| error.to_string());
+        let ended = until_lost(run.lost(), body(run.view())).await?;
+        let ended = ended.map(Into::into).map_err(|error| error.to_string());
         Box::pin(run.finish(ended)).await
     }
 
