@@ -1,7 +1,6 @@
 //! The requests of a latch.
 
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -37,10 +36,6 @@ pub(super) enum Arrived {
     },
 }
 
-fn small(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
-}
-
 impl Operation for Arrive<'_> {
     type Reply = Arrived;
 
@@ -57,7 +52,7 @@ impl Operation for Arrive<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
-        let first = || small(answer, 0);
+        let first = || answer.small(0);
         Ok(match answer.tag() {
             "counted" | "again" => Arrived::Counted { left: first()? },
             "excess" => Arrived::Excess,
@@ -99,7 +94,7 @@ impl Operation for Inspect<'_> {
         };
         Ok(match answer.tag() {
             "arrived" => Inspected::Arrived {
-                left: small(answer, 0)?,
+                left: answer.small(0)?,
                 parties: answer
                     .array(1)?
                     .iter()
@@ -107,15 +102,11 @@ impl Operation for Inspect<'_> {
                     .collect::<Result<_, _>>()?,
             },
             "disagrees" => Inspected::Disagrees {
-                count: small(answer, 0)?,
+                count: answer.small(0)?,
             },
             _ => return Err(Malformed),
         })
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Arrive<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {}
+on_one_store!(Arrive<'_>, Inspect<'_>);

@@ -1,8 +1,7 @@
 //! The requests of a limiter.
 
 use super::band::Rate;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -57,13 +56,17 @@ impl Operation for Take<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<Taken, Malformed> {
-        let number = answer.number(0)?;
+        let wait_us = || answer.number(0);
         Ok(match answer.tag() {
             "allowed" => Taken::Allowed {
-                left: u32::try_from(number).map_err(|_| Malformed)?,
+                left: answer.small(0)?,
             },
-            "reserved" => Taken::Reserved { wait_us: number },
-            "limited" => Taken::Limited { wait_us: number },
+            "reserved" => Taken::Reserved {
+                wait_us: wait_us()?,
+            },
+            "limited" => Taken::Limited {
+                wait_us: wait_us()?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -107,8 +110,4 @@ impl Operation for GiveBack<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Take<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for GiveBack<'_> {}
+on_one_store!(Take<'_>, GiveBack<'_>);
