@@ -211,7 +211,8 @@ impl RunArgs {
     pub(crate) fn check_not_taken(&self, why: &NotTaken) -> Result<(), String> {
         let lock = &self.lock;
         let is_native = self.effective_protocol() == Protocol::Native && lock.like.preset.is_none();
-        let queue_and_note = lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some();
+        let queue_and_note =
+            lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some();
         let (flags, why) = if !is_native {
             ("--like and --protocol", why.other_libraries)
         } else if !self.mode.is_alone() {

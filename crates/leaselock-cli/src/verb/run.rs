@@ -54,7 +54,14 @@ pub(crate) fn run_as(
             names: &names,
             owner: Some(&lock.owner),
         };
-        let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &lock.progress);
+        let obtained = obtain(
+            &client,
+            wanted,
+            &args.wait,
+            globals,
+            &signals,
+            &lock.progress,
+        );
         let (exit, is_lost) = match obtained.await {
             Ok(Obtained::Lease(lease)) => lock.hold(lease, guardian, mask).await?,
             Ok(Obtained::Ended(exit)) => {

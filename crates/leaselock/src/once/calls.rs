@@ -10,8 +10,7 @@ use crate::base::ttl::Ttl;
 use crate::engine::grant::{Acquired, seen};
 use crate::engine::resource::Resource;
 use crate::engine::wait::trying::Tried;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 pub(super) static FINISH: Script = script!("once/finish");
@@ -94,7 +93,7 @@ impl Operation for Acquire {
     fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
         let told = match answer.tag() {
             "granted" => Told::Run {
-                attempt: attempt(answer, 4)?,
+                attempt: answer.small(4)?,
             },
             "running" => {
                 let running = Acquired::Busy {
@@ -105,7 +104,7 @@ impl Operation for Acquire {
             }
             "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
             "given_up" => {
-                let (attempts, message) = (attempt(answer, 0)?, text(answer, 1)?);
+                let (attempts, message) = (answer.small(0)?, answer.text_lossy(1)?);
                 return Ok((None, Told::GivenUp { attempts, message }));
             }
             "differs" => return Ok((None, Told::Differs)),
@@ -118,17 +117,9 @@ impl Operation for Acquire {
     }
 }
 
-fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
-}
-
-fn text(answer: &Answer, at: usize) -> Result<String, Malformed> {
-    Ok(String::from_utf8_lossy(answer.bytes(at)?).into_owned())
-}
-
 /// Reads how a run ended.
 fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
-    let (fence, attempt) = (Fence::new(answer.number(0)?), attempt(answer, 1)?);
+    let (fence, attempt) = (Fence::new(answer.number(0)?), answer.small(1)?);
     Ok(match answer.tag() {
         "done" => OnceState::Done(OnceResult {
             value: answer.bytes(2)?.to_vec(),
@@ -139,14 +130,14 @@ fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
         "kept" => OnceState::Failed {
             fence,
             attempt,
-            message: text(answer, 2)?,
+            message: answer.text_lossy(2)?,
             retry_in: None,
         },
         "failed" => OnceState::Failed {
             fence,
             attempt,
             retry_in: Some(Duration::from_millis(answer.number(2)?)),
-            message: text(answer, 3)?,
+            message: answer.text_lossy(3)?,
         },
         "crashed" => OnceState::Crashed { fence, attempt },
         _ => return Err(Malformed),
@@ -220,11 +211,11 @@ impl Operation for Finish<'_> {
 
 /// Reads what became of the latest run. Runs `once/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect<'a> {
-    pub(super) resource: &'a Resource,
+pub(super) struct Inspect {
+    pub(super) resource: Resource,
 }
 
-impl Operation for Inspect<'_> {
+impl Operation for Inspect {
     type Reply = OnceState;
 
     fn script(&self) -> &'static Script {
@@ -240,7 +231,7 @@ impl Operation for Inspect<'_> {
             "absent" => Ok(OnceState::Absent),
             "running" => Ok(OnceState::Running {
                 fence: Fence::new(answer.number(0)?),
-                attempt: attempt(answer, 1)?,
+                attempt: answer.small(1)?,
             }),
             "done" | "failed" | "kept" | "crashed" => ended(answer),
             _ => Err(Malformed),
@@ -250,8 +241,8 @@ impl Operation for Inspect<'_> {
 
 /// Forgets the latest run. Runs `once/forget`.
 #[derive(Debug)]
-pub(super) struct Forget<'a> {
-    pub(super) resource: &'a Resource,
+pub(super) struct Forget {
+    pub(super) resource: Resource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -261,7 +252,7 @@ pub(super) enum ForgetAnswer {
     Running { fence: Fence },
 }
 
-impl Operation for Forget<'_> {
+impl Operation for Forget {
     type Reply = ForgetAnswer;
 
     fn script(&self) -> &'static Script {
@@ -284,14 +275,4 @@ impl Operation for Forget<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Acquire {}
-
-#[cfg(feature = "redis")]
-impl Votable for Finish<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Forget<'_> {}
+on_one_store!(Acquire, Finish<'_>, Inspect, Forget);

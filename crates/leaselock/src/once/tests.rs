@@ -238,13 +238,13 @@ async fn a_run_does_what_a_plain_model_does() {
             }
             13 if rng.usize(..3) == 0 => {
                 let forget = Forget {
-                    resource: &subject.resource,
+                    resource: subject.resource.clone(),
                 };
                 assert_eq!(subject.ask(&forget).await, model.forget(), "step {step}");
             }
             14 => {
                 let inspect = Inspect {
-                    resource: &subject.resource,
+                    resource: subject.resource.clone(),
                 };
                 assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");
             }
