@@ -45,7 +45,7 @@ impl Operation for Proclaim<'_> {
         call.arg(self.token)
             .arg(self.value)
             .arg(self.term.get())
-            .arg(u64::try_from(self.kept.as_millis()).unwrap_or(u64::MAX))
+            .arg(self.kept)
             .arg(self.channel);
     }
 

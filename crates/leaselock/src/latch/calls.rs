@@ -1,5 +1,7 @@
 //! The requests of a latch.
 
+use std::time::Duration;
+
 use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -19,7 +21,7 @@ pub(super) struct Arrive<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) party: &'a str,
     pub(super) count: u32,
-    pub(super) kept_ms: u64,
+    pub(super) kept: Duration,
     pub(super) channel: &'a str,
 }
 
@@ -47,7 +49,7 @@ impl Operation for Arrive<'_> {
         call.key(self.keys.beside("latch"));
         call.arg(self.party)
             .arg(u64::from(self.count))
-            .arg(self.kept_ms)
+            .arg(self.kept)
             .arg(self.channel);
     }
 

@@ -19,13 +19,13 @@ pub(super) static INSPECT: Script = script!("once/inspect", reads_only);
 pub(super) static FORGET: Script = script!("once/forget");
 
 /// What every request of one caller says about the work.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) fingerprint: String,
-    pub(super) kept_ms: u64,
-    pub(super) pause_ms: u64,
-    /// 0 for no limit.
-    pub(super) attempts: u32,
+    pub(super) kept: Duration,
+    pub(super) pause: Duration,
+    /// `None` for no limit.
+    pub(super) attempts: Option<u32>,
     pub(super) on_crash: OnCrash,
     pub(super) keeps_failures: bool,
     /// Where changes of the record are broadcast.
@@ -76,9 +76,9 @@ impl Operation for Acquire {
         let terms = &self.terms;
         call.arg(&self.token)
             .arg(self.ttl.as_ms())
-            .arg(terms.kept_ms)
+            .arg(terms.kept)
             .arg(&terms.fingerprint)
-            .arg(u64::from(terms.attempts))
+            .arg(u64::from(terms.attempts.unwrap_or(0)))
             .arg(match terms.on_crash {
                 OnCrash::Again => "again",
                 OnCrash::Refuse => "refuse",
@@ -191,8 +191,8 @@ impl Operation for Finish<'_> {
             .arg(self.fence.get())
             .arg(u64::from(self.attempt))
             .arg(&self.terms.fingerprint)
-            .arg(self.terms.kept_ms)
-            .arg(self.terms.pause_ms)
+            .arg(self.terms.kept)
+            .arg(self.terms.pause)
             .arg(&self.terms.channel);
     }
 

@@ -62,12 +62,8 @@ const FINGERPRINT_BYTES: usize = 16;
 #[must_use = "work does nothing until it is run"]
 pub struct Once {
     pub(crate) named: Named,
-    kept: Duration,
-    fingerprint: Option<String>,
-    attempts: Option<u32>,
-    on_crash: OnCrash,
-    pause: Duration,
-    keeps_failures: bool,
+    /// Without the channel.
+    terms: Terms,
 }
 
 impl Client {
@@ -84,12 +80,15 @@ impl Client {
     pub fn once(&self, key: impl Into<String>) -> Once {
         Once {
             named: Named::new(&self.state, &ONCE, key.into()),
-            kept: DAY,
-            fingerprint: None,
-            attempts: None,
-            on_crash: OnCrash::default(),
-            pause: Duration::ZERO,
-            keeps_failures: false,
+            terms: Terms {
+                fingerprint: NO_FINGERPRINT.to_owned(),
+                kept: DAY,
+                pause: Duration::ZERO,
+                attempts: None,
+                on_crash: OnCrash::default(),
+                keeps_failures: false,
+                channel: String::new(),
+            },
         }
     }
 }
@@ -125,7 +124,7 @@ impl Once {
     ///
     /// A run that crashed is remembered for so long too, and for seven days at least.
     pub fn kept(mut self, kept: Duration) -> Self {
-        self.kept = kept;
+        self.terms.kept = kept;
         self
     }
 
@@ -134,31 +133,31 @@ impl Once {
     /// Without it any two requests of a key count as the same.
     pub fn fingerprint(mut self, request: impl AsRef<[u8]>) -> Self {
         let hash = Sha256::digest(request.as_ref());
-        self.fingerprint = Some(hex(&hash[..FINGERPRINT_BYTES]));
+        self.terms.fingerprint = hex(&hash[..FINGERPRINT_BYTES]);
         self
     }
 
     /// Sets how many runs may begin, those that crash included; any number by default.
     pub fn attempts(mut self, most: u32) -> Self {
-        self.attempts = Some(most);
+        self.terms.attempts = Some(most);
         self
     }
 
     /// Sets whether another run may begin after one that crashed: [`OnCrash::Again`] by default.
     pub fn on_crash(mut self, then: OnCrash) -> Self {
-        self.on_crash = then;
+        self.terms.on_crash = then;
         self
     }
 
     /// Sets for how long no other run begins after a failure; none by default. At most 30 days.
     pub fn pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
+        self.terms.pause = pause;
         self
     }
 
     /// Sets whether a failure is kept as a result is, so that no other run begins; `false` by default.
     pub fn keep_failures(mut self, keep: bool) -> Self {
-        self.keeps_failures = keep;
+        self.terms.keeps_failures = keep;
         self
     }
 
@@ -177,12 +176,13 @@ impl Once {
     }
 
     fn check(&self) -> Result<(), InvalidInput> {
-        let (options, kept) = (&self.named.options, self.kept);
+        let options = &self.named.options;
+        let (kept, pause) = (self.terms.kept, self.terms.pause);
         let wrong = if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
             format!("a result is kept for 1 s to 30 days, and not {kept:?}")
-        } else if self.pause > KEPT_MAX {
-            format!("a pause of {:?} is too long: at most 30 days", self.pause)
-        } else if self.attempts == Some(0) {
+        } else if pause > KEPT_MAX {
+            format!("a pause of {pause:?} is too long: at most 30 days")
+        } else if self.terms.attempts == Some(0) {
             "no attempt leaves nothing to run: allow at least one".to_owned()
         } else if let Wait::Poll { .. } = options.patience() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
@@ -201,18 +201,9 @@ impl Once {
         self.check()?;
         let resource = self.named.resource()?;
         let channel = broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock);
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let terms = Terms {
-            fingerprint: self
-                .fingerprint
-                .clone()
-                .unwrap_or_else(|| NO_FINGERPRINT.to_owned()),
-            kept_ms: ms(self.kept),
-            pause_ms: ms(self.pause),
-            attempts: self.attempts.unwrap_or(0),
-            on_crash: self.on_crash,
-            keeps_failures: self.keeps_failures,
             channel,
+            ..self.terms.clone()
         };
         Ok((resource, terms))
     }

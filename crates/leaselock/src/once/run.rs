@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::calls::{Finish, Finished, Terms};
 use super::error::{OnceError, too_large};
@@ -101,7 +100,7 @@ impl OnceRun {
             Err(message) => ("fail", shortened(message)),
         };
         let (fence, attempt) = (fence_of(self.lease.fence()), self.attempt);
-        let retry_in = (kind == "fail").then(|| Duration::from_millis(self.terms.pause_ms));
+        let retry_in = (kind == "fail").then_some(self.terms.pause);
         let result = match &outcome {
             Ok(value) if kind == "done" => value,
             _ => &kept,

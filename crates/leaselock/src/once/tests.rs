@@ -75,9 +75,9 @@ impl Subject {
     fn terms(asks: Asks) -> Arc<Terms> {
         Arc::new(Terms {
             fingerprint: format!("request{}", asks.request),
-            kept_ms: KEPT_MS,
-            pause_ms: PAUSE_MS,
-            attempts: if asks.limited { ATTEMPTS } else { 0 },
+            kept: Duration::from_millis(KEPT_MS),
+            pause: Duration::from_millis(PAUSE_MS),
+            attempts: asks.limited.then_some(ATTEMPTS),
             on_crash: match asks.refuses {
                 true => OnCrash::Refuse,
                 false => OnCrash::Again,
