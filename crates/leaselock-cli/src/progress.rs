@@ -1,5 +1,6 @@
 //! What `-v` reports on standard error: the progress of a wait, the grant and the release, one line each.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use leaselock::options::Waiting;
@@ -26,6 +27,8 @@ pub(crate) struct Progress {
     told: bool,
     json: bool,
     began: u64,
+    /// When the lock was acquired.
+    held_since: Cell<u64>,
 }
 
 impl Progress {
@@ -39,7 +42,13 @@ impl Progress {
             told: globals.verbose > 0,
             json: globals.json,
             began: boottime::now(),
+            held_since: Cell::default(),
         }
+    }
+
+    /// When the lock was acquired, as deadlines count.
+    pub(crate) fn held_since(&self) -> u64 {
+        self.held_since.get()
     }
 
     fn age(&self) -> Duration {
@@ -61,6 +70,7 @@ impl Progress {
     }
 
     pub(crate) fn acquired(&self, held: &Held) {
+        self.held_since.set(boottime::now());
         let waited = show::duration(self.age());
         let fence = match (held.fences(), held.fence()) {
             (Some(fences), _) => format!(" (fences {})", fences.replace('\n', ", ")),
@@ -75,8 +85,9 @@ impl Progress {
         self.tell("gave-up", &format!("gave up after {waited}: {why}"));
     }
 
-    pub(crate) fn released(&self, held: Duration) {
-        let held = show::duration(held);
+    pub(crate) fn released(&self) {
+        let held = boottime::now().saturating_sub(self.held_since());
+        let held = show::duration(Duration::from_nanos(held));
         self.tell("released", &format!("released, held {held}"));
     }
 

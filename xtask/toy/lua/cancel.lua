@@ -15,12 +15,9 @@
 -- Writes  lock, queue, waiters, fence
 --#include prelude fence queue member holds grant
 --#strict
---#include gate
+--#include gate gate_queue
 local gate = KEYS[5]
-
-if not gate_is_open(gate) then
-  queue_visit = function() return {} end
-end
+gate_hide_waiters(gate)
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]

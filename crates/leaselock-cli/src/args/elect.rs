@@ -1,9 +1,8 @@
 //! The arguments of the verbs for elections.
 
 use clap::Args;
-use leaselock::interop::Protocol;
 
-use super::run::RunArgs;
+use super::run::{NotTaken, RunArgs, hide_flags_of_run};
 use crate::manual;
 
 const ABOUT: &str = "Campaign to lead, and run a command while leading";
@@ -18,6 +17,13 @@ signal that asks for an end is passed on to the command, and ends the campaign.
 The command's environment is that of run, and has LEASELOCK_TERM too: the number of this \
 leadership, which grows with every leader and is the fence of the lock.";
 
+const NOT_TAKEN: NotTaken = NotTaken {
+    other_libraries: "other libraries know no leader",
+    other_modes: "one leads at a time",
+    several_names: "a leader leads under one name",
+    queue_and_note: None,
+};
+
 /// What `run` has, but for how the lock is held.
 #[derive(Debug, Args)]
 #[command(about = ABOUT, long_about = LONG_ABOUT)]
@@ -26,12 +32,7 @@ leadership, which grows with every leader and is the fence of the lock.";
     override_usage = "leaselock elect [OPTIONS] NAME [--] COMMAND [ARG]...\n       \
                             leaselock elect [OPTIONS] NAME -c SCRIPT"
 )]
-#[command(mut_arg("also", |flag| flag.hide(true)))]
-#[command(mut_arg("shared", |flag| flag.hide(true)))]
-#[command(mut_arg("permits", |flag| flag.hide(true)))]
-#[command(mut_arg("take", |flag| flag.hide(true)))]
-#[command(mut_arg("preset", |flag| flag.hide(true)))]
-#[command(mut_arg("protocol", |flag| flag.hide(true)))]
+#[command(mut_args(hide_flags_of_run))]
 pub(crate) struct ElectArgs {
     /// What followers read of this leader, such as its address [default: the host's name]
     #[arg(long, value_name = "VALUE")]
@@ -57,18 +58,7 @@ impl ElectArgs {
 
     /// The second stage: refuses what only `run` can do.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let run = &self.run;
-        let flag = if run.effective_protocol() != Protocol::Native || run.lock.like.preset.is_some()
-        {
-            "--like and --protocol: other libraries know no leader"
-        } else if !run.mode.is_alone() {
-            "--shared, --permits and --take: one leads at a time"
-        } else if !run.also.is_empty() {
-            "--also: a leader leads under one name"
-        } else {
-            return Ok(());
-        };
-        Err(format!("{flag}; leave them away, or use run"))
+        self.run.check_not_taken(&NOT_TAKEN)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use leaselock::Wait;
 use leaselock::interop::Preset;
 
 use super::like::LikeArgs;
@@ -119,9 +120,23 @@ pub(crate) struct WaitArgs {
 }
 
 impl WaitArgs {
+    /// What -n and -w say together.
+    pub(crate) fn policy(&self) -> Wait {
+        wait_policy(self.nonblock, self.wait, Wait::Forever)
+    }
+
     /// The exit code for a lock that was not free in time.
     pub(crate) fn busy(&self) -> Exit {
         Exit::chosen(self.busy_exit_code)
+    }
+}
+
+/// `without_limit`: the wait of a caller that gives neither -n nor -w.
+pub(crate) fn wait_policy(nonblock: bool, limit: Option<Duration>, without_limit: Wait) -> Wait {
+    match (nonblock, limit) {
+        (true, _) => Wait::Never,
+        (false, Some(limit)) => Wait::Timeout(limit),
+        (false, None) => without_limit,
     }
 }
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leaselock::interop::Protocol;
-use leaselock::{Client, OnCrash, Once, Wait};
+use leaselock::{Client, OnCrash, Once};
 
-use super::run::RunArgs;
+use super::run::{NotTaken, RunArgs, hide_flags_of_run};
 use crate::{duration, manual};
 
 const ABOUT: &str = "Run a command once for a key, and give every caller its output";
@@ -21,6 +20,13 @@ standard error is not kept. A command that fails is run again by the next caller
 The key is the name of a lock, which is held while the command runs. The command's environment is \
 that of run.";
 
+const NOT_TAKEN: NotTaken = NotTaken {
+    other_libraries: "other libraries know no results",
+    other_modes: "one runs at a time",
+    several_names: "a result has one key",
+    queue_and_note: Some("callers wait in no queue, and a run has no note"),
+};
+
 /// What `run` has, but for how the lock is held.
 #[derive(Debug, Args)]
 #[command(about = ABOUT, long_about = LONG_ABOUT)]
@@ -29,12 +35,7 @@ that of run.";
     override_usage = "leaselock once [OPTIONS] KEY [--] COMMAND [ARG]...\n       \
                             leaselock once [OPTIONS] KEY -c SCRIPT"
 )]
-#[command(mut_arg("also", |flag| flag.hide(true)))]
-#[command(mut_arg("shared", |flag| flag.hide(true)))]
-#[command(mut_arg("permits", |flag| flag.hide(true)))]
-#[command(mut_arg("take", |flag| flag.hide(true)))]
-#[command(mut_arg("preset", |flag| flag.hide(true)))]
-#[command(mut_arg("protocol", |flag| flag.hide(true)))]
+#[command(mut_args(hide_flags_of_run))]
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
 #[command(mut_arg("why", |flag| flag.hide(true)))]
 #[command(mut_arg("min_replicas", |flag| flag.hide(true)))]
@@ -74,19 +75,7 @@ enum AfterCrash {
 impl OnceArgs {
     /// The second stage: refuses what only `run` can do.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let (run, lock) = (&self.run, &self.run.lock);
-        let flag = if run.effective_protocol() != Protocol::Native || lock.like.preset.is_some() {
-            "--like and --protocol: other libraries know no results"
-        } else if !run.mode.is_alone() {
-            "--shared, --permits and --take: one runs at a time"
-        } else if !run.also.is_empty() {
-            "--also: a result has one key"
-        } else if lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some() {
-            "--priority, --why and --min-replicas: callers wait in no queue, and a run has no note"
-        } else {
-            return Ok(());
-        };
-        Err(format!("{flag}; leave them away, or use run"))
+        self.run.check_not_taken(&NOT_TAKEN)
     }
 
     /// The work, as the library has it.
@@ -98,11 +87,7 @@ impl OnceArgs {
             AfterCrash::Again => OnCrash::Again,
             AfterCrash::Refuse => OnCrash::Refuse,
         });
-        once = once.wait(match (run.wait.nonblock, run.wait.wait) {
-            (true, _) => Wait::Never,
-            (false, Some(limit)) => Wait::Timeout(limit),
-            (false, None) => Wait::Forever,
-        });
+        once = once.wait(run.wait.policy());
         if let Some(kept) = self.kept {
             once = once.kept(kept);
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, Args};
 use leaselock::interop::Protocol;
 use rustix::process::Signal;
 
@@ -125,6 +125,22 @@ pub(crate) struct RunPlan {
     pub(crate) guardian: Plan,
 }
 
+/// Why a verb that runs a command in a way of its own does not take certain flags of `run`.
+pub(crate) struct NotTaken {
+    pub(crate) other_libraries: &'static str,
+    pub(crate) other_modes: &'static str,
+    pub(crate) several_names: &'static str,
+    /// `None` if the verb takes these flags.
+    pub(crate) queue_and_note: Option<&'static str>,
+}
+
+/// Leaves the flags that only `run` takes out of the help of another verb.
+pub(crate) fn hide_flags_of_run(flag: Arg) -> Arg {
+    const ONLY_RUN: [&str; 6] = ["also", "shared", "permits", "take", "preset", "protocol"];
+    let is_hidden = flag.is_hide_set() || ONLY_RUN.contains(&flag.get_id().as_str());
+    flag.hide(is_hidden)
+}
+
 /// With a shorter ttl the guardian would kill a job during its start.
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
@@ -189,6 +205,26 @@ impl RunArgs {
             mode,
             guardian,
         })
+    }
+
+    /// Refuses the flags that the verb does not take, with its reasons.
+    pub(crate) fn check_not_taken(&self, why: &NotTaken) -> Result<(), String> {
+        let lock = &self.lock;
+        let is_native = self.effective_protocol() == Protocol::Native && lock.like.preset.is_none();
+        let queue_and_note =
+            lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some();
+        let (flags, why) = if !is_native {
+            ("--like and --protocol", why.other_libraries)
+        } else if !self.mode.is_alone() {
+            ("--shared, --permits and --take", why.other_modes)
+        } else if !self.also.is_empty() {
+            ("--also", why.several_names)
+        } else if let Some(why) = why.queue_and_note.filter(|_| queue_and_note) {
+            ("--priority, --why and --min-replicas", why)
+        } else {
+            return Ok(());
+        };
+        Err(format!("{flags}: {why}; leave them away, or use run"))
     }
 
     /// Refuses several names where they cannot be had.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::inspect::Inspection;
-use leaselock::{AcquireError, AnyClient, Fence, Wait};
+use leaselock::{AcquireError, AnyClient, Fence};
 use serde_json::json;
 
 use super::request::{self, Request};
@@ -120,13 +120,8 @@ pub(crate) async fn obtain(
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
     let alone = request.is_exclusive();
-    let policy = match (wait.nonblock, wait.wait) {
-        (true, _) => Wait::Never,
-        (false, Some(limit)) => Wait::Timeout(limit),
-        (false, None) => Wait::Forever,
-    };
     let told = state.clone();
-    let request = request.wait(policy, move |waiting| told.tell(waiting));
+    let request = request.wait(wait.policy(), move |waiting| told.tell(waiting));
     let acquired = async {
         match owner {
             Some(owner) => request.acquire_for(owner).await,

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod functions;
 pub(crate) mod handle;
+mod job_lock;
 pub(crate) mod latch;
 pub(crate) mod leader;
 pub(crate) mod limit;

@@ -2,7 +2,7 @@
 
 use leaselock::{AnyClient, OnceError, OnceStart};
 
-use super::run::HeldLock;
+use super::job_lock::{JobLock, start_guardian};
 use crate::args::Globals;
 use crate::args::once::OnceArgs;
 use crate::boottime::End;
@@ -11,14 +11,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::held::Held;
-use crate::owner::JobOwner;
 use crate::process::SignalSet;
-use crate::procfs::Status;
-use crate::progress::Progress;
 use crate::session::Purpose;
-use crate::signals::Signals;
 use crate::supervise::Outcome;
-use crate::{boottime, output, session};
+use crate::{output, session};
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.
 pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -29,11 +25,7 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
     let once = args.once(&client, globals.longest()).validate()?;
     let client = AnyClient::from(client);
-    let status = Status::read()?;
-    let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
-        Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
-    })?;
-    let signals = Signals::block(&status)?;
+    let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
@@ -61,23 +53,9 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
             }
         };
         let names = [args.run.name.clone()];
-        let progress = Progress::of(&names, false, globals);
-        let owner = JobOwner::new(&client, &names[0]);
+        let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         let held = Held::Once(run);
-        progress.acquired(&held);
-        let lock = HeldLock {
-            args: &args.run,
-            leads: false,
-            name: &names[0],
-            globals,
-            plan: &plan,
-            client: &client,
-            signals: &signals,
-            progress: &progress,
-            owner: &owner,
-            store: client.store(),
-            held_since: boottime::now(),
-        };
+        lock.progress.acquired(&held);
         hold(args, globals, &lock, held, guardian, mask).await
     })
 }
@@ -86,7 +64,7 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
 async fn hold(
     args: &OnceArgs,
     globals: &Globals,
-    lock: &HeldLock<'_>,
+    lock: &JobLock<'_>,
     held: Held,
     guardian: Guardian,
     mask: SignalSet,
@@ -117,7 +95,7 @@ async fn hold(
                 false => Err(code_text(exit)),
             };
             let stored = run.finish(outcome).await;
-            lock.tell_released();
+            lock.progress.released();
             match stored {
                 Ok(_) | Err(OnceError::Failed { ran_here: true, .. }) => Ok(exit),
                 Err(error) => ended(&error, args, globals),

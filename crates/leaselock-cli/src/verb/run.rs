@@ -1,34 +1,16 @@
 //! `leaselock run NAME -- COMMAND`
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use leaselock::interop::Protocol;
-use leaselock::{AnyClient, ReleaseError};
-use serde_json::json;
-use tokio::time::timeout_at;
+use leaselock::AnyClient;
 
 use super::acquire::{Obtained, Wanted, obtain};
+use super::job_lock::{JobLock, start_guardian};
 use super::request::{self, Request};
 use crate::args::Globals;
 use crate::args::run::{RunArgs, RunPlan};
-use crate::boottime::{End, ends_in};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guardian::Guardian;
-use crate::held::Held;
-use crate::job::{CannotStart, Job, JobSpec};
-use crate::loss::{self, Loss};
-use crate::owner::JobOwner;
 use crate::process::SignalSet;
-use crate::procfs::Status;
-use crate::progress::Progress;
-use crate::session::Purpose;
-use crate::signals::{SignalStream, Signals};
-use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
-use crate::{boottime, environment, output, session};
+use crate::session::{self, Purpose};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -56,63 +38,46 @@ pub(crate) fn run_as(
     let names = std::iter::once(&args.name).chain(&args.also);
     let names = names.map(|name| args.lock.like.name(name, globals));
     let names = names.collect::<Result<Vec<String>, Failure>>()?;
-    let (client, mut lock) = client_and_request(args, &plan, globals, value)?;
+    let (client, mut request) = client_and_request(args, &plan, globals, value)?;
     if let Some(longest) = args.max_hold {
-        lock = lock.max_hold(longest);
+        request = request.max_hold(longest);
     }
-    let lock = lock.validate()?;
-    let status = Status::read()?;
-    let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
-        Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
-    })?;
-    let signals = Signals::block(&status)?;
+    let request = request.validate()?;
+    let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
-        let queued = session::has_queue(globals) && args.effective_protocol() == Protocol::Native;
-        let progress = Progress::of(&names, queued, globals);
-        let owner = JobOwner::new(&client, &names[0]);
+        let leads = value.is_some();
+        let lock = JobLock::new(args, globals, &plan, &client, &signals, &names, leads);
         let wanted = Wanted {
-            request: lock,
+            request,
             names: &names,
-            owner: Some(&owner),
+            owner: Some(&lock.owner),
         };
-        match obtain(&client, wanted, &args.wait, globals, &signals, &progress).await {
-            Ok(Obtained::Lease(lease)) => {
-                let held = HeldLock {
-                    args,
-                    leads: value.is_some(),
-                    name: &names[0],
-                    globals,
-                    plan: &plan,
-                    client: &client,
-                    signals: &signals,
-                    progress: &progress,
-                    owner: &owner,
-                    store: client.store(),
-                    held_since: boottime::now(),
-                };
-                let (exit, is_lost) = held.hold(lease, guardian, mask).await?;
-                let is_lost = is_lost && !signals.has_been_asked_to_end();
-                Ok(Ended {
-                    exit,
-                    is_lost,
-                    mask,
-                })
-            }
+        let obtained = obtain(
+            &client,
+            wanted,
+            &args.wait,
+            globals,
+            &signals,
+            &lock.progress,
+        );
+        let (exit, is_lost) = match obtained.await {
+            Ok(Obtained::Lease(lease)) => lock.hold(lease, guardian, mask).await?,
             Ok(Obtained::Ended(exit)) => {
                 guardian.retire();
-                Ok(Ended {
-                    exit,
-                    is_lost: false,
-                    mask,
-                })
+                (exit, false)
             }
             Err(failure) => {
                 guardian.retire();
-                Err(failure)
+                return Err(failure);
             }
-        }
+        };
+        Ok(Ended {
+            exit,
+            is_lost: is_lost && !signals.has_been_asked_to_end(),
+            mask,
+        })
     })
 }
 
@@ -131,250 +96,4 @@ fn client_and_request(
         client,
         request.protocol(args.protocol).along_with(&args.also),
     ))
-}
-
-pub(super) struct HeldLock<'a> {
-    pub(super) args: &'a RunArgs,
-    /// True if the lock is a leadership, whose fence is a term.
-    pub(super) leads: bool,
-    /// The first name, as leaselock knows it.
-    pub(super) name: &'a str,
-    pub(super) globals: &'a Globals,
-    pub(super) plan: &'a RunPlan,
-    pub(super) client: &'a AnyClient,
-    pub(super) signals: &'a SignalStream,
-    pub(super) progress: &'a Progress,
-    pub(super) owner: &'a JobOwner,
-    pub(super) store: String,
-    pub(super) held_since: u64,
-}
-
-impl HeldLock<'_> {
-    /// The exit code, and whether the lease was lost.
-    async fn hold(
-        &self,
-        lease: Held,
-        guardian: Guardian,
-        mask: SignalSet,
-    ) -> Result<(Exit, bool), Failure> {
-        let end = End::default();
-        let supervised = self.supervised(&lease, guardian, mask, &end, None);
-        let (outcome, leaving) = match supervised.await {
-            Ok(supervised) => supervised,
-            Err(failure) => {
-                self.release(lease).await.ok();
-                return Err(failure);
-            }
-        };
-        let released = self.release(lease).await;
-        if let Some(guardian) = leaving {
-            guardian.wait(); // it has ended by now
-        }
-        match outcome {
-            Outcome::Ended(status) => {
-                if let Err(errors) = released {
-                    self.tell_not_released(&errors, &end);
-                }
-                Ok((Exit::of_job(status), false))
-            }
-            Outcome::Lost(_) => Ok((Exit::LOST, true)),
-            Outcome::Unguarded(_) => Ok((Exit::INTERNAL, false)),
-        }
-    }
-
-    /// Runs the job to its end; `output` is its standard output, if that is not ours. After a failure the job does not run.
-    pub(super) async fn supervised(
-        &self,
-        lease: &Held,
-        guardian: Guardian,
-        mask: SignalSet,
-        end: &End,
-        output: Option<OwnedFd>,
-    ) -> Result<(Outcome, Option<Guardian>), Failure> {
-        if let Err(failure) = self.ensure_whole(lease).await {
-            guardian.retire();
-            return Err(failure);
-        }
-        let notices = match GuardianNotices::listen(guardian.channel()) {
-            Ok(notices) => notices,
-            Err(error) => {
-                guardian.retire();
-                return Err(self.not_started(&CannotStart::System(error)));
-            }
-        };
-        let (channel, latest) = (guardian.channel(), Arc::clone(end));
-        lease.on_deadline(move |deadline| {
-            latest.store(deadline.as_nanos(), Ordering::SeqCst);
-            channel.deadline(deadline.as_nanos());
-        });
-        let job = match self.start(lease, &guardian, mask, output) {
-            Ok(job) => job,
-            Err(reason) => {
-                guardian.retire();
-                return Err(self.not_started(&reason));
-            }
-        };
-        let losing = lease.lost();
-        let tell = |reason| self.tell(reason, lease, end);
-        let lost = async { drop(losing.await) };
-        let supervised = supervise(
-            job,
-            guardian,
-            notices,
-            &self.plan.guardian,
-            self.signals,
-            lost,
-            tell,
-        );
-        Ok(supervised.await?)
-    }
-
-    /// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
-    /// then, the lease expires at its ttl. There is no error when no answer came in time.
-    pub(super) async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
-        let limit = session::request_timeout(lease.ttl());
-        let until = boottime::alarm_in(limit);
-        let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld { .. });
-        let mut errors = match timeout_at(until, lease.release()).await {
-            Ok(Ok(())) => {
-                self.tell_released();
-                self.client.close().await;
-                return Ok(());
-            }
-            Ok(Err(errors)) if errors.iter().all(is_over) => {
-                session::close_within(self.client, limit).await;
-                return Err(errors);
-            }
-            Ok(Err(errors)) => errors,
-            Err(_) => Vec::new(),
-        };
-        match timeout_at(until, self.client.close()).await {
-            Ok(closed) if closed.unconfirmed == 0 => errors.retain(is_over),
-            _ => return Err(errors),
-        }
-        if errors.is_empty() {
-            self.tell_released();
-            Ok(())
-        } else {
-            Err(errors)
-        }
-    }
-
-    /// One line for each name, or one for all when no answer came.
-    fn tell_not_released(&self, errors: &[ReleaseError], end: &End) {
-        let in_folder = self.client.session_descriptor().is_some();
-        let none = errors.is_empty().then_some(None);
-        for error in errors.iter().map(Some).chain(none) {
-            let text = loss::not_released(&self.store, error, ends_in(end), in_folder);
-            self.say("not-released", &text);
-        }
-    }
-
-    pub(super) fn tell_released(&self) {
-        let held = boottime::now().saturating_sub(self.held_since);
-        self.progress.released(Duration::from_nanos(held));
-    }
-
-    /// A lease that was handed over is short until its first renewal, but the guardian's plan needs a whole one. The
-    /// time that the answer of a plain grant took is no reason for another request.
-    async fn ensure_whole(&self, lease: &Held) -> Result<(), Failure> {
-        let ttl = lease.ttl();
-        if lease.remaining() < ttl * 9 / 10 {
-            lease.extend(ttl).await?;
-        }
-        Ok(())
-    }
-
-    /// With `-o` the guardian keeps the lock's descriptor, so that the lock is not free before the
-    /// job is dead; otherwise the job has it.
-    fn start(
-        &self,
-        lease: &Held,
-        guardian: &Guardian,
-        mask: SignalSet,
-        output: Option<OwnedFd>,
-    ) -> Result<Job, CannotStart> {
-        let mut session = self.client.session_descriptor();
-        if self.args.close
-            && let Some(descriptor) = session.take()
-        {
-            guardian
-                .channel()
-                .keep(descriptor)
-                .map_err(CannotStart::System)?;
-        }
-        let spec = JobSpec {
-            program: &self.plan.program,
-            arguments: &self.plan.arguments,
-            name: self.name,
-            fence: lease.fence(),
-            fences: lease.fences(),
-            sequencers: lease.sequencers(),
-            leads: self.leads,
-            ttl: self.plan.guardian.ttl,
-            session,
-            output,
-            owner: self.owner.to_inherit(),
-            withhold_url: environment::withholds_url(self.args.keep_url),
-            limited: self.args.max_hold.is_some(),
-        };
-        Job::start(&spec, guardian.channel(), mask)
-    }
-
-    fn not_started(&self, reason: &CannotStart) -> Failure {
-        let program = self.plan.program.to_string_lossy();
-        let text = match reason {
-            CannotStart::NotFound => format!("{program}: not found"),
-            CannotStart::CannotExecute(error) => format!("{program}: {error}"),
-            CannotStart::TooLate => {
-                "the lease was about to end, so the job was not started".to_owned()
-            }
-            CannotStart::Unguarded => {
-                "the guardian does not answer, so the job was not started".to_owned()
-            }
-            CannotStart::System(error) => format!("cannot start a process: {error}"),
-        };
-        Failure::new(text, reason.exit())
-    }
-
-    fn tell(&self, reason: StopReason, lease: &Held, end: &End) {
-        let store = self.store.as_str();
-        let loss = match (reason, lease.loss()) {
-            (StopReason::Unguarded, _) => {
-                return self.say("unguarded", "the guardian died; the job is ended");
-            }
-            (StopReason::Lost, Some(lost)) => Loss::of(store, &lost),
-            (StopReason::Lost | StopReason::NotRenewed, _) => match lease.first_to_end() {
-                Some(first) => Loss::near(store, first),
-                None => return,
-            },
-        };
-        let loss = loss
-            .by_longest_hold(self.hold_is_over(end))
-            .without_renewal(self.args.is_never_renewed());
-        let measure = loss::measure(&self.plan.guardian, ends_in(end));
-        self.say("lost", &format!("{}; {measure}", loss.in_words()));
-    }
-
-    /// The lease ends where --max-hold ends it. That counts from before the request was sent.
-    fn hold_is_over(&self, end: &End) -> bool {
-        const SENT_BEFORE: Duration = Duration::from_secs(5);
-        let hold = self.args.max_hold.map(boottime::nanoseconds);
-        hold.is_some_and(|hold| {
-            let until = self.held_since.saturating_add(hold);
-            end.load(Ordering::SeqCst) + boottime::nanoseconds(SENT_BEFORE) >= until
-        })
-    }
-
-    /// Printed even with `-q`: it is an error.
-    fn say(&self, event: &str, text: &str) {
-        let text = output::sanitized(text);
-        if self.globals.json {
-            output::say(&output::json(
-                &json!({ "event": event, "name": self.name, "text": text }),
-            ));
-        } else {
-            output::say(&format!("leaselock: {text}\n"));
-        }
-    }
 }

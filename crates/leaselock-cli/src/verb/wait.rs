@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::ancestors::Ancestors;
 use crate::args::Globals;
 use crate::args::inspect::WaitArgs;
+use crate::args::lease::wait_policy;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -22,15 +23,12 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
-    let policy = match (args.nonblock, args.wait) {
-        (true, _) => Wait::Never,
-        (false, Some(limit)) => Wait::Timeout(limit),
-        (false, None) => Wait::Poll {
-            count: None,
-            delay: POLL_EVERY,
-            jitter_percent: 20,
-        },
+    let polls = Wait::Poll {
+        count: None,
+        delay: POLL_EVERY,
+        jitter_percent: 20,
     };
+    let policy = wait_policy(args.nonblock, args.wait, polls);
     session::block_on(async {
         let mutex = args.like.mutex(client.mutex(&args.name)).wait(policy);
         let (progress, ancestors) = (

@@ -35,13 +35,9 @@ end
 
 --#include prelude fence queue member holds grant
 --#strict
--- A hand-over is a grant, so behind a closed gate there is none.
---#include gate
+--#include gate gate_queue
 local gate = KEYS[5]
-
-if not gate_is_open(gate) then
-  queue_visit = function() return {} end
-end
+gate_hide_waiters(gate)
 --#end
 local h = holds_read(lock, fence, clock_of(time))
 local how = holds_how(h, token)

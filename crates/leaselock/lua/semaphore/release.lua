@@ -44,13 +44,9 @@ end
 
 --#include prelude fence queue member holds grant
 --#strict
--- A hand-over is a grant, so behind a closed gate there is none.
---#include gate
+--#include gate gate_queue
 local gate = KEYS[6]
-
-if not gate_is_open(gate) then
-  queue_visit = function() return {} end
-end
+gate_hide_waiters(gate)
 --#end
 local kind = 'w' .. weight
 local h = holds_read(lock, fence, clock_of(time), usage)

@@ -2,8 +2,7 @@
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -58,12 +57,8 @@ pub(super) enum Arrived {
 fn passed(answer: &Answer) -> Result<BarrierPass, Malformed> {
     Ok(BarrierPass {
         generation: answer.number(0)?,
-        index: small(answer, 1)?,
+        index: answer.small(1)?,
     })
-}
-
-fn small(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
 }
 
 impl Operation for Arrive<'_> {
@@ -88,13 +83,13 @@ impl Operation for Arrive<'_> {
         Ok(match answer.tag() {
             "passed" => Arrived::Passed(passed(answer)?),
             "waiting" => Arrived::Waiting {
-                arrived: small(answer, 0)?,
+                arrived: answer.small(0)?,
             },
             "missed" => Arrived::Missed {
                 generation: answer.number(0)?,
             },
             "disagrees" => Arrived::Disagrees {
-                parties: small(answer, 0)?,
+                parties: answer.small(0)?,
             },
             _ => return Err(Malformed),
         })
@@ -137,8 +132,4 @@ impl Operation for Leave<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Arrive<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Leave<'_> {}
+on_one_store!(Arrive<'_>, Leave<'_>);

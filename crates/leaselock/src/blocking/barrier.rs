@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::wait::wait;
 use crate::barrier::{BarrierError, BarrierPass};
-use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 
 /// A [`Barrier`](crate::Barrier) whose calls block the calling thread.
@@ -16,24 +15,15 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// As [`Barrier::ttl`](crate::Barrier::ttl).
-    pub fn ttl(mut self, lease: Duration) -> Self {
-        self.barrier = self.barrier.ttl(lease);
-        self
+    setting! { barrier, "Barrier":
+        ttl(lease: Duration);
     }
 
     fn about(&self) -> Name {
         Name::shown(&self.barrier.name)
     }
 
-    /// As [`Barrier::validate`](crate::Barrier::validate).
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(mut self) -> Result<Self, InvalidInput> {
-        self.barrier = self.barrier.validate()?;
-        Ok(self)
-    }
+    validating!(barrier, "Barrier");
 
     waiting! { barrier, "Barrier":
         /// [`BarrierError`]: every variant says whether the party is counted.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::wait::wait;
-use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 use crate::counter::{CounterError, UnknownChange};
 
@@ -16,10 +15,8 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// As [`Counter::ttl`](crate::Counter::ttl).
-    pub fn ttl(mut self, kept: Duration) -> Self {
-        self.counter = self.counter.ttl(kept);
-        self
+    setting! { counter, "Counter":
+        ttl(kept: Duration);
     }
 
     fn about(&self) -> Name {
@@ -27,14 +24,7 @@ impl Counter {
         name.unwrap_or_else(Name::placeholder)
     }
 
-    /// As [`Counter::validate`](crate::Counter::validate).
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(mut self) -> Result<Self, InvalidInput> {
-        self.counter = self.counter.validate()?;
-        Ok(self)
-    }
+    validating!(counter, "Counter");
 
     waiting! { counter, "Counter":
         /// [`CounterError`]: every variant says whether the change counts.

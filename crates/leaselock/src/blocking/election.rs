@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::wait::wait;
-use crate::base::error::{AcquireError, InspectError, InvalidInput, ReleaseError};
+use crate::base::error::{AcquireError, InspectError, ReleaseError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::client::options::setters;
@@ -22,24 +22,15 @@ pub struct Election {
 impl Election {
     setters!(election.named.options);
 
-    /// As [`Election::value`](crate::Election::value).
-    pub fn value(mut self, value: impl Into<String>) -> Self {
-        self.election = self.election.value(value);
-        self
+    setting! { election, "Election":
+        value(value: impl Into<String>);
     }
 
     fn about(&self) -> Name {
         Name::shown(&self.election.named.name)
     }
 
-    /// As [`Election::validate`](crate::Election::validate).
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(mut self) -> Result<Self, InvalidInput> {
-        self.election = self.election.validate()?;
-        Ok(self)
-    }
+    validating!(election, "Election");
 
     acquiring! { election, "Election", Leadership:
         campaign();

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::wait::wait;
-use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 use crate::latch::{LatchError, LatchState};
 
@@ -16,24 +15,15 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// As [`Latch::kept`](crate::Latch::kept).
-    pub fn kept(mut self, kept: Duration) -> Self {
-        self.latch = self.latch.kept(kept);
-        self
+    setting! { latch, "Latch":
+        kept(kept: Duration);
     }
 
     fn about(&self) -> Name {
         Name::shown(&self.latch.name)
     }
 
-    /// As [`Latch::validate`](crate::Latch::validate).
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(mut self) -> Result<Self, InvalidInput> {
-        self.latch = self.latch.validate()?;
-        Ok(self)
-    }
+    validating!(latch, "Latch");
 
     waiting! { latch, "Latch":
         /// [`LatchError`]: every variant says whether the party is counted.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::wait::wait;
-use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 use crate::limiter::{LimiterError, RateDecision};
 
@@ -16,22 +15,10 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// As [`Limiter::rate`](crate::Limiter::rate).
-    pub fn rate(mut self, limit: u32, period: Duration) -> Self {
-        self.limiter = self.limiter.rate(limit, period);
-        self
-    }
-
-    /// As [`Limiter::and`](crate::Limiter::and).
-    pub fn and(mut self, limit: u32, period: Duration) -> Self {
-        self.limiter = self.limiter.and(limit, period);
-        self
-    }
-
-    /// As [`Limiter::burst`](crate::Limiter::burst).
-    pub fn burst(mut self, burst: u32) -> Self {
-        self.limiter = self.limiter.burst(burst);
-        self
+    setting! { limiter, "Limiter":
+        rate(limit: u32, period: Duration);
+        and(limit: u32, period: Duration);
+        burst(burst: u32);
     }
 
     fn about(&self) -> Name {
@@ -39,14 +26,7 @@ impl Limiter {
         name.unwrap_or_else(Name::placeholder)
     }
 
-    /// As [`Limiter::validate`](crate::Limiter::validate).
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(mut self) -> Result<Self, InvalidInput> {
-        self.limiter = self.limiter.validate()?;
-        Ok(self)
-    }
+    validating!(limiter, "Limiter");
 
     waiting! { limiter, "Limiter":
         /// [`LimiterError`]; that the rate is used up is not an error.

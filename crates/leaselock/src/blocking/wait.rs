@@ -40,6 +40,29 @@ macro_rules! waiting {
     };
 }
 
+/// Writes the setters of what is inside.
+macro_rules! setting {
+    ($inside:ident, $of:literal: $($name:ident($($arg:ident: $type:ty),*);)*) => {
+        $(#[doc = concat!("As [`", $of, "::", stringify!($name), "`](crate::", $of, "::", stringify!($name), ").")]
+        pub fn $name(mut self, $($arg: $type),*) -> Self {
+            self.$inside = self.$inside.$name($($arg),*);
+            self
+        })*
+    };
+}
+
+/// Writes the check of what was set.
+macro_rules! validating {
+    ($inside:ident, $of:literal) => {
+        #[doc = as_async!(concat!($of, "::validate"))]
+        /// [`InvalidInput`](crate::error::InvalidInput) says what would be valid. Nothing is sent.
+        pub fn validate(mut self) -> Result<Self, $crate::base::error::InvalidInput> {
+            self.$inside = self.$inside.validate()?;
+            Ok(self)
+        }
+    };
+}
+
 /// Writes the methods that acquire.
 macro_rules! acquiring {
     ($inside:ident, $of:literal, $lease:ty: $($name:ident($($arg:ident: $type:ty),*);)*) => {

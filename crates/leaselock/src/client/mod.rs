@@ -5,6 +5,7 @@ pub(crate) mod detached;
 pub(crate) mod handle;
 pub(crate) mod inspect;
 pub(crate) mod inspection;
+pub(crate) mod lease_guard;
 pub(crate) mod lease_handle;
 pub(crate) mod lending;
 mod list;

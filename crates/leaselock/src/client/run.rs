@@ -45,15 +45,19 @@ where
     F: FnOnce(LeaseView) -> Fut,
     Fut: Future<Output = T>,
 {
-    let outcome = {
-        let body = std::pin::pin!(body(lease.view()));
-        tokio::select! {
-            biased;
-            lost = lease.lost() => Err(lost),
-            value = body => Ok(value),
-        }
-    };
-    let value = outcome?;
+    let value = until_lost(lease.lost(), body(lease.view())).await?;
     let released = lease.release().await;
     Ok(RunResult { value, released })
+}
+
+/// Runs `body` to its end, or stops it where it stands when the lease is lost.
+pub(crate) async fn until_lost<T>(
+    lost: impl Future<Output = Lost>,
+    body: impl Future<Output = T>,
+) -> Result<T, Lost> {
+    tokio::select! {
+        biased;
+        lost = lost => Err(lost),
+        value = body => Ok(value),
+    }
 }

@@ -1,8 +1,7 @@
 //! The requests of a counter.
 
 use super::change::{Change, Settled};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -88,8 +87,4 @@ impl Operation for Read<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for ChangeOnce<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Read<'_> {}
+on_one_store!(ChangeOnce<'_>, Read<'_>);

@@ -6,8 +6,7 @@ use super::leader::Leader;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::resource::Resource;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 pub(super) static PROCLAIM: Script = script!("election/proclaim");
@@ -46,7 +45,7 @@ impl Operation for Proclaim<'_> {
         call.arg(self.token)
             .arg(self.value)
             .arg(self.term.get())
-            .arg(u64::try_from(self.kept.as_millis()).unwrap_or(u64::MAX))
+            .arg(self.kept)
             .arg(self.channel);
     }
 
@@ -90,7 +89,7 @@ impl Operation for Observe<'_> {
         match answer.tag() {
             "leads" => Ok(Observed {
                 leader: Some(Leader {
-                    value: String::from_utf8_lossy(answer.bytes(0)?).into_owned(),
+                    value: answer.text_lossy(0)?,
                     term: Fence::new(answer.number(1)?),
                     client: answer.text(2)?.to_owned(),
                 }),
@@ -118,8 +117,4 @@ impl Operation for Observe<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Proclaim<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Observe<'_> {}
+on_one_store!(Proclaim<'_>, Observe<'_>);

@@ -1,6 +1,5 @@
 //! The guard of a leader.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -9,6 +8,7 @@ use super::error::ProclaimError;
 use super::proclamation::{Outcome, Proclamation};
 use crate::base::error::ReleaseError;
 use crate::base::fence::Fence;
+use crate::client::lease_guard::lease_guard;
 use crate::engine::lease::Lease;
 
 /// A leadership that is held. Dropping it resigns in the background.
@@ -117,17 +117,4 @@ impl Leadership {
     }
 }
 
-impl Deref for Leadership {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind.
-impl From<Leadership> for Lease {
-    fn from(held: Leadership) -> Lease {
-        held.lease
-    }
-}
+lease_guard!(Leadership.lease);

@@ -69,7 +69,7 @@ impl Acquired {
                 seen: seen(answer)?,
             }),
             "never" => Ok(Acquired::Never {
-                permits: u32::try_from(answer.number(0)?).map_err(|_| Malformed)?,
+                permits: answer.small(0)?,
                 time_us: answer.number(1)?,
             }),
             "quarantined" => Ok(Acquired::Busy {

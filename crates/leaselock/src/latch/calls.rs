@@ -1,7 +1,8 @@
 //! The requests of a latch.
 
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use std::time::Duration;
+
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -20,7 +21,7 @@ pub(super) struct Arrive<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) party: &'a str,
     pub(super) count: u32,
-    pub(super) kept_ms: u64,
+    pub(super) kept: Duration,
     pub(super) channel: &'a str,
 }
 
@@ -37,10 +38,6 @@ pub(super) enum Arrived {
     },
 }
 
-fn small(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
-}
-
 impl Operation for Arrive<'_> {
     type Reply = Arrived;
 
@@ -52,12 +49,12 @@ impl Operation for Arrive<'_> {
         call.key(self.keys.beside("latch"));
         call.arg(self.party)
             .arg(u64::from(self.count))
-            .arg(self.kept_ms)
+            .arg(self.kept)
             .arg(self.channel);
     }
 
     fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
-        let first = || small(answer, 0);
+        let first = || answer.small(0);
         Ok(match answer.tag() {
             "counted" | "again" => Arrived::Counted { left: first()? },
             "excess" => Arrived::Excess,
@@ -99,7 +96,7 @@ impl Operation for Inspect<'_> {
         };
         Ok(match answer.tag() {
             "arrived" => Inspected::Arrived {
-                left: small(answer, 0)?,
+                left: answer.small(0)?,
                 parties: answer
                     .array(1)?
                     .iter()
@@ -107,15 +104,11 @@ impl Operation for Inspect<'_> {
                     .collect::<Result<_, _>>()?,
             },
             "disagrees" => Inspected::Disagrees {
-                count: small(answer, 0)?,
+                count: answer.small(0)?,
             },
             _ => return Err(Malformed),
         })
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Arrive<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {}
+on_one_store!(Arrive<'_>, Inspect<'_>);

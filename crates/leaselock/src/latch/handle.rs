@@ -150,7 +150,7 @@ impl Latch {
             keys,
             party,
             count: self.count,
-            kept_ms: u64::try_from(self.kept.as_millis()).unwrap_or(u64::MAX),
+            kept: self.kept,
             channel: &broadcast::channel_of(engine, NOUN, &keys.lock),
         };
         let outcome = match engine.ask(&arrive, OPERATOR_WITHIN).await {

@@ -1,8 +1,7 @@
 //! The requests of a limiter.
 
 use super::band::Rate;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
@@ -58,17 +57,22 @@ impl Operation for Take<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<Taken, Malformed> {
-        let (number, band) = (answer.number(0)?, answer.number(1)?);
+        let (wait_us, band) = (|| answer.number(0), answer.number(1)?);
         let band = band.checked_sub(1).and_then(|index| index.try_into().ok());
         let band = band.ok_or(Malformed)?;
-        let wait_us = number;
         Ok(match answer.tag() {
             "allowed" => Taken::Allowed {
-                left: u32::try_from(number).map_err(|_| Malformed)?,
+                left: answer.small(0)?,
                 band,
             },
-            "reserved" => Taken::Reserved { wait_us, band },
-            "limited" => Taken::Limited { wait_us, band },
+            "reserved" => Taken::Reserved {
+                wait_us: wait_us()?,
+                band,
+            },
+            "limited" => Taken::Limited {
+                wait_us: wait_us()?,
+                band,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -112,8 +116,4 @@ impl Operation for GiveBack<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Take<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for GiveBack<'_> {}
+on_one_store!(Take<'_>, GiveBack<'_>);

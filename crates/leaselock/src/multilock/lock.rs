@@ -9,7 +9,7 @@ use super::view::MultiLeaseView;
 use crate::base::error::{AcquireError, InvalidInput, MultiReleaseError};
 use crate::base::name::Name;
 use crate::client::named::Named;
-use crate::client::run::{RunError, RunResult};
+use crate::client::run::{RunError, RunResult, until_lost};
 use crate::engine::request::Wait;
 use crate::mutex::Mutex;
 
@@ -206,15 +206,7 @@ impl MultiLock {
         Fut: Future<Output = T>,
     {
         let lease = self.acquire().await?;
-        let outcome = {
-            let body = std::pin::pin!(body(lease.view()));
-            tokio::select! {
-                biased;
-                lost = lease.lost() => Err(lost),
-                value = body => Ok(value),
-            }
-        };
-        let value = outcome?;
+        let value = until_lost(lease.lost(), body(lease.view())).await?;
         let released = lease.release().await;
         Ok(RunResult { value, released })
     }

@@ -8,11 +8,12 @@ use super::calls::{Acquire, Terms, Told};
 use super::error::OnceError;
 use super::handle::{NOUN, Once};
 use super::run::{OnceRun, OnceView};
-use super::state::OnceResult;
+use super::state::{OnceResult, OnceState};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::client::run::until_lost;
 use crate::engine::resource::Resource;
 use crate::engine::wait::trying::Try;
 
@@ -71,15 +72,8 @@ impl Once {
             OnceStart::Done(result) => return Ok(result),
             OnceStart::Run(run) => run,
         };
-        let ended = {
-            let body = std::pin::pin!(body(run.view()));
-            tokio::select! {
-                biased;
-                lost = run.lost() => Err(lost),
-                ended = body => Ok(ended),
-            }
-        };
-        let ended = ended?.map(Into::into).map_err(|error| error.to_string());
+        let ended = until_lost(run.lost(), body(run.view())).await?;
+        let ended = ended.map(Into::into).map_err(|error| error.to_string());
         Box::pin(run.finish(ended)).await
     }
 
@@ -130,10 +124,30 @@ impl Once {
                 attempts,
                 message,
             }),
-            (_, Told::Done(result)) => Ok(OnceStart::Done(result)),
-            (_, Told::Ended(ended)) => Err(OnceError::of(name, ended)),
+            (_, Told::Ended(OnceState::Done(result))) => Ok(OnceStart::Done(result)),
+            (
+                _,
+                Told::Ended(OnceState::Failed {
+                    fence,
+                    attempt,
+                    message,
+                    retry_in,
+                }),
+            ) => Err(OnceError::Failed {
+                name,
+                fence,
+                attempt,
+                message,
+                retry_in,
+                ran_here: false,
+            }),
+            (_, Told::Ended(OnceState::Crashed { fence, attempt })) => Err(OnceError::Crashed {
+                name,
+                fence,
+                attempt,
+            }),
             (_, Told::Differs) => Err(OnceError::Differs { name }),
-            (_, Told::Run { .. } | Told::Running { .. } | Told::Busy) => {
+            (_, Told::Run { .. } | Told::Running { .. } | Told::Busy | Told::Ended(_)) => {
                 let message = "a reply that no version of this script gives";
                 let source = StoreError::refused(ErrorKind::Malformed, message);
                 Err(OnceError::Store { name, source })

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Ended, OnCrash, OnceResult, OnceState};
+use super::state::{OnCrash, OnceResult, OnceState};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::grant::{Acquired, seen};
 use crate::engine::resource::Resource;
 use crate::engine::wait::trying::Tried;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 pub(super) static FINISH: Script = script!("once/finish");
@@ -20,13 +19,13 @@ pub(super) static INSPECT: Script = script!("once/inspect", reads_only);
 pub(super) static FORGET: Script = script!("once/forget");
 
 /// What every request of one caller says about the work.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub(super) fingerprint: String,
-    pub(super) kept_ms: u64,
-    pub(super) pause_ms: u64,
-    /// 0 for no limit.
-    pub(super) attempts: u32,
+    pub(super) kept: Duration,
+    pub(super) pause: Duration,
+    /// `None` for no limit.
+    pub(super) attempts: Option<u32>,
     pub(super) on_crash: OnCrash,
     pub(super) keeps_failures: bool,
     /// Where changes of the record are broadcast.
@@ -56,8 +55,8 @@ pub(super) enum Told {
     },
     /// Another lock of the name is held, or nothing is granted at present.
     Busy,
-    Done(OnceResult),
-    Ended(Ended),
+    /// The run has ended: done, failed or crashed.
+    Ended(OnceState),
     GivenUp {
         attempts: u32,
         message: String,
@@ -77,9 +76,9 @@ impl Operation for Acquire {
         let terms = &self.terms;
         call.arg(&self.token)
             .arg(self.ttl.as_ms())
-            .arg(terms.kept_ms)
+            .arg(terms.kept)
             .arg(&terms.fingerprint)
-            .arg(u64::from(terms.attempts))
+            .arg(u64::from(terms.attempts.unwrap_or(0)))
             .arg(match terms.on_crash {
                 OnCrash::Again => "again",
                 OnCrash::Refuse => "refuse",
@@ -94,7 +93,7 @@ impl Operation for Acquire {
     fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
         let told = match answer.tag() {
             "granted" => Told::Run {
-                attempt: attempt(answer, 4)?,
+                attempt: answer.small(4)?,
             },
             "running" => {
                 let running = Acquired::Busy {
@@ -105,52 +104,43 @@ impl Operation for Acquire {
             }
             "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
             "given_up" => {
-                let (attempts, message) = (attempt(answer, 0)?, text(answer, 1)?);
+                let (attempts, message) = (answer.small(0)?, answer.text_lossy(1)?);
                 return Ok((None, Told::GivenUp { attempts, message }));
             }
             "differs" => return Ok((None, Told::Differs)),
-            "done" => return Ok((None, Told::Done(done(answer)?))),
-            "failed" | "kept" | "crashed" => return Ok((None, Told::Ended(ended(answer)?))),
+            "done" | "failed" | "kept" | "crashed" => {
+                return Ok((None, Told::Ended(ended(answer)?)));
+            }
             _ => return Err(Malformed),
         };
         Ok((Some(Acquired::decode(answer)?), told))
     }
 }
 
-fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
-}
-
-fn text(answer: &Answer, at: usize) -> Result<String, Malformed> {
-    Ok(String::from_utf8_lossy(answer.bytes(at)?).into_owned())
-}
-
-fn done(answer: &Answer) -> Result<OnceResult, Malformed> {
-    Ok(OnceResult {
-        value: answer.bytes(2)?.to_vec(),
-        ran_here: false,
-        fence: Fence::new(answer.number(0)?),
-        attempt: attempt(answer, 1)?,
-    })
-}
-
-/// Reads how a run ended that gave no result.
-fn ended(answer: &Answer) -> Result<Ended, Malformed> {
-    let (fence, attempt) = (Fence::new(answer.number(0)?), attempt(answer, 1)?);
+/// Reads how a run ended.
+fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
+    let (fence, attempt) = (Fence::new(answer.number(0)?), answer.small(1)?);
     Ok(match answer.tag() {
-        "crashed" => Ended::Crashed { fence, attempt },
-        "kept" => Ended::Failed {
+        "done" => OnceState::Done(OnceResult {
+            value: answer.bytes(2)?.to_vec(),
+            ran_here: false,
             fence,
             attempt,
-            message: text(answer, 2)?,
+        }),
+        "kept" => OnceState::Failed {
+            fence,
+            attempt,
+            message: answer.text_lossy(2)?,
             retry_in: None,
         },
-        _ => Ended::Failed {
+        "failed" => OnceState::Failed {
             fence,
             attempt,
             retry_in: Some(Duration::from_millis(answer.number(2)?)),
-            message: text(answer, 3)?,
+            message: answer.text_lossy(3)?,
         },
+        "crashed" => OnceState::Crashed { fence, attempt },
+        _ => return Err(Malformed),
     })
 }
 
@@ -201,8 +191,8 @@ impl Operation for Finish<'_> {
             .arg(self.fence.get())
             .arg(u64::from(self.attempt))
             .arg(&self.terms.fingerprint)
-            .arg(self.terms.kept_ms)
-            .arg(self.terms.pause_ms)
+            .arg(self.terms.kept)
+            .arg(self.terms.pause)
             .arg(&self.terms.channel);
     }
 
@@ -221,11 +211,11 @@ impl Operation for Finish<'_> {
 
 /// Reads what became of the latest run. Runs `once/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect<'a> {
-    pub(super) resource: &'a Resource,
+pub(super) struct Inspect {
+    pub(super) resource: Resource,
 }
 
-impl Operation for Inspect<'_> {
+impl Operation for Inspect {
     type Reply = OnceState;
 
     fn script(&self) -> &'static Script {
@@ -241,10 +231,9 @@ impl Operation for Inspect<'_> {
             "absent" => Ok(OnceState::Absent),
             "running" => Ok(OnceState::Running {
                 fence: Fence::new(answer.number(0)?),
-                attempt: attempt(answer, 1)?,
+                attempt: answer.small(1)?,
             }),
-            "done" => Ok(OnceState::Done(done(answer)?)),
-            "failed" | "kept" | "crashed" => Ok(ended(answer)?.into()),
+            "done" | "failed" | "kept" | "crashed" => ended(answer),
             _ => Err(Malformed),
         }
     }
@@ -252,8 +241,8 @@ impl Operation for Inspect<'_> {
 
 /// Forgets the latest run. Runs `once/forget`.
 #[derive(Debug)]
-pub(super) struct Forget<'a> {
-    pub(super) resource: &'a Resource,
+pub(super) struct Forget {
+    pub(super) resource: Resource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -263,7 +252,7 @@ pub(super) enum ForgetAnswer {
     Running { fence: Fence },
 }
 
-impl Operation for Forget<'_> {
+impl Operation for Forget {
     type Reply = ForgetAnswer;
 
     fn script(&self) -> &'static Script {
@@ -286,14 +275,4 @@ impl Operation for Forget<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Acquire {}
-
-#[cfg(feature = "redis")]
-impl Votable for Finish<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {}
-
-#[cfg(feature = "redis")]
-impl Votable for Forget<'_> {}
+on_one_store!(Acquire, Finish<'_>, Inspect, Forget);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{Ended, RESULT_MAX};
+use super::state::RESULT_MAX;
 use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
@@ -125,32 +125,6 @@ pub enum OnceError {
 impl From<InvalidInput> for OnceError {
     fn from(invalid: InvalidInput) -> Self {
         AcquireError::from(invalid).into()
-    }
-}
-
-impl OnceError {
-    /// Creates the error of a caller that was told how the latest run ended.
-    pub(super) fn of(name: Name, ended: Ended) -> Self {
-        match ended {
-            Ended::Failed {
-                fence,
-                attempt,
-                message,
-                retry_in,
-            } => OnceError::Failed {
-                name,
-                fence,
-                attempt,
-                message,
-                retry_in,
-                ran_here: false,
-            },
-            Ended::Crashed { fence, attempt } => OnceError::Crashed {
-                name,
-                fence,
-                attempt,
-            },
-        }
     }
 }
 

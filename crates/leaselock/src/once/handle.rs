@@ -18,6 +18,7 @@ use crate::engine::broadcast;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::request::{Wait, Waiting};
 use crate::engine::resource::Resource;
+use crate::quorum::votable::Votable;
 
 /// What the callers' channel is called.
 pub(super) const NOUN: &str = "once";
@@ -61,12 +62,8 @@ const FINGERPRINT_BYTES: usize = 16;
 #[must_use = "work does nothing until it is run"]
 pub struct Once {
     pub(crate) named: Named,
-    kept: Duration,
-    fingerprint: Option<String>,
-    attempts: Option<u32>,
-    on_crash: OnCrash,
-    pause: Duration,
-    keeps_failures: bool,
+    /// Without the channel.
+    terms: Terms,
 }
 
 impl Client {
@@ -83,12 +80,15 @@ impl Client {
     pub fn once(&self, key: impl Into<String>) -> Once {
         Once {
             named: Named::new(&self.state, &ONCE, key.into()),
-            kept: DAY,
-            fingerprint: None,
-            attempts: None,
-            on_crash: OnCrash::default(),
-            pause: Duration::ZERO,
-            keeps_failures: false,
+            terms: Terms {
+                fingerprint: NO_FINGERPRINT.to_owned(),
+                kept: DAY,
+                pause: Duration::ZERO,
+                attempts: None,
+                on_crash: OnCrash::default(),
+                keeps_failures: false,
+                channel: String::new(),
+            },
         }
     }
 }
@@ -124,7 +124,7 @@ impl Once {
     ///
     /// A run that crashed is remembered for so long too, and for seven days at least.
     pub fn kept(mut self, kept: Duration) -> Self {
-        self.kept = kept;
+        self.terms.kept = kept;
         self
     }
 
@@ -133,31 +133,31 @@ impl Once {
     /// Without it any two requests of a key count as the same.
     pub fn fingerprint(mut self, request: impl AsRef<[u8]>) -> Self {
         let hash = Sha256::digest(request.as_ref());
-        self.fingerprint = Some(hex(&hash[..FINGERPRINT_BYTES]));
+        self.terms.fingerprint = hex(&hash[..FINGERPRINT_BYTES]);
         self
     }
 
     /// Sets how many runs may begin, those that crash included; any number by default.
     pub fn attempts(mut self, most: u32) -> Self {
-        self.attempts = Some(most);
+        self.terms.attempts = Some(most);
         self
     }
 
     /// Sets whether another run may begin after one that crashed: [`OnCrash::Again`] by default.
     pub fn on_crash(mut self, then: OnCrash) -> Self {
-        self.on_crash = then;
+        self.terms.on_crash = then;
         self
     }
 
     /// Sets for how long no other run begins after a failure; none by default. At most 30 days.
     pub fn pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
+        self.terms.pause = pause;
         self
     }
 
     /// Sets whether a failure is kept as a result is, so that no other run begins; `false` by default.
     pub fn keep_failures(mut self, keep: bool) -> Self {
-        self.keeps_failures = keep;
+        self.terms.keeps_failures = keep;
         self
     }
 
@@ -175,50 +175,35 @@ impl Once {
         Ok(self)
     }
 
+    fn check(&self) -> Result<(), InvalidInput> {
+        let options = &self.named.options;
+        let (kept, pause) = (self.terms.kept, self.terms.pause);
+        let wrong = if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
+            format!("a result is kept for 1 s to 30 days, and not {kept:?}")
+        } else if pause > KEPT_MAX {
+            format!("a pause of {pause:?} is too long: at most 30 days")
+        } else if self.terms.attempts == Some(0) {
+            "no attempt leaves nothing to run: allow at least one".to_owned()
+        } else if let Wait::Poll { .. } = options.patience() {
+            "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
+        } else if options.fencing == Some(false) || !options.renews() {
+            "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out".to_owned()
+        } else if options.owner.is_some() {
+            "a run has no owner, because no other task may share it".to_owned()
+        } else {
+            return self.named.validate();
+        };
+        Err(InvalidInput::new(wrong))
+    }
+
     /// Refuses what the work cannot have, and returns what every request says of it.
     pub(super) fn terms(&self) -> Result<(Resource, Terms), InvalidInput> {
-        let refused = |text: String| Err(InvalidInput::new(text));
-        let (options, kept) = (&self.named.options, self.kept);
-        if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
-            return refused(format!(
-                "a result is kept for 1 s to 30 days, and not {kept:?}"
-            ));
-        }
-        if self.pause > KEPT_MAX {
-            return refused(format!(
-                "a pause of {:?} is too long: at most 30 days",
-                self.pause
-            ));
-        }
-        if self.attempts == Some(0) {
-            return refused("no attempt leaves nothing to run: allow at least one".to_owned());
-        }
-        if let Wait::Poll { .. } = options.patience() {
-            let text = "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`";
-            return refused(text.to_owned());
-        }
-        if options.fencing == Some(false) || !options.renews() {
-            let text = "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out";
-            return refused(text.to_owned());
-        }
-        if options.owner.is_some() {
-            return refused("a run has no owner, because no other task may share it".to_owned());
-        }
-        self.named.validate()?;
+        self.check()?;
         let resource = self.named.resource()?;
         let channel = broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock);
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let terms = Terms {
-            fingerprint: self
-                .fingerprint
-                .clone()
-                .unwrap_or_else(|| NO_FINGERPRINT.to_owned()),
-            kept_ms: ms(kept),
-            pause_ms: ms(self.pause),
-            attempts: self.attempts.unwrap_or(0),
-            on_crash: self.on_crash,
-            keeps_failures: self.keeps_failures,
             channel,
+            ..self.terms.clone()
         };
         Ok((resource, terms))
     }
@@ -247,14 +232,7 @@ impl Once {
     /// # Ok(()) }
     /// ```
     pub async fn state(&self) -> Result<OnceState, OnceError> {
-        let (resource, _) = self.terms()?;
-        let engine = &self.named.state.engine;
-        let inspect = Inspect {
-            resource: &resource,
-        };
-        let asked = engine.ask(&inspect, OPERATOR_WITHIN).await;
-        let name = self.named.name()?.clone();
-        asked.map_err(|source| OnceError::Store { name, source })
+        self.ask(|resource| Inspect { resource }).await
     }
 
     /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.
@@ -279,17 +257,25 @@ impl Once {
     /// # Ok(()) }
     /// ```
     pub async fn forget(&self) -> Result<bool, OnceError> {
-        let (resource, _) = self.terms()?;
-        let engine = &self.named.state.engine;
-        let forget = Forget {
-            resource: &resource,
-        };
-        let name = self.named.name()?.clone();
-        match engine.ask(&forget, OPERATOR_WITHIN).await {
-            Ok(ForgetAnswer::Forgotten) => Ok(true),
-            Ok(ForgetAnswer::Absent) => Ok(false),
-            Ok(ForgetAnswer::Running { fence }) => Err(OnceError::Running { name, fence }),
-            Err(source) => Err(OnceError::Store { name, source }),
+        match self.ask(|resource| Forget { resource }).await? {
+            ForgetAnswer::Forgotten => Ok(true),
+            ForgetAnswer::Absent => Ok(false),
+            ForgetAnswer::Running { fence } => {
+                let name = self.named.name()?.clone();
+                Err(OnceError::Running { name, fence })
+            }
         }
+    }
+
+    /// Makes one request about the latest run.
+    async fn ask<O: Votable>(
+        &self,
+        request: impl FnOnce(Resource) -> O,
+    ) -> Result<O::Reply, OnceError> {
+        let (resource, _) = self.terms()?;
+        let name = self.named.name()?.clone();
+        let (engine, request) = (&self.named.state.engine, request(resource));
+        let asked = engine.ask(&request, OPERATOR_WITHIN).await;
+        asked.map_err(|source| OnceError::Store { name, source })
     }
 }

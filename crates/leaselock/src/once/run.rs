@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::calls::{Finish, Finished, Terms};
 use super::error::{OnceError, too_large};
@@ -11,8 +10,6 @@ use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::engine::calls::Cancel;
-use crate::engine::cleanup::PendingCleanup;
-use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::lease::{Lease, LeaseView};
 
 /// Of a failure the record keeps its text, up to this length.
@@ -28,7 +25,6 @@ const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
 #[must_use = "a run that is dropped counts as crashed"]
 pub struct OnceRun {
     lease: Lease,
-    fence: Fence,
     attempt: u32,
     terms: Arc<Terms>,
 }
@@ -37,7 +33,6 @@ pub struct OnceRun {
 #[derive(Debug, Clone)]
 pub struct OnceView {
     lease: LeaseView,
-    fence: Fence,
     attempt: u32,
 }
 
@@ -46,7 +41,7 @@ impl OnceView {
     ///
     /// Pass it to what the body writes to, so that a resource can refuse a run that was replaced.
     pub fn fence(&self) -> Fence {
-        self.fence
+        fence_of(self.lease.fence())
     }
 
     /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have done the
@@ -63,11 +58,8 @@ impl OnceView {
 
 impl OnceRun {
     pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<Terms>) -> Self {
-        // A once refuses `fencing(false)`, so each lease has a fence.
-        let fence = lease.fence().unwrap_or(Fence::new(0));
         OnceRun {
             lease,
-            fence,
             attempt,
             terms,
         }
@@ -77,7 +69,6 @@ impl OnceRun {
     pub fn view(&self) -> OnceView {
         OnceView {
             lease: self.lease.view(),
-            fence: self.fence,
             attempt: self.attempt,
         }
     }
@@ -108,8 +99,8 @@ impl OnceRun {
             Err(message) if self.terms.keeps_failures => ("kept", shortened(message)),
             Err(message) => ("fail", shortened(message)),
         };
-        let (fence, attempt) = (self.fence, self.attempt);
-        let retry_in = (kind == "fail").then(|| Duration::from_millis(self.terms.pause_ms));
+        let (fence, attempt) = (fence_of(self.lease.fence()), self.attempt);
+        let retry_in = (kind == "fail").then_some(self.terms.pause);
         let result = match &outcome {
             Ok(value) if kind == "done" => value,
             _ => &kept,
@@ -159,34 +150,25 @@ impl OnceRun {
     /// assert_eq!(sent.state().await?, OnceState::Absent);
     /// # Ok(()) }
     /// ```
-    pub async fn cancel(self) -> Result<(), OnceError> {
-        let (engine, record) = {
-            let (engine, record, _) = self.lease.parts();
-            (Arc::clone(engine), Arc::clone(record))
-        };
-        let (resource, token) = (&record.resource, &record.token);
-        let until = record.core().deadline();
-        let pending = PendingCleanup::acquisition(resource.clone(), token.clone(), until);
-        let guard = CleanupGuard::new(engine.cleanup(), pending);
-        self.lease.retire();
-        engine.erase_note(&record);
-        self.lease.disown();
+    pub async fn cancel(mut self) -> Result<(), OnceError> {
+        self.lease.expect_late_requests(); // the cleanup then cancels, and does not release
+        let guard = self.lease.give_up(None);
+        let (engine, record, _) = self.lease.parts();
+        engine.erase_note(record);
         let cancel = Cancel {
-            resource,
-            token,
+            resource: &record.resource,
+            token: &record.token,
             used: None,
         };
-        let within = engine.request_timeout(record.ttl());
-        match engine.ask(&cancel, within).await {
-            Ok(_) => {
-                guard.end();
-                Ok(())
+        let cancelled = engine.ask(&cancel, engine.request_timeout(record.ttl()));
+        match cancelled.await {
+            Ok(_) => guard.end(),
+            Err(source) => {
+                let name = record.name.clone();
+                return Err(OnceError::Store { name, source });
             }
-            Err(source) => Err(OnceError::Store {
-                name: record.name.clone(),
-                source,
-            }),
         }
+        Ok(())
     }
 
     /// Stores it, and ends the lease, which the same step has given back.
@@ -213,7 +195,7 @@ impl OnceRun {
             token: &record.token,
             kind,
             result,
-            fence: self.fence,
+            fence: fence_of(self.lease.fence()),
             attempt: self.attempt,
             terms: &self.terms,
         };
@@ -232,6 +214,11 @@ impl OnceRun {
             clock.sleep(backoff.next()).await;
         }
     }
+}
+
+/// A once refuses `fencing(false)`, so each of its leases has a fencing token.
+fn fence_of(fence: Option<Fence>) -> Fence {
+    fence.unwrap_or(Fence::new(0))
 }
 
 /// The text of a failure as it is kept, cut off between two characters.

@@ -45,22 +45,6 @@ impl fmt::Debug for OnceResult {
     }
 }
 
-/// How a run ended that gave no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    Failed {
-        fence: Fence,
-        attempt: u32,
-        message: String,
-        /// `None` when the failure is kept.
-        retry_in: Option<Duration>,
-    },
-    Crashed {
-        fence: Fence,
-        attempt: u32,
-    },
-}
-
 /// What is known of the latest run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -94,23 +78,4 @@ pub enum OnceState {
         /// Its number, from 1.
         attempt: u32,
     },
-}
-
-impl From<Ended> for OnceState {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Failed {
-                fence,
-                attempt,
-                message,
-                retry_in,
-            } => OnceState::Failed {
-                fence,
-                attempt,
-                message,
-                retry_in,
-            },
-            Ended::Crashed { fence, attempt } => OnceState::Crashed { fence, attempt },
-        }
-    }
 }

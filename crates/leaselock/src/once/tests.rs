@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
 use super::kind::ONCE;
-use super::state::{Ended, OnCrash};
+use super::state::{OnCrash, OnceState};
 use crate::base::clock::Clock;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
@@ -75,9 +75,9 @@ impl Subject {
     fn terms(asks: Asks) -> Arc<Terms> {
         Arc::new(Terms {
             fingerprint: format!("request{}", asks.request),
-            kept_ms: KEPT_MS,
-            pause_ms: PAUSE_MS,
-            attempts: if asks.limited { ATTEMPTS } else { 0 },
+            kept: Duration::from_millis(KEPT_MS),
+            pause: Duration::from_millis(PAUSE_MS),
+            attempts: asks.limited.then_some(ATTEMPTS),
             on_crash: match asks.refuses {
                 true => OnCrash::Refuse,
                 false => OnCrash::Again,
@@ -196,8 +196,8 @@ async fn a_run_does_what_a_plain_model_does() {
                     assert!(fence.unwrap() > subject.highest, "step {step}");
                     subject.highest = fence.unwrap();
                 }
-                told_done += usize::from(matches!(said, Told::Done(_)));
-                crashed += usize::from(matches!(said, Told::Ended(Ended::Crashed { .. })));
+                told_done += usize::from(matches!(said, Told::Ended(OnceState::Done(_))));
+                crashed += usize::from(matches!(said, Told::Ended(OnceState::Crashed { .. })));
             }
             6..=8 if is_asked => {
                 let asks = pick(&mut rng);
@@ -238,13 +238,13 @@ async fn a_run_does_what_a_plain_model_does() {
             }
             13 if rng.usize(..3) == 0 => {
                 let forget = Forget {
-                    resource: &subject.resource,
+                    resource: subject.resource.clone(),
                 };
                 assert_eq!(subject.ask(&forget).await, model.forget(), "step {step}");
             }
             14 => {
                 let inspect = Inspect {
-                    resource: &subject.resource,
+                    resource: subject.resource.clone(),
                 };
                 assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");
             }

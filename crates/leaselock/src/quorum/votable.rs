@@ -42,3 +42,14 @@ pub(crate) trait Votable: Operation {
 pub(crate) trait Votable: Operation {}
 #[cfg(not(feature = "redis"))]
 impl<O: Operation> Votable for O {}
+
+/// Declares operations that only one store runs: the nodes of a quorum do not vote on them.
+macro_rules! on_one_store {
+    ($($operation:ty),+ $(,)?) => {
+        $(
+            #[cfg(feature = "redis")]
+            impl $crate::quorum::votable::Votable for $operation {}
+        )+
+    };
+}
+pub(crate) use on_one_store;

@@ -1,8 +1,7 @@
 //! The guard of a reader.
 
-use std::ops::Deref;
-
 use crate::base::error::{ExtendError, ReleaseError};
+use crate::client::lease_guard::lease_guard;
 use crate::client::lease_handle::Handle;
 use crate::engine::lease::Lease;
 
@@ -90,17 +89,4 @@ impl SharedLease {
     }
 }
 
-impl Deref for SharedLease {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.0
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind.
-impl From<SharedLease> for Lease {
-    fn from(held: SharedLease) -> Lease {
-        held.0
-    }
-}
+lease_guard!(SharedLease.0);

@@ -1,12 +1,12 @@
 //! The guard of a reader that may upgrade.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use super::change::{ChangeError, downgrade};
 use super::kind::{SHARED, UPGRADE, UPGRADE_MODE};
 use super::shared::SharedLease;
 use crate::base::error::{AcquireError, ReleaseError};
+use crate::client::lease_guard::lease_guard;
 use crate::client::named::Named;
 use crate::engine::lease::Lease;
 use crate::engine::request::Wait;
@@ -150,17 +150,5 @@ impl UpgradableLease {
     }
 }
 
-impl Deref for UpgradableLease {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind. It cannot be upgraded.
-impl From<UpgradableLease> for Lease {
-    fn from(held: UpgradableLease) -> Lease {
-        held.lease
-    }
-}
+// The lease alone, for code that handles leases of every kind. It cannot be upgraded.
+lease_guard!(UpgradableLease.lease);

@@ -50,6 +50,11 @@ impl Answer {
         u64::try_from(self.signed(index)?).map_err(|_| Malformed)
     }
 
+    /// Reads a number that fits into 32 bits.
+    pub(crate) fn small(&self, index: usize) -> Result<u32, Malformed> {
+        u32::try_from(self.number(index)?).map_err(|_| Malformed)
+    }
+
     pub(crate) fn signed(&self, index: usize) -> Result<i64, Malformed> {
         match self.at(index)? {
             Value::Int(number) => Ok(*number),
@@ -70,6 +75,11 @@ impl Answer {
 
     pub(crate) fn text(&self, index: usize) -> Result<&str, Malformed> {
         std::str::from_utf8(self.bytes(index)?).map_err(|_| Malformed)
+    }
+
+    /// Reads text that a stranger wrote: what is no text in it is replaced.
+    pub(crate) fn text_lossy(&self, index: usize) -> Result<String, Malformed> {
+        Ok(String::from_utf8_lossy(self.bytes(index)?).into_owned())
     }
 
     pub(crate) fn array(&self, index: usize) -> Result<&[Value], Malformed> {

@@ -1,6 +1,7 @@
 //! Keys and arguments of a call, and how they are written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::token::Token;
 
@@ -55,6 +56,15 @@ impl Arg for u64 {
             }
         }
         text.extend_from_slice(&digits[first..]);
+    }
+}
+
+/// In whole milliseconds.
+impl Arg for Duration {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        u64::try_from(self.as_millis())
+            .unwrap_or(u64::MAX)
+            .write_to(text);
     }
 }
 

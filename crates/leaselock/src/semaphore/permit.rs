@@ -1,8 +1,7 @@
 //! The guard of permits that are held.
 
-use std::ops::Deref;
-
 use crate::base::error::{ExtendError, ReleaseError};
+use crate::client::lease_guard::lease_guard;
 use crate::client::lease_handle::Handle;
 use crate::engine::lease::Lease;
 
@@ -88,17 +87,4 @@ impl Permit {
     }
 }
 
-impl Deref for Permit {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind.
-impl From<Permit> for Lease {
-    fn from(held: Permit) -> Lease {
-        held.lease
-    }
-}
+lease_guard!(Permit.lease);

@@ -4,8 +4,7 @@ use crate::base::error::{InspectError, StoreError};
 use crate::client::named::Named;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::resource::Resource;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 pub(super) static RESIZE: Script = script!("semaphore/resize");
@@ -44,7 +43,7 @@ impl Operation for Resize {
 
     fn decode(answer: &Answer) -> Result<u32, Malformed> {
         match answer.tag() {
-            "resized" => u32::try_from(answer.number(1)?).map_err(|_| Malformed),
+            "resized" => answer.small(1),
             _ => Err(Malformed),
         }
     }
@@ -54,8 +53,7 @@ impl Operation for Resize {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Resize {}
+on_one_store!(Resize);
 
 pub(super) async fn resize(named: &Named, permits: u32) -> Result<u32, InspectError> {
     let resource = named.resource()?;

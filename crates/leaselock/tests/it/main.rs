@@ -34,6 +34,7 @@ mod limiter;
 mod moves;
 mod multilock;
 mod once;
+mod once_faults;
 mod owner;
 mod presets;
 mod protocols;

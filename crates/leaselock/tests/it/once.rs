@@ -1,20 +1,16 @@
-//! Work that runs once: between processes that crash and freeze, and when requests or replies are lost.
+//! Work that runs once, between processes that crash and freeze.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{
-    AcquireError, Client, ErrorKind, OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState,
-};
+use leaselock::{Client, OnCrash, OnceError, OnceStart, OnceState};
 use testkit::process::Signal;
-use testkit::{Child, Cut, Fault, Proxy, Server, TempDir, Way, tempdir};
+use testkit::{Child, Server, TempDir, tempdir};
 use tokio::task::JoinSet;
 
-use crate::support::{LONG, calls, eventually, introduced, millis, pttl, soon};
+use crate::support::{LONG, calls, eventually, introduced, millis, soon};
 
 const CALLERS: usize = 25;
 const PROCESSES: usize = 4;
@@ -105,7 +101,7 @@ async fn call(client: &Client, folder: &Path) {
 async fn work(client: &Client, folder: &Path, on_crash: OnCrash) {
     for key in 0..KEYS {
         let once = client.once(format!("job{key}")).on_crash(on_crash);
-        let once = once.ttl(millis(300));
+        let once = once.ttl(LONG);
         let ran = once.run(async |_| {
             note(folder, "runs", &key.to_string());
             tokio::time::sleep(millis(3)).await; // so that kills come between the work and its result too
@@ -125,7 +121,7 @@ struct Place {
     client: Client,
     url: String,
     path: TempDir,
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl Place {
@@ -149,7 +145,7 @@ impl Place {
             client: Client::connect(&url).unwrap(),
             url,
             path,
-            _server: server,
+            server,
         }
     }
 
@@ -160,6 +156,18 @@ impl Place {
     fn child(&self, order: &str) -> Child {
         let folder = self.folder().display().to_string();
         Child::start("once", &[order, &self.url, &folder])
+    }
+
+    /// The leases of dead processes end now: their keys are gone as if they had expired.
+    fn end_leases(&self) {
+        let keys: Vec<String> = (0..KEYS).map(|key| format!("job{key}")).collect();
+        let command = std::iter::once("DEL").chain(keys.iter().map(String::as_str));
+        let deleted = self
+            .server
+            .as_ref()
+            .unwrap()
+            .cli(&command.collect::<Vec<_>>());
+        assert!(!deleted.is_error());
     }
 
     /// A child whose body has begun.
@@ -282,6 +290,7 @@ async fn killed_again_and_again(order: &str) -> Vec<usize> {
         pause = pause * 5 % 37;
         tokio::time::sleep(millis(pause)).await; // a moment of the work that the test does not choose
         drop(child); // kills it, unless it has done all the work
+        place.end_leases();
     }
     let mut runs = vec![0; KEYS];
     for line in lines(place.folder(), "runs") {
@@ -300,184 +309,4 @@ async fn a_refused_run_is_made_at_most_once_whenever_its_process_is_killed() {
 async fn a_repeated_run_is_made_at_least_once_whenever_its_process_is_killed() {
     let runs = killed_again_and_again("again").await;
     assert!(runs.iter().all(|count| *count >= 1), "{runs:?}");
-}
-
-struct Counted {
-    once: Once,
-    runs: Arc<AtomicUsize>,
-}
-
-impl Counted {
-    fn new(client: &Client, key: &str, runs: &Arc<AtomicUsize>) -> Counted {
-        Counted {
-            once: client.once(key).ttl(LONG).on_crash(OnCrash::Refuse),
-            runs: Arc::clone(runs),
-        }
-    }
-
-    async fn run(&self) -> Result<OnceResult, OnceError> {
-        let ran = self.once.run(async |_| {
-            self.runs.fetch_add(1, Ordering::SeqCst);
-            Ok::<_, String>("result")
-        });
-        soon(ran).await
-    }
-}
-
-/// The request to begin, its reply, the result and its confirmation are cut at every few bytes. A run that may have begun
-/// without the client's knowledge never began: it is no crash.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_whose_connection_ends_anywhere_is_made_once_and_its_result_is_kept() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.port());
-    let client = Client::connect(&proxy.url()).unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
-    let none = Arc::default();
-    Counted::new(&client, "warm", &none).run().await.unwrap();
-    let before = [Way::ToServer, Way::ToClient].map(|way| proxy.bytes(way));
-    Counted::new(&client, "key100", &none).run().await.unwrap();
-    let mut key = 100;
-    for (way, before) in [Way::ToServer, Way::ToClient].into_iter().zip(before) {
-        let length = usize::try_from(proxy.bytes(way) - before).unwrap();
-        for bytes in (0..length).step_by(9) {
-            key += 1;
-            let (key, runs) = (format!("key{key}"), Arc::default());
-            let how = [Cut::Close, Cut::Reset][bytes % 2];
-            proxy.set(way, Fault::CutAfter { bytes, how });
-            let ran = Counted::new(&client, &key, &runs).run().await;
-            proxy.heal();
-            let told = Counted::new(&rival, &key, &runs).run().await;
-            let context = format!("{way:?} {bytes}: {ran:?} {told:?}");
-            let told = told.expect(&context);
-            assert_eq!(told.value, b"result", "{context}");
-            match ran {
-                Ok(ran) => assert!(ran.value == b"result" && !told.ran_here, "{context}"),
-                // Half a reply may be no reply of a server, after which no request is repeated.
-                Err(OnceError::Acquire(AcquireError::Unknown { .. })) => {
-                    assert!(told.ran_here, "{context}");
-                }
-                Err(_) => panic!("{context}"),
-            }
-            assert_eq!(runs.load(Ordering::SeqCst), 1, "{context}");
-        }
-    }
-}
-
-/// The store has the result, its run does not know: it says the same again.
-#[tokio::test]
-async fn a_result_whose_confirmation_vanished_is_confirmed_later() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.port());
-    let builder = Client::builder().url(&proxy.url());
-    let client = builder.request_timeout(millis(300)).build().unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
-    let runs = Arc::default();
-    Counted::new(&client, "warm", &runs).run().await.unwrap();
-    let OnceStart::Run(run) = client.once("job").ttl(LONG).begin().await.unwrap() else {
-        panic!("it is the first")
-    };
-    proxy.set(Way::ToClient, Fault::Swallow);
-    let finish = tokio::spawn(run.finish(Ok(b"result".to_vec())));
-    let once = rival.once("job");
-    eventually("the store has it", async || {
-        matches!(once.state().await.unwrap(), OnceState::Done(_))
-    })
-    .await;
-    assert!(!finish.is_finished());
-    proxy.heal();
-    assert_eq!(soon(finish).await.unwrap().unwrap().value, b"result");
-}
-
-/// Nothing was stored, so later callers find a crash; the name is free.
-#[tokio::test]
-async fn a_result_that_the_store_refuses_is_told_as_not_stored() {
-    let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
-    let once = client.once("job").ttl(LONG).on_crash(OnCrash::Refuse);
-    let OnceStart::Run(run) = once.begin().await.unwrap() else {
-        panic!("it is the first")
-    };
-    server.cli(&["SET", "{job}:ll:once", "text"]);
-    let refused = soon(run.finish(Ok(Vec::new()))).await.unwrap_err();
-    assert!(
-        matches!(refused, OnceError::NotStored { ref source, .. } if source.kind() == ErrorKind::WrongType),
-        "{refused}"
-    );
-    for refused in [
-        once.begin().await.map(drop),
-        once.state().await.map(drop),
-        once.forget().await.map(drop),
-    ] {
-        assert!(refused.is_err());
-    }
-    assert_eq!(server.cli(&["GET", "{job}:ll:once"]).text(), Some("text"));
-    eventually("the name is free", async || pttl(&server, "job") == -2).await;
-}
-
-#[tokio::test]
-async fn results_are_kept_for_as_long_as_was_said_and_a_run_for_a_week() {
-    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-    let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
-    let once = client.once("job").ttl(LONG).kept(LONG);
-    let OnceStart::Run(run) = once.begin().await.unwrap() else {
-        panic!("it is the first")
-    };
-    let left = pttl(&server, "{job}:ll:once");
-    assert!((6 * DAY_MS..=7 * DAY_MS).contains(&left), "{left}");
-    run.finish(Ok(Vec::new())).await.unwrap();
-    let left = pttl(&server, "{job}:ll:once");
-    assert!(
-        (1..=i64::try_from(LONG.as_millis()).unwrap()).contains(&left),
-        "{left}"
-    );
-    assert_eq!(pttl(&server, "job"), -2);
-}
-
-/// All its scripts ask at the gate, or hand over only behind an open one.
-#[tokio::test]
-async fn in_strict_mode_a_run_begins_behind_an_open_gate_only_and_its_result_is_stored_behind_a_closed_one()
- {
-    let longest = LONG;
-    let server = Server::start();
-    let builder = Client::builder().url(&server.url()).strict(longest);
-    let client = builder.build().unwrap();
-    client.init_strict().await.unwrap();
-    let once = client.once("job").wait(leaselock::Wait::Never);
-    let OnceStart::Run(run) = once.begin().await.unwrap() else {
-        panic!("it is the first")
-    };
-    run.cancel().await.unwrap();
-    let OnceStart::Run(run) = once.begin().await.unwrap() else {
-        panic!("it never began")
-    };
-    drop(run);
-    eventually("it has crashed", async || {
-        matches!(once.state().await.unwrap(), OnceState::Crashed { .. })
-    })
-    .await;
-    let OnceStart::Run(run) = once.begin().await.unwrap() else {
-        panic!("it crashed")
-    };
-    let queue = crate::support::waiter(&client, "job", LONG);
-    crate::support::until_queued(&client, "job", 1).await;
-    // As after a restart with the data: the gate is that of another server.
-    let gate = format!("0123456789abcdef 0 {}", longest.as_millis());
-    server.cli(&["SET", "ll:gate", &gate]);
-    run.finish(Ok(b"done".to_vec())).await.unwrap();
-    assert_eq!(pttl(&server, "job"), -2, "no one was granted");
-    assert!(matches!(once.state().await.unwrap(), OnceState::Done(_)));
-    let closed = client
-        .once("other")
-        .wait(leaselock::Wait::Never)
-        .begin()
-        .await;
-    assert!(
-        matches!(
-            closed,
-            Err(OnceError::Acquire(AcquireError::Quarantined { .. }))
-        ),
-        "{closed:?}"
-    );
-    queue.abort();
 }

@@ -2,9 +2,9 @@
 //! the script for a single request.
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 
 use super::lab::*;
+use super::random::random_cases;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::batch::batchable::*;
@@ -435,22 +435,7 @@ fn items_of_one_call_get_the_replies_that_they_get_one_by_one() {
         Just(Before::FenceAhead),
     ];
     let cases = (prop::collection::vec(before, 1..8), 0..3u8);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let labs = every_engine();
-    let case = std::cell::Cell::new(0);
-    let mut runner = TestRunner::new(Config {
-        cases: 150,
-        ..Config::default()
+    random_cases(150, &cases, async |lab, case, (befores, kind)| {
+        same_as_one_by_one(lab, case, befores, *kind).await;
     });
-    let outcome = runner.run(&cases, |(befores, kind)| {
-        case.set(case.get() + 1);
-        for lab in &labs {
-            runtime.block_on(same_as_one_by_one(lab, case.get(), &befores, kind));
-        }
-        Ok(())
-    });
-    outcome.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::calls::{Finished, ForgetAnswer, Told};
-use super::super::state::{Ended, OnceResult, OnceState};
+use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::base::fence::Fence;
 use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
@@ -86,9 +86,9 @@ impl Model {
         self.held.map(|(token, _)| token)
     }
 
-    pub(super) fn failed(&self, record: &Record) -> Ended {
+    pub(super) fn failed(&self, record: &Record) -> OnceState {
         let state = record.state;
-        Ended::Failed {
+        OnceState::Failed {
             fence: Fence::new(state.fence),
             attempt: state.attempt,
             message: record.text.clone(),
@@ -106,7 +106,7 @@ impl Model {
                 return Told::Differs;
             }
             match state.kind {
-                Kind::Done => return Told::Done(self.done(record)),
+                Kind::Done => return Told::Ended(OnceState::Done(self.done(record))),
                 Kind::Kept => return Told::Ended(self.failed(record)),
                 Kind::Run | Kind::Fail => {}
             }
@@ -119,7 +119,7 @@ impl Model {
                     return Told::Ended(self.failed(record));
                 }
                 if is_run && asks.refuses {
-                    return Told::Ended(Ended::Crashed { fence, attempt });
+                    return Told::Ended(OnceState::Crashed { fence, attempt });
                 }
                 if asks.limited && attempt >= ATTEMPTS {
                     let message = record.text.clone();
@@ -261,9 +261,9 @@ impl Model {
         let (fence, attempt) = (Fence::new(state.fence), state.attempt);
         match state.kind {
             Kind::Run if self.is_running(state) => OnceState::Running { fence, attempt },
-            Kind::Run => Ended::Crashed { fence, attempt }.into(),
+            Kind::Run => OnceState::Crashed { fence, attempt },
             Kind::Done => OnceState::Done(self.done(record)),
-            Kind::Fail | Kind::Kept => self.failed(record).into(),
+            Kind::Fail | Kind::Kept => self.failed(record),
         }
     }
 }

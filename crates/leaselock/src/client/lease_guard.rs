@@ -1,0 +1,22 @@
+//! Guards that are a lease and something more.
+
+/// Gives a guard the methods of the lease in it, and the lease alone for code that handles leases of every kind.
+macro_rules! lease_guard {
+    ($guard:ident.$lease:tt) => {
+        impl std::ops::Deref for $guard {
+            type Target = $crate::engine::lease::Lease;
+
+            fn deref(&self) -> &Self::Target {
+                &self.$lease
+            }
+        }
+
+        /// The lease alone, for code that handles leases of every kind.
+        impl From<$guard> for $crate::engine::lease::Lease {
+            fn from(guard: $guard) -> Self {
+                guard.$lease
+            }
+        }
+    };
+}
+pub(crate) use lease_guard;
