@@ -1,5 +1,6 @@
 //! Claiming a tick.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -96,6 +97,7 @@ impl Cron {
             tick,
             terms,
             call: OnceLock::new(),
+            requests: AtomicU64::new(0),
         };
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
         let told = acquisition.run_tries(&mut tries, NOUN, wait).await?;
@@ -123,6 +125,8 @@ struct Tries {
     terms: Arc<Terms>,
     /// The token of the first request.
     call: OnceLock<Token>,
+    /// How many requests were made.
+    requests: AtomicU64,
 }
 
 impl Try for Tries {
@@ -137,6 +141,7 @@ impl Try for Tries {
             tick: self.tick,
             terms: Arc::clone(&self.terms),
             call: self.call.get_or_init(|| token.clone()).clone(),
+            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
         }
     }
 

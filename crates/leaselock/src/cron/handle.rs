@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::calls::{Inspect, Terms};
 use super::error::CronError;
 use super::kind::CRON;
-use super::state::CronState;
+use super::state::{CronState, Overlap};
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 use crate::client::Client;
@@ -57,16 +57,6 @@ pub struct Cron {
     late: Duration,
     again: bool,
     overlap: Overlap,
-}
-
-/// What becomes of a tick that is due while the name is held: by the run of an earlier tick, or by another lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Overlap {
-    /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
-    #[default]
-    Skip,
-    /// The claim waits until the name is free, until the tick is too [late](Cron::late).
-    Wait,
 }
 
 impl Client {

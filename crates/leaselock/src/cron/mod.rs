@@ -13,7 +13,7 @@ mod tick;
 
 pub use self::claim::Claim;
 pub use self::error::CronError;
-pub use self::handle::{Cron, Overlap};
+pub use self::handle::Cron;
 pub(crate) use self::kind::CRON;
 pub use self::run::CronRun;
-pub use self::state::{CronState, LatestTick, TickState};
+pub use self::state::{CronState, LatestTick, Overlap, TickState};

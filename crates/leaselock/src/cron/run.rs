@@ -74,7 +74,7 @@ impl CronRun {
         };
         match self.lease.ask_until_over(&finish).await {
             Ok(Finished::Done) => {
-                self.lease.ended_by_request();
+                self.lease.given_back();
                 Ok(())
             }
             Ok(Finished::Stale { latest }) => Err(CronError::Stale {
@@ -98,7 +98,7 @@ impl CronRun {
     /// crashed.
     pub async fn cancel(self) -> Result<(), CronError> {
         let name = self.lease.name().clone();
-        let cancelled = self.lease.cancel().await;
+        let cancelled = self.lease.undo().await;
         cancelled.map_err(|source| CronError::Store { name, source })
     }
 }

@@ -1,6 +1,16 @@
-//! What the store knows of the ticks of a name, as values.
+//! What becomes of ticks, and what the store knows of them, as values.
 
 use std::time::SystemTime;
+
+/// What becomes of a tick that is due while the name is held: by the run of an earlier tick, or by another lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overlap {
+    /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
+    #[default]
+    Skip,
+    /// The claim waits until the name is free, until the tick is too [late](crate::Cron::late).
+    Wait,
+}
 
 /// What the store knows of the ticks of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
