@@ -53,7 +53,7 @@ cron_without_future(r, h.now_us)
 local has_begun = r.kind ~= nil and tick_us == r.tick_us
 local is_held = r.kind == 'run' and h.exclusive == r.token
 -- An earlier request of this call has begun the tick, and its reply was lost. A later one never gives way to it.
-local is_own = has_begun and r.call == call and (r.token == token or r.request < request)
+local is_own = has_begun and r.call == call and (r.request < request or is_held and r.token == token)
 
 if tick_us < r.tick_us or has_begun and r.kind == 'done' then return { 'over' } end
 if not has_begun and tick_us <= r.skipped_us then return { 'over' } end
