@@ -64,6 +64,26 @@ impl CronRun {
     ///
     /// # Errors
     /// [`CronError::Stale`] and [`CronError::NotConfirmed`] say what the record is then. Nothing is held.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # async fn clean_up(_: leaselock::Fence) {}
+    /// use leaselock::{Claim, TickState};
+    ///
+    /// let nightly = client.cron("nightly");
+    /// let now = nightly.state().await?.now;
+    /// if let Claim::Run(run) = nightly.claim(now).await? {
+    ///     tokio::select! {
+    ///         () = clean_up(run.fence()) => run.finish().await?,
+    ///         lost = run.lost() => return Err(lost.into()), // stop: another run may begin
+    ///     }
+    /// }
+    /// let latest = nightly.state().await?.latest.unwrap();
+    /// assert_eq!((latest.tick, latest.state), (now, TickState::Done));
+    /// # Ok(()) }
+    /// ```
     pub async fn finish(mut self) -> Result<(), CronError> {
         let name = self.lease.name().clone();
         self.lease.set_changing(true); // a renewal may come after the end
@@ -96,6 +116,21 @@ impl CronRun {
     /// # Errors
     /// [`CronError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
     /// crashed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::Claim;
+    ///
+    /// let nightly = client.cron("nightly");
+    /// let now = nightly.state().await?.now;
+    /// if let Claim::Run(run) = nightly.claim(now).await? {
+    ///     run.cancel().await?; // the command is not installed here
+    /// }
+    /// assert!(nightly.state().await?.latest.is_none());
+    /// # Ok(()) }
+    /// ```
     pub async fn cancel(self) -> Result<(), CronError> {
         let name = self.lease.name().clone();
         let cancelled = self.lease.undo().await;
