@@ -1,0 +1,19 @@
+//! Ticks of a schedule: each is run by one of the hosts that ask for it, or left out by a rule.
+
+mod calls;
+mod claim;
+mod error;
+mod handle;
+mod kind;
+mod run;
+mod state;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+mod tick;
+
+pub use self::claim::Claim;
+pub use self::error::CronError;
+pub use self::handle::Cron;
+pub(crate) use self::kind::CRON;
+pub use self::run::CronRun;
+pub use self::state::{CronState, LatestTick, Overlap, TickState};
