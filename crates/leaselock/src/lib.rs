@@ -86,6 +86,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
+//! | `cron` | | [cron expressions](Schedule) in time zones |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
 //! | `tower` | | a [fence checker](fence_checker) for HTTP services |
 
@@ -103,6 +104,7 @@ pub mod blocking;
 mod borrow;
 mod client;
 mod counter;
+mod cron;
 mod election;
 pub(crate) mod engine;
 pub mod fence_checker;
@@ -136,6 +138,8 @@ pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
 pub use crate::counter::{Counter, CounterError, UnknownChange};
+#[cfg(feature = "cron")]
+pub use crate::cron::{CatchUp, Schedule, ScheduleError};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
