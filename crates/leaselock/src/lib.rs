@@ -40,6 +40,7 @@
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`Once`] | work that runs once for a key; all callers get its result |
+//! | [`Cron`] | ticks of a schedule, each of which one of several hosts runs |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`Limiter`] | so many permits in a period, for all clients together |
 //! | [`Counter`] | a number that counts each change exactly once |
@@ -139,7 +140,8 @@ pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
 pub use crate::counter::{Counter, CounterError, UnknownChange};
 #[cfg(feature = "cron")]
-pub use crate::cron::{CatchUp, Schedule, ScheduleError};
+pub use crate::cron::{CatchUp, CronView, Schedule, ScheduleError, ScheduledRuns};
+pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
@@ -223,6 +225,7 @@ const KINDS: &[&engine::kind::Kind] = &[
     &semaphore::PERMITS,
     &election::LEADERSHIP,
     &once::ONCE,
+    &cron::CRON,
 ];
 
 /// The pages whose code is compiled and run as doc tests.

@@ -1,7 +1,13 @@
-//! Work that runs at the ticks of a schedule: on one host of many, each tick at most once.
+//! Ticks of a schedule: each is run by one of the hosts that ask for it, or left out by a rule.
 
+mod calls;
+mod claim;
+mod error;
+mod handle;
+mod kind;
 #[cfg(feature = "cron")]
 mod plan;
+mod run;
 #[cfg(feature = "cron")]
 mod schedule;
 #[cfg(feature = "cron")]
@@ -10,10 +16,30 @@ mod schedule_error;
 mod schedule_fields;
 #[cfg(all(test, feature = "cron"))]
 mod schedule_tests;
+#[cfg(feature = "cron")]
+mod scheduled_runs;
+#[cfg(feature = "cron")]
+mod service;
+#[cfg(all(test, feature = "cron", feature = "embedded"))]
+mod service_tests;
+mod state;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+mod tick;
 
+pub use self::claim::Claim;
+pub use self::error::CronError;
+pub use self::handle::Cron;
+pub(crate) use self::kind::CRON;
 #[cfg(feature = "cron")]
 pub use self::plan::CatchUp;
+pub use self::run::CronRun;
 #[cfg(feature = "cron")]
 pub use self::schedule::Schedule;
 #[cfg(feature = "cron")]
 pub use self::schedule_error::ScheduleError;
+#[cfg(feature = "cron")]
+pub use self::scheduled_runs::ScheduledRuns;
+#[cfg(feature = "cron")]
+pub use self::service::CronView;
+pub use self::state::{CronState, LatestTick, Overlap, TickState};

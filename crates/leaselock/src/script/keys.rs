@@ -84,6 +84,11 @@ impl LockKeys {
         self.beside(ONCE)
     }
 
+    /// Returns the key of the record of the latest ticks.
+    pub(crate) fn cron(&self) -> SideKey<'_> {
+        self.beside(CRON)
+    }
+
     /// Returns the key of how many permits there are and are used.
     pub(crate) fn usage(&self) -> SideKey<'_> {
         self.beside("usage")
@@ -158,6 +163,7 @@ const LIMITER: &str = "limiter";
 #[cfg(feature = "embedded")]
 const COUNTER: &str = "counter";
 const ONCE: &str = "once";
+const CRON: &str = "cron";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -219,10 +225,10 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences, the numbers of semaphores, latches, limiters, counters and results do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores, latches, limiters, counters, results and ticks do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
-    const OUTLIVING: [&str; 6] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE];
+    const OUTLIVING: [&str; 7] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE, CRON];
     key.rsplit_once(':')
         .is_some_and(|(base, last)| OUTLIVING.contains(&last) && base.contains(":ll"))
 }

@@ -91,7 +91,7 @@ macro_rules! fragments {
 }
 const FRAGMENTS: &[Fragment] = fragments![
     "prelude" "many" "fence" "many_fence" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
-        "broadcast" "leader" "latch" "barrier" "limiter" "once"
+        "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron"
 ];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.

@@ -43,6 +43,9 @@ fn obeys_its_parent() {
         ["once", order, url, folder] => {
             runtime.block_on(crate::once::obeys(order, url, Path::new(folder)));
         }
+        ["cron", order, url, folder] => {
+            runtime.block_on(crate::cron::obeys(order, url, Path::new(folder)));
+        }
         ["waits", ref urls @ ..] => runtime.block_on(crate::waiting::heads::waits(urls)),
         ["hammer", url, history] => {
             runtime.block_on(crate::history::nemesis::hammer(url, Path::new(history)));

@@ -3,6 +3,7 @@
 mod acquiring;
 mod barrier;
 mod counter;
+mod cron;
 mod deadlock;
 mod election;
 mod holding;
@@ -184,6 +185,19 @@ conformance! {
             a_late_result_counts_only_if_no_run_has_begun_since
             a_result_of_a_mebibyte_is_kept_and_a_larger_one_is_not
             what_a_once_cannot_have_is_refused;
+        cron:
+            a_tick_is_run_by_one_caller_and_over_for_all_others
+            a_tick_that_is_not_due_is_early_by_the_clock_of_the_store
+            a_tick_that_is_too_late_is_missed_and_may_be_caught_up_with
+            a_tick_is_left_out_for_all_while_the_name_is_held
+            a_claim_that_waits_runs_when_the_name_is_free
+            a_claim_that_waits_misses_its_tick_when_that_is_too_late
+            only_if_that_was_asked_for_a_run_follows_one_that_crashed
+            a_tick_whose_run_never_began_is_for_others
+            the_run_of_a_tick_and_a_mutex_of_that_name_exclude_each_other
+            the_run_of_a_tick_learns_that_it_was_broken
+            a_late_end_counts_unless_another_run_has_begun
+            what_a_cron_cannot_have_is_refused;
         latch:
             all_who_wait_at_a_latch_go_on_when_the_last_party_has_arrived
             a_party_counts_once_and_a_latch_that_no_party_has_reached_is_closed

@@ -17,6 +17,7 @@ mod combined;
 mod coming_from;
 mod conformance;
 mod counter;
+mod cron;
 mod deadlock;
 mod election;
 mod engine;

@@ -2,6 +2,7 @@
 
 mod change;
 pub(crate) mod deadlines;
+mod end;
 pub(crate) mod handle;
 pub(crate) mod loss;
 pub(crate) mod loss_signal;

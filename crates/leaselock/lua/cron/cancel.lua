@@ -1,0 +1,36 @@
+-- cron/cancel: undo an acquire whose caller was dropped or got no reply: its tick has not begun, and another may claim it.
+--
+-- KEYS[1] lock       string; the token of the run
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] record     hash; the latest ticks (lua/cron.lua)
+-- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when all count as used
+--
+-- Returns {"left", time_us}        was in the queue, which no run is, and has left it
+--         {"released", time_us}    held the name, which is free or the next waiter's now
+--         {"absent", time_us}      did not hold
+-- Replay  "absent": the first call did the work
+-- Writes  lock, queue, waiters, fence, record
+--#include prelude fence queue member holds grant broadcast cron
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[6]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, used = ARGV[1], tonumber(ARGV[2]) or 0
+
+local r = cron_read(record)
+local answer = grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, '1', token, used)
+if r and r.kind == 'run' and r.token == token then
+  redis.call('HSET', record, 'state', redis.call('HGET', record, 'before') or '', 'call', '')
+  broadcast(r.channel)
+end
+return answer

@@ -1,0 +1,35 @@
+-- cron/release: give the name back before the run of a tick is finished: the run counts as crashed. The next waiter gets the
+-- name in the same step.
+--
+-- KEYS[1] lock       string; the token of the run
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] record     hash; the latest ticks (lua/cron.lua)
+-- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+--
+-- Returns {"released"}    free, or already the next waiter's
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
+-- Replay  "expired" or "taken": the first call did the work
+-- Writes  lock, queue, waiters, fence
+--#include prelude fence queue member holds grant broadcast cron
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[6]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token = ARGV[1]
+
+local h = holds_read(lock, fence, clock_us())
+local r = cron_read(record)
+if h.exclusive ~= token then return { (h.exclusive or h.count > 0) and 'taken' or 'expired' } end
+grant_give_back(h, queue, waiters, '1', token, 0)
+if r then broadcast(r.channel) end
+return { 'released' }

@@ -1,0 +1,237 @@
+//! The requests of callers and runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::{CronState, LatestTick, Overlap, TickState};
+use super::tick::Tick;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::grant::{Acquired, seen};
+use crate::engine::resource::Resource;
+use crate::engine::wait::trying::Tried;
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+pub(super) static FINISH: Script = script!("cron/finish");
+pub(super) static FINISH_STRICT: Script = script!("cron/finish", strict);
+pub(super) static INSPECT: Script = script!("cron/inspect", reads_only);
+
+/// What every claim of one caller says of the schedule.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) late_us: u64,
+    pub(super) again: bool,
+    pub(super) overlap: Overlap,
+    /// Where ends of runs are broadcast.
+    pub(super) channel: String,
+}
+
+/// Claims a tick. Runs `cron/acquire`.
+#[derive(Debug)]
+pub(super) struct Acquire {
+    pub(super) resource: Resource,
+    pub(super) token: Token,
+    pub(super) ttl: Ttl,
+    pub(super) tick: Tick,
+    pub(super) terms: Arc<Terms>,
+    /// The token of the first request of the same call.
+    pub(super) call: Token,
+    /// The number of this request in its call, from 1.
+    pub(super) request: u64,
+}
+
+/// What a caller is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    Run {
+        attempt: u32,
+    },
+    Early {
+        wait: Duration,
+    },
+    Over,
+    Running {
+        rest: Duration,
+    },
+    Overlap {
+        rest: Duration,
+    },
+    Missed {
+        late: Duration,
+    },
+    /// The caller waits for the run of an earlier tick.
+    Behind,
+    /// The caller waits for another lock of the name, or nothing is granted at present.
+    Busy,
+}
+
+impl Operation for Acquire {
+    type Reply = Tried<Told>;
+
+    fn script(&self) -> &'static Script {
+        self.resource.script(&self.resource.kind.acquire)
+    }
+
+    fn encode(&self, call: &mut Call) {
+        self.resource.write_keys(call);
+        call.arg(&self.token)
+            .arg(self.ttl.as_ms())
+            .arg(self.tick.0)
+            .arg(self.terms.late_us)
+            .arg(u64::from(self.terms.again))
+            .arg(match self.terms.overlap {
+                Overlap::Skip => "skip",
+                Overlap::Wait => "wait",
+            })
+            .arg(&self.call)
+            .arg(self.request)
+            .arg(&self.terms.channel);
+        if let Some(gate) = &self.resource.gate {
+            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
+        }
+    }
+
+    fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
+        let told = match answer.tag() {
+            "granted" => Told::Run {
+                attempt: attempt(answer, 4)?,
+            },
+            "behind" => {
+                let seen = seen(answer)?;
+                return Ok((Some(Acquired::Busy { seen }), Told::Behind));
+            }
+            "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
+            other => {
+                let told = match other {
+                    "early" => Told::Early {
+                        wait: Duration::from_micros(answer.number(0)?),
+                    },
+                    "over" => Told::Over,
+                    "running" => Told::Running {
+                        rest: rest(answer)?,
+                    },
+                    "overlap" => Told::Overlap {
+                        rest: rest(answer)?,
+                    },
+                    "missed" => Told::Missed {
+                        late: Duration::from_micros(answer.number(0)?),
+                    },
+                    _ => return Err(Malformed),
+                };
+                return Ok((None, told));
+            }
+        };
+        Ok((Some(Acquired::decode(answer)?), told))
+    }
+}
+
+fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
+    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
+}
+
+/// How long the holder's lease lasts; zero for a lock without an end.
+fn rest(answer: &Answer) -> Result<Duration, Malformed> {
+    let ms = u64::try_from(answer.signed(0)?).unwrap_or(0);
+    Ok(Duration::from_millis(ms))
+}
+
+/// Records that a run has finished, and gives the name back. Runs `cron/finish`.
+#[derive(Debug)]
+pub(super) struct Finish {
+    pub(super) resource: Resource,
+    pub(super) token: Token,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finished {
+    Done,
+    /// The latest tick that has begun since; `None` when the record is gone.
+    Stale {
+        latest: Option<Tick>,
+    },
+}
+
+impl Operation for Finish {
+    type Reply = Finished;
+
+    fn script(&self) -> &'static Script {
+        match self.resource.gate {
+            Some(_) => &FINISH_STRICT,
+            None => &FINISH,
+        }
+    }
+
+    fn encode(&self, call: &mut Call) {
+        let keys = &self.resource;
+        call.key(&keys.lock)
+            .key(keys.queue())
+            .key(keys.waiters())
+            .key(keys.fence())
+            .key(keys.cron());
+        if let Some(gate) = &keys.gate {
+            call.key(&*gate.key_for(&keys.lock));
+        }
+        call.arg(&self.token);
+    }
+
+    fn decode(answer: &Answer) -> Result<Finished, Malformed> {
+        match answer.tag() {
+            "done" => Ok(Finished::Done),
+            "stale" => Ok(Finished::Stale {
+                latest: Tick::from_answer(answer, 0)?,
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Reads what is known of the ticks. Runs `cron/inspect`.
+#[derive(Debug)]
+pub(super) struct Inspect<'a> {
+    pub(super) resource: &'a Resource,
+}
+
+impl Operation for Inspect<'_> {
+    type Reply = CronState;
+
+    fn script(&self) -> &'static Script {
+        &INSPECT
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.resource.lock).key(self.resource.cron());
+    }
+
+    fn decode(answer: &Answer) -> Result<CronState, Malformed> {
+        let state = match answer.tag() {
+            "absent" => None,
+            "running" => Some(TickState::Running),
+            "done" => Some(TickState::Done),
+            "crashed" => Some(TickState::Crashed),
+            _ => return Err(Malformed),
+        };
+        let latest = |state| {
+            Ok(LatestTick {
+                tick: Tick::from_answer(answer, 2)?.ok_or(Malformed)?.time(),
+                state,
+                attempt: attempt(answer, 3)?,
+            })
+        };
+        Ok(CronState {
+            latest: state.map(latest).transpose()?,
+            skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
+            now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+        })
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Acquire {}
+
+#[cfg(feature = "redis")]
+impl Votable for Finish {}
+
+#[cfg(feature = "redis")]
+impl Votable for Inspect<'_> {}

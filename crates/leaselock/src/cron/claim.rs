@@ -1,0 +1,151 @@
+//! Claiming a tick.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use super::calls::{Acquire, Terms, Told};
+use super::error::CronError;
+use super::handle::{Cron, NOUN};
+use super::run::CronRun;
+use super::tick::Tick;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::request::Wait;
+use crate::engine::resource::Resource;
+use crate::engine::wait::trying::Try;
+
+/// How much longer than the lateness a claim may take: its last request says that the tick is missed.
+const LAST_REQUEST: Duration = Duration::from_secs(2);
+
+/// What a caller that claims a tick is told.
+#[derive(Debug)]
+#[must_use = "a run that is dropped did not finish"]
+pub enum Claim {
+    /// The tick is the caller's: it does the work, and says that by [`finish`](CronRun::finish).
+    Run(CronRun),
+    /// The tick is not due yet by the store's clock. Nothing was recorded.
+    Early {
+        /// How long until it is due.
+        wait: Duration,
+    },
+    /// The tick is over for every host: it was run, it was left out, or it is older than the latest one that has begun.
+    Over,
+    /// A run of this tick has begun, and holds the name.
+    ///
+    /// It may still crash, so with [`again`](Cron::again) the caller claims the tick again after `rest`. The same is told
+    /// of a tick whose run crashed while another lock of the name is held.
+    Running {
+        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
+        rest: Duration,
+    },
+    /// The name is held by the run of another tick, or by another lock of the name. With
+    /// [`Overlap::Skip`](crate::Overlap) only: the tick is left out, for every host.
+    Overlap {
+        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
+        rest: Duration,
+    },
+    /// The tick was due longer ago than [`late`](Cron::late) allows, and is not run now. Nothing was recorded: a claim
+    /// that allows more may still run it.
+    Missed {
+        /// How long ago it was due.
+        late: Duration,
+    },
+}
+
+impl Cron {
+    /// Claims a tick: of all callers with the same instant, one gets the run. The time is rounded down to microseconds.
+    ///
+    /// Whether the tick is due is for the store's clock to say, never for the caller's. So a scheduler claims its next
+    /// tick at any time, sleeps as long as [`Claim::Early`] says, and claims it again.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. With [`Overlap::Wait`](crate::Overlap) it waits while the name is held,
+    /// in no queue, until the tick is too [late](Cron::late): a message says when a run ends; otherwise it asks when the
+    /// lease would end, and now and then. In strict mode it waits for the end of a quarantine, as long. It fails after
+    /// 2 s when the store never replied.
+    ///
+    /// # Cancel safety
+    /// Safe: a claim that the caller no longer awaits is taken back in the background, as if the tick had never begun.
+    ///
+    /// # Errors
+    /// [`CronError::Acquire`]: the tick was not claimed. A tick before 1970 or after 2255 is refused.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use leaselock::Claim;
+    ///
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let tick = SystemTime::now() + Duration::from_secs(3600);
+    /// match client.cron("nightly").claim(tick).await? {
+    ///     Claim::Run(run) => run.finish().await?, // … after the work, which stops when `run.lost()` resolves
+    ///     Claim::Early { wait } => assert!(wait <= Duration::from_secs(3600)), // sleep, and claim it again
+    ///     Claim::Running { .. } | Claim::Over => {} // another host's
+    ///     Claim::Overlap { .. } | Claim::Missed { .. } => {} // left out
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn claim(&self, tick: SystemTime) -> Result<Claim, CronError> {
+        let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
+        let mut acquisition = self.named.acquisition()?;
+        let mut tries = Tries {
+            ttl: self.named.options.check()?,
+            tick,
+            terms,
+            call: OnceLock::new(),
+            requests: AtomicU64::new(0),
+        };
+        let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
+        let told = acquisition.run_tries(&mut tries, NOUN, wait).await?;
+        Ok(match told {
+            (Some(lease), Told::Run { attempt }) => Claim::Run(CronRun::new(lease, tick, attempt)),
+            (_, Told::Early { wait }) => Claim::Early { wait },
+            (_, Told::Over) => Claim::Over,
+            (_, Told::Running { rest }) => Claim::Running { rest },
+            (_, Told::Overlap { rest }) => Claim::Overlap { rest },
+            (_, Told::Missed { late }) => Claim::Missed { late },
+            (_, Told::Run { .. } | Told::Behind | Told::Busy) => {
+                let message = "a reply that no version of this script gives";
+                let source = StoreError::refused(ErrorKind::Malformed, message);
+                let name = self.named.name()?.clone();
+                return Err(CronError::Store { name, source });
+            }
+        })
+    }
+}
+
+/// What a caller asks until it is told.
+struct Tries {
+    ttl: Ttl,
+    tick: Tick,
+    terms: Arc<Terms>,
+    /// The token of the first request.
+    call: OnceLock<Token>,
+    /// How many requests were made.
+    requests: AtomicU64,
+}
+
+impl Try for Tries {
+    type Told = Told;
+    type Request = Acquire;
+
+    fn request(&self, resource: &Resource, token: &Token) -> Acquire {
+        Acquire {
+            resource: resource.clone(),
+            token: token.clone(),
+            ttl: self.ttl,
+            tick: self.tick,
+            terms: Arc::clone(&self.terms),
+            call: self.call.get_or_init(|| token.clone()).clone(),
+            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+
+    fn is_watched(&mut self, told: &Told) -> bool {
+        *told == Told::Behind
+    }
+}

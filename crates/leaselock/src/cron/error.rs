@@ -1,0 +1,62 @@
+//! Why a tick was not claimed, or its end not recorded.
+
+use std::time::SystemTime;
+
+use crate::base::error::{AcquireError, InvalidInput, StoreError};
+use crate::base::name::Name;
+
+/// Why a request of a [`Cron`](crate::Cron) failed. Nothing is held after any of them.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CronError {
+    /// The tick was not claimed: the store did not reply, strict mode grants nothing at present, or an input is out of its
+    /// range.
+    ///
+    /// A claim whose reply was lost is taken back in the background. Claim the tick again while it is not too late.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+
+    /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
+    ///
+    /// With [`again`](crate::Cron::again) the other run may be one of the same tick.
+    #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
+    Stale {
+        /// The name.
+        name: Name,
+        /// The latest tick that has begun since; `None` when the record is gone.
+        latest: Option<SystemTime>,
+    },
+
+    /// The run has finished, and the store has not confirmed that. Its end may be recorded.
+    ///
+    /// If it is not, the run counts as crashed; with [`again`](crate::Cron::again), another one follows.
+    #[error("`{name}` has run, and whether its end is recorded is not known: {source}")]
+    NotConfirmed {
+        /// The name.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+
+    /// The store did not reply to a read or to [`cancel`](crate::CronRun::cancel), or refused.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The name.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+}
+
+impl From<InvalidInput> for CronError {
+    fn from(invalid: InvalidInput) -> Self {
+        AcquireError::from(invalid).into()
+    }
+}
+
+fn who_came(is_there: bool) -> &'static str {
+    match is_there {
+        true => "another run has begun since",
+        false => "the record of the name is gone",
+    }
+}

@@ -1,0 +1,207 @@
+//! The handle of a schedule's ticks.
+
+use std::time::Duration;
+
+use super::calls::{Inspect, Terms};
+use super::error::CronError;
+use super::kind::CRON;
+use super::state::{CronState, Overlap};
+use crate::base::error::InvalidInput;
+use crate::base::name::Name;
+use crate::client::Client;
+use crate::client::named::Named;
+use crate::engine::broadcast;
+use crate::engine::core::OPERATOR_WITHIN;
+
+/// What the channel of the callers that wait is called.
+pub(super) const NOUN: &str = "cron";
+const LATE: Duration = Duration::from_secs(60);
+pub(super) const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The ticks of a schedule, which several hosts share: each tick is run by one of them.
+///
+/// A tick is known by its instant and by nothing else. It belongs to the first host that [claims](Cron::claim) it when it
+/// is due by the store's clock, so clocks of hosts do not matter. The run holds the [`Mutex`](crate::Mutex) of that name,
+/// which is renewed; the record of the ticks lies beside it.
+///
+/// The store remembers the latest tick that has begun, for 400 days: even a yearly schedule is known from one tick to the
+/// next. An older tick is over, also when the store's clock goes back.
+///
+/// Not on a [`Quorum`](crate::Quorum): a majority of nodes can vote on a holder, and does not agree on a record.
+///
+/// A `Cron` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+///
+/// # Examples
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use leaselock::Claim;
+///
+/// # async fn write_report() {}
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let hourly = client.cron("report").late(Duration::from_secs(3600));
+/// let hours = SystemTime::UNIX_EPOCH.elapsed()?.as_secs() / 3600;
+/// let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(hours * 3600);
+/// if let Claim::Run(run) = hourly.claim(tick).await? {
+///     write_report().await;
+///     run.finish().await?;
+/// }
+/// assert!(matches!(hourly.claim(tick).await?, Claim::Over)); // for every host
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a schedule does nothing until a tick is claimed"]
+pub struct Cron {
+    pub(crate) named: Named,
+    late: Duration,
+    again: bool,
+    overlap: Overlap,
+}
+
+impl Client {
+    /// Returns the ticks of this name, with the client's default options. The first operation reports a bad name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let nightly = client.cron("nightly");
+    /// assert!(nightly.state().await?.latest.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn cron(&self, name: impl Into<String>) -> Cron {
+        Cron {
+            named: Named::new(&self.state, &CRON, name.into()),
+            late: LATE,
+            again: false,
+            overlap: Overlap::default(),
+        }
+    }
+}
+
+impl Cron {
+    /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
+    ///
+    /// So long after a crash the name is free again; in a folder, at once.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.named.options.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the longest time of a run, after which it is lost and counts as crashed; unlimited by default.
+    pub fn max_hold(mut self, longest: Duration) -> Self {
+        self.named.options.max_hold = Some(longest);
+        self
+    }
+
+    /// Sets how long after its time a tick may begin, by the store's clock: 60 s by default, at most 366 days.
+    ///
+    /// A host that catches up with ticks of the past claims them with a longer time, and with [`Overlap::Wait`]: the run
+    /// of one must not leave out the next.
+    pub fn late(mut self, late: Duration) -> Self {
+        self.late = late;
+        self
+    }
+
+    /// Sets whether a tick whose run did not finish is run by another host: `false` by default.
+    ///
+    /// Without it a tick is run at most once. With it, a run follows one that crashed, as long as the tick is not too
+    /// [late](Cron::late) and no later tick has begun. A host learns of the crash when it claims the tick again, after the
+    /// `rest` of [`Claim::Running`](crate::Claim::Running).
+    pub fn again(mut self, again: bool) -> Self {
+        self.again = again;
+        self
+    }
+
+    /// Sets what becomes of a tick that is due while the name is held: [`Overlap::Skip`] by default.
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Returns the name; `None` for a malformed one, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.named.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Checks now what the first operation would refuse: the name or an option.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        self.terms()?;
+        Ok(self)
+    }
+
+    /// Returns how long after its time a tick may begin.
+    pub(super) fn lateness(&self) -> Duration {
+        self.late
+    }
+
+    /// Returns whether a tick whose run did not finish is run by another host.
+    #[cfg(feature = "cron")]
+    pub(super) fn runs_again(&self) -> bool {
+        self.again
+    }
+
+    /// Refuses what a schedule cannot have, and returns what every claim says of it.
+    pub(super) fn terms(&self) -> Result<Terms, InvalidInput> {
+        let refused = |text: String| Err(InvalidInput::new(text));
+        let options = &self.named.options;
+        if self.late > LATE_MAX {
+            return refused(format!(
+                "a tick may begin at most 366 days late, and not {:?}",
+                self.late
+            ));
+        }
+        if options.fencing == Some(false) || !options.renews() {
+            let text = "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out";
+            return refused(text.to_owned());
+        }
+        if options.owner.is_some() {
+            return refused("a run has no owner, because no other task may share it".to_owned());
+        }
+        self.named.validate()?;
+        let resource = self.named.resource()?;
+        Ok(Terms {
+            late_us: u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX),
+            again: self.again,
+            overlap: self.overlap,
+            channel: broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock),
+        })
+    }
+
+    /// Returns what the store knows of the ticks: what a service that starts needs to catch up, and a monitor to report.
+    ///
+    /// # Waiting
+    /// One request of two seconds at most.
+    ///
+    /// # Cancel safety
+    /// Safe: reading changes nothing.
+    ///
+    /// # Errors
+    /// [`CronError::Acquire`] for a bad name or option, [`CronError::Store`] when the store did not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let state = client.cron("nightly").state().await?;
+    /// match state.known_until() {
+    ///     Some(tick) => println!("catch up with ticks after {tick:?}"),
+    ///     None => println!("first start: nothing of the past"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn state(&self) -> Result<CronState, CronError> {
+        self.terms()?;
+        let (resource, name) = (self.named.resource()?, self.named.name()?.clone());
+        let inspect = Inspect {
+            resource: &resource,
+        };
+        let engine = &self.named.state.engine;
+        let asked = engine.ask(&inspect, OPERATOR_WITHIN).await;
+        asked.map_err(|source| CronError::Store { name, source })
+    }
+}

@@ -1,0 +1,112 @@
+//! The guard of a tick's run.
+
+use std::ops::Deref;
+use std::time::SystemTime;
+
+use super::calls::{Finish, Finished};
+use super::error::CronError;
+use super::tick::Tick;
+use crate::base::fence::Fence;
+use crate::engine::lease::Lease;
+
+/// The run of a tick: it holds the name, and no other run begins meanwhile.
+///
+/// It has the methods of [`Lease`], to which it dereferences, such as [`lost`](Lease::lost). Dropping it gives the name
+/// back: the run then did not finish, and counts as crashed.
+#[derive(Debug)]
+#[must_use = "a run that is dropped did not finish"]
+pub struct CronRun {
+    lease: Lease,
+    tick: Tick,
+    fence: Fence,
+    attempt: u32,
+}
+
+impl CronRun {
+    pub(super) fn new(lease: Lease, tick: Tick, attempt: u32) -> Self {
+        // A schedule refuses `fencing(false)`, so each lease has a fence.
+        let fence = lease.fence().unwrap_or(Fence::new(0));
+        CronRun {
+            lease,
+            tick,
+            fence,
+            attempt,
+        }
+    }
+
+    /// Returns the tick: when the run was due, to the microsecond.
+    pub fn tick(&self) -> SystemTime {
+        self.tick.time()
+    }
+
+    /// Returns the fencing token of the run, larger than that of every earlier run.
+    ///
+    /// Pass it to what the work writes to, so that a resource can refuse a run that was replaced.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Returns the number of the run of this tick, from 1. With more than 1, an earlier run did not finish, and may have
+    /// done the work in part; only with [`again`](crate::Cron::again).
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Records that the work is done, and gives the name back. No other run of the tick follows.
+    ///
+    /// A run that has lost its lease is still recorded as finished, unless another run of the name has begun since.
+    ///
+    /// # Waiting
+    /// A store that does not reply is asked again, until the lease ends or its ttl has passed.
+    ///
+    /// # Cancel safety
+    /// When dropped, the end may be recorded. If it is not, the run counts as crashed.
+    ///
+    /// # Errors
+    /// [`CronError::Stale`] and [`CronError::NotConfirmed`] say what the record is then. Nothing is held.
+    pub async fn finish(mut self) -> Result<(), CronError> {
+        let name = self.lease.name().clone();
+        self.lease.set_changing(true); // a renewal may come after the end
+        let finish = {
+            let (_, record, _) = self.lease.parts();
+            let (resource, token) = (record.resource.clone(), record.token.clone());
+            Finish { resource, token }
+        };
+        match self.lease.ask_until_over(&finish).await {
+            Ok(Finished::Done) => {
+                self.lease.given_back();
+                Ok(())
+            }
+            Ok(Finished::Stale { latest }) => Err(CronError::Stale {
+                name,
+                latest: latest.map(Tick::time),
+            }),
+            Err(source) => Err(CronError::NotConfirmed { name, source }),
+        }
+    }
+
+    /// Gives the tick back as if it had never begun. For a caller that did none of the work.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Without a reply it is repeated in the background.
+    ///
+    /// # Cancel safety
+    /// When dropped, it goes on in the background.
+    ///
+    /// # Errors
+    /// [`CronError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
+    /// crashed.
+    pub async fn cancel(self) -> Result<(), CronError> {
+        let name = self.lease.name().clone();
+        let cancelled = self.lease.undo().await;
+        cancelled.map_err(|source| CronError::Store { name, source })
+    }
+}
+
+impl Deref for CronRun {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}

@@ -1,0 +1,60 @@
+//! What becomes of ticks, and what the store knows of them, as values.
+
+use std::time::SystemTime;
+
+/// What becomes of a tick that is due while the name is held: by the run of an earlier tick, or by another lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overlap {
+    /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
+    #[default]
+    Skip,
+    /// The claim waits until the name is free, until the tick is too [late](crate::Cron::late).
+    Wait,
+}
+
+/// What the store knows of the ticks of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CronState {
+    /// The latest tick that has begun; `None` if none has for 400 days.
+    pub latest: Option<LatestTick>,
+    /// The latest tick that was left out because the name was held. Every tick up to it is over, except the latest one
+    /// that has begun.
+    pub skipped: Option<SystemTime>,
+    /// The time of the store's clock, by which a tick is due.
+    pub now: SystemTime,
+}
+
+/// The latest tick that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LatestTick {
+    /// When it was due.
+    pub tick: SystemTime,
+    /// What became of its run.
+    pub state: TickState,
+    /// How many runs of it have begun: more than one only with [`again`](crate::Cron::again).
+    pub attempt: u32,
+}
+
+/// What became of the run of a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TickState {
+    /// The run holds the name.
+    Running,
+    /// The run has finished.
+    Done,
+    /// The run did not finish, and does not hold the name any more.
+    Crashed,
+}
+
+impl CronState {
+    /// Returns the latest tick that has begun or was left out. A service that starts catches up with ticks after it.
+    ///
+    /// `None` if no tick is known, as before the first start: then no tick of the past was missed.
+    pub fn known_until(&self) -> Option<SystemTime> {
+        let latest = self.latest.as_ref().map(|latest| latest.tick);
+        latest.max(self.skipped)
+    }
+}

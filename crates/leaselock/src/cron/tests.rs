@@ -1,0 +1,328 @@
+//! The scripts of a schedule under random operations, against a plain model, in every store.
+//!
+//! No clock is moved: ticks lie long before or long after the time of the test, so that each store agrees on which are due.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod model;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fastrand::Rng;
+
+use self::model::{Asks, Model, Said};
+use super::calls::{Acquire, Finish, Finished, Inspect, Terms};
+use super::kind::CRON;
+use super::state::{CronState, Overlap};
+use super::tick::Tick;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::client::Client;
+use crate::engine::calls;
+use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::grant::{Acquired, CancelAnswer, ReleaseAnswer};
+use crate::engine::resource::Resource;
+use crate::inspect::BreakOptions;
+use crate::mutex::MUTEX;
+use crate::quorum::votable::Votable;
+
+const TTL: Ttl = match Ttl::whole_ms(600_000) {
+    Some(ttl) => ttl,
+    None => panic!("ten minutes are in range"),
+};
+const SECOND_US: u64 = 1_000_000;
+const HOUR: u64 = 3_600;
+/// Of so many ticks, all are due except the last ones.
+const TICKS: u64 = 4_000;
+/// Ticks that are not due for an hour, at the end.
+const EARLY: u64 = TICKS - 100;
+/// How far the clocks of two hosts are apart, in ticks of a second: they are off by five minutes.
+const OFF: u64 = 600;
+
+/// The scripts, in one store.
+struct Subject {
+    client: Client,
+    resource: Resource,
+    mutex: Resource,
+    /// When tick 0 was due.
+    origin_us: u64,
+    tokens: Vec<Token>,
+    fences: Vec<u64>,
+}
+
+impl Subject {
+    async fn at(url: &str) -> Self {
+        let client = Client::connect(url).unwrap();
+        let mut subject = Subject {
+            client,
+            resource: Resource::at(&CRON, "job".into(), None),
+            mutex: Resource::at(&MUTEX, "job".into(), None),
+            origin_us: 0,
+            tokens: Vec::new(),
+            fences: Vec::new(),
+        };
+        let now = Tick::new(subject.inspect().await.now).unwrap();
+        subject.origin_us = now.0 - (EARLY + HOUR) * SECOND_US;
+        subject
+    }
+
+    /// Ticks before `EARLY` were due an hour ago at the latest, and the others are due in an hour.
+    fn tick(&self, number: u64) -> Tick {
+        let gap = if number < EARLY { 0 } else { 2 * HOUR };
+        Tick(self.origin_us + (number + gap) * SECOND_US)
+    }
+
+    fn new_token(&mut self) -> usize {
+        let id = &self.client.state.engine.id;
+        self.tokens.push(Token::random(id, true).unwrap());
+        self.fences.push(0);
+        self.tokens.len() - 1
+    }
+
+    async fn ask<O: Votable>(&self, operation: &O) -> O::Reply {
+        let engine = &self.client.state.engine;
+        engine.ask(operation, OPERATOR_WITHIN).await.unwrap()
+    }
+
+    /// What it was told, and the fencing token of a grant.
+    async fn acquire(&mut self, asks: Asks) -> (Said, u64) {
+        let acquire = Acquire {
+            resource: self.resource.clone(),
+            token: self.tokens[asks.token].clone(),
+            ttl: TTL,
+            tick: self.tick(asks.tick),
+            terms: Arc::new(Terms {
+                late_us: if asks.is_strict {
+                    0
+                } else {
+                    (TICKS + 2 * HOUR) * SECOND_US
+                },
+                again: asks.again,
+                overlap: match asks.waits {
+                    true => Overlap::Wait,
+                    false => Overlap::Skip,
+                },
+                channel: String::new(),
+            }),
+            call: self.tokens[asks.call].clone(),
+            request: asks.request,
+        };
+        let (acquired, told) = self.ask(&acquire).await;
+        let fence = match acquired {
+            Some(Acquired::Granted { fence, .. }) => fence.unwrap().get(),
+            _ => 0,
+        };
+        (Said::of(&told), fence)
+    }
+
+    async fn finish(&self, token: usize) -> Finished {
+        let (resource, token) = (self.resource.clone(), self.tokens[token].clone());
+        self.ask(&Finish { resource, token }).await
+    }
+
+    async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
+        let token = &self.tokens[token];
+        let used = None;
+        self.ask(&calls::Release {
+            resource,
+            token,
+            used,
+        })
+        .await
+    }
+
+    async fn cancel(&self, token: usize) -> CancelAnswer {
+        let (resource, token) = (&self.resource, &self.tokens[token]);
+        let used = None;
+        self.ask(&calls::Cancel {
+            resource,
+            token,
+            used,
+        })
+        .await
+    }
+
+    /// True if a mutex of the name was granted.
+    async fn lock(&self, token: usize) -> bool {
+        let acquire = calls::Acquire {
+            resource: &self.mutex,
+            token: &self.tokens[token],
+            ttl: TTL,
+            passed: TTL,
+            waits: false,
+            priority: 0,
+            channel: "",
+            fencing: true,
+            range: 1,
+        };
+        matches!(self.ask(&acquire).await, Acquired::Granted { .. })
+    }
+
+    async fn inspect(&self) -> CronState {
+        let resource = &self.resource;
+        self.ask(&Inspect { resource }).await
+    }
+
+    /// The lease is over, as at its end.
+    async fn expire(&self) {
+        let broken = self
+            .client
+            .break_lease("job", BreakOptions::default())
+            .await;
+        broken.unwrap();
+    }
+}
+
+/// Hosts whose clocks differ, runs that end in every way, replies that were lost, late copies of earlier requests, and
+/// plain locks of the same name.
+async fn agrees_with_the_model(mut subject: Subject, steps: usize, seed: u64) {
+    let (mut model, mut rng) = (Model::default(), Rng::with_seed(seed));
+    let (mut sent, mut locks): (Vec<Asks>, Vec<usize>) = (Vec::new(), Vec::new());
+    let (mut seen, mut highest, mut time) = (BTreeMap::<Said, usize>::new(), 0, OFF);
+    // The calls that were granted each tick, and not taken back.
+    let mut granted = BTreeMap::<u64, BTreeSet<usize>>::new();
+    for step in 0..steps {
+        let recent = sent.len().saturating_sub(5);
+        let pick = |rng: &mut Rng| sent[recent + rng.usize(..sent.len() - recent)];
+        let is_asked = !sent.is_empty();
+        match rng.usize(..16) {
+            choice @ 0..=7 => {
+                let asks = match choice {
+                    0 if is_asked => pick(&mut rng), // a late copy
+                    1 if is_asked => {
+                        // The reply was lost, and the same call asks once more.
+                        let last = pick(&mut rng);
+                        let request = last.request + 1 + rng.u64(..2);
+                        let token = subject.new_token();
+                        Asks {
+                            token,
+                            request,
+                            ..last
+                        }
+                    }
+                    _ => {
+                        time = (time + rng.u64(..2)).min(EARLY - OFF);
+                        let tick = match rng.usize(..8) {
+                            0 => time - rng.u64(..OFF),  // a host whose clock is behind
+                            1 => EARLY + rng.u64(..100), // one whose clock is ahead
+                            2 => model.latest_tick().unwrap_or(time),
+                            _ => time,
+                        };
+                        let token = subject.new_token();
+                        Asks {
+                            token,
+                            tick,
+                            // All hosts of a schedule have the same rule.
+                            again: tick % 3 == 0,
+                            is_strict: rng.usize(..10) == 0,
+                            waits: rng.bool(),
+                            call: token,
+                            request: 1,
+                        }
+                    }
+                };
+                sent.push(asks);
+                let (said, fence) = subject.acquire(asks).await;
+                let before = model.latest_token();
+                assert_eq!(said, model.acquire(asks), "step {step}: {asks:?}");
+                *seen.entry(said).or_default() += 1;
+                if let Said::Run { .. } = said {
+                    assert!(asks.tick < EARLY, "step {step}: before its time");
+                    granted.entry(asks.tick).or_default().insert(asks.call);
+                    let is_same = model.took_over && before.is_some();
+                    match before.filter(|_| is_same) {
+                        Some(before) => assert_eq!(fence, subject.fences[before], "step {step}"),
+                        None => assert!(fence > highest, "step {step}: {fence}"),
+                    }
+                    highest = highest.max(fence);
+                    subject.fences[asks.token] = fence;
+                }
+            }
+            8 | 9 if is_asked => {
+                let asks = pick(&mut rng);
+                let said = subject.finish(asks.token).await;
+                let latest = model.latest_tick().map(|tick| subject.tick(tick));
+                match model.finish(asks.token) {
+                    true => assert_eq!(said, Finished::Done, "step {step}"),
+                    false => assert_eq!(said, Finished::Stale { latest }, "step {step}"),
+                }
+            }
+            10 if is_asked => {
+                let token = pick(&mut rng).token;
+                let said = subject.release(token, &subject.resource).await;
+                assert_eq!(said, model.release(token), "step {step}");
+            }
+            11 if is_asked => {
+                let asks = pick(&mut rng);
+                let said = subject.cancel(asks.token).await;
+                let (wanted, is_undone) = model.cancel(asks.token);
+                assert_eq!(said, wanted, "step {step}");
+                if is_undone {
+                    granted.entry(asks.tick).or_default().remove(&asks.call);
+                }
+            }
+            12 => {
+                let token = subject.new_token();
+                locks.push(token);
+                let is_free = model.held.is_none();
+                assert_eq!(subject.lock(token).await, is_free, "step {step}");
+                if is_free {
+                    model.held = Some(token);
+                }
+            }
+            13 if !locks.is_empty() => {
+                let token = locks[locks.len() - 1];
+                let said = subject.release(token, &subject.mutex).await;
+                assert_eq!(said, model.release(token), "step {step}");
+            }
+            14 => {
+                let shown = subject.inspect().await;
+                let latest = shown
+                    .latest
+                    .map(|it| (Tick::new(it.tick).unwrap(), it.state, it.attempt));
+                let wanted = model.latest_shown();
+                let wanted =
+                    wanted.map(|(tick, state, attempt)| (subject.tick(tick), state, attempt));
+                assert_eq!(latest, wanted, "step {step}");
+                let skipped = shown.skipped.map(|tick| Tick::new(tick).unwrap());
+                let wanted = model.skipped.map(|tick| subject.tick(tick));
+                assert_eq!(skipped, wanted, "step {step}");
+            }
+            15 if model.held.is_some() && rng.usize(..3) == 0 => {
+                subject.expire().await;
+                model.held = None;
+            }
+            _ => {}
+        }
+    }
+    let twice = |(tick, calls): (&u64, &BTreeSet<usize>)| tick % 3 != 0 && calls.len() > 1;
+    assert!(!granted.iter().any(twice), "at most once: {granted:?}");
+    // Each way was taken, so that the comparison means something.
+    let ways = seen.keys().map(|said| std::mem::discriminant(said));
+    let ways = ways.collect::<std::collections::HashSet<_>>().len();
+    assert_eq!(ways, Said::WAYS, "{seen:?}");
+}
+
+#[tokio::test]
+async fn in_memory_a_tick_does_what_a_plain_model_does() {
+    for seed in [1, 2] {
+        let subject = Subject::at(&format!("mem:ticks-{seed}")).await;
+        agrees_with_the_model(subject, 3_000, seed).await;
+    }
+}
+
+#[tokio::test]
+async fn in_a_folder_a_tick_does_what_a_plain_model_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::at(&format!("file://{}", folder.path().display())).await;
+    agrees_with_the_model(subject, 2_000, 5).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn on_a_server_a_tick_does_what_a_plain_model_does() {
+    let server = testkit::Server::start();
+    let subject = Subject::at(&server.url()).await;
+    agrees_with_the_model(subject, 4_000, 6).await;
+}

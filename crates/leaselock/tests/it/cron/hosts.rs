@@ -1,0 +1,176 @@
+//! Several hosts that share a schedule.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use leaselock::clock::Clock;
+use leaselock::{Claim, Client, Cron, CronRun, Overlap, TickState};
+use testkit::Server;
+use tokio::task::JoinSet;
+
+use super::{latest, server_time};
+use crate::support::{LONG, eventually};
+
+const HOSTS: usize = 5;
+const TICKS: u32 = 1_000;
+const SECOND: Duration = Duration::from_secs(1);
+/// The time between two ticks.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// What a run takes, and what its lease lasts: both together less than the interval.
+const TAKES: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(6);
+
+/// Each goes through the ticks in order, as fast as it can, while the server forgets the scripts now and then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_a_thousand_ticks_is_run_by_exactly_one_of_five_clients() {
+    let server = Server::start();
+    let runs = Arc::new(Mutex::new(vec![0; TICKS as usize]));
+    let mut hosts = JoinSet::new();
+    let first = {
+        let client = Client::connect(&server.url()).unwrap();
+        server_time(&client.cron("job")).await - TICKS * SECOND
+    };
+    for _ in 0..HOSTS {
+        let (client, runs) = (Client::connect(&server.url()).unwrap(), Arc::clone(&runs));
+        hosts.spawn(async move {
+            let cron = client.cron("job").ttl(LONG).late(LONG * 60);
+            let cron = cron.overlap(Overlap::Wait); // no tick leaves the next one out
+            for number in 0..TICKS {
+                match cron.claim(first + number * SECOND).await.unwrap() {
+                    Claim::Run(run) => {
+                        runs.lock().unwrap()[number as usize] += 1;
+                        run.finish().await.unwrap();
+                    }
+                    Claim::Over | Claim::Running { .. } => {}
+                    other => panic!("{number}: {other:?}"),
+                }
+            }
+        });
+    }
+    loop {
+        tokio::select! {
+            ended = hosts.join_next() => match ended {
+                Some(ended) => ended.unwrap(),
+                None => break,
+            },
+            () = tokio::time::sleep(Duration::from_millis(50)) => { // any moment will do
+                server.cli(&["SCRIPT", "FLUSH"]);
+            }
+        }
+    }
+    let runs = runs.lock().unwrap();
+    assert!(runs.iter().all(|count| *count == 1), "{runs:?}");
+}
+
+/// A host that asks when its own clock says that a tick is due.
+struct Host {
+    cron: Cron,
+    /// How far its clock is ahead, in seconds.
+    ahead_s: i64,
+    next: u32,
+    /// When it asks, by the store's clock.
+    asks_at: SystemTime,
+    running: Option<(CronRun, SystemTime)>,
+}
+
+impl Host {
+    /// True if its own clock says that its next tick is due.
+    fn thinks_it_due(&self, now: SystemTime, first: SystemTime) -> bool {
+        let due = first + self.next * INTERVAL;
+        match u64::try_from(self.ahead_s) {
+            Ok(ahead_s) => now + Duration::from_secs(ahead_s) >= due,
+            Err(_) => now - Duration::from_secs(self.ahead_s.unsigned_abs()) >= due,
+        }
+    }
+}
+
+/// What became of each tick: how many runs have begun and finished.
+type Counts = BTreeMap<u32, (usize, usize)>;
+
+/// Five hosts whose clocks are up to five minutes off, and that crash now and then.
+async fn on_hosts(url: &str, again: bool, ticks: u32, crashes_of_100: usize) -> Counts {
+    let clock = Clock::manual();
+    let client = || Client::builder().url(url).clock(clock.clone()).build();
+    let mut rng = fastrand::Rng::with_seed(u64::from(ticks));
+    let watch = client().unwrap().cron("job");
+    let start = server_time(&watch).await;
+    let first = start + INTERVAL;
+    let mut hosts: Vec<Host> = [0, 300, -300, 7, -120]
+        .into_iter()
+        .map(|ahead_s| Host {
+            cron: client().unwrap().cron("job").ttl(TTL).again(again),
+            ahead_s,
+            next: 0,
+            asks_at: start,
+            running: None,
+        })
+        .collect();
+    let mut counts = Counts::new();
+    while hosts[0].next < ticks {
+        let now = server_time(&watch).await;
+        for host in &mut hosts {
+            if let Some((run, ends_at)) = host.running.take() {
+                if now < ends_at {
+                    host.running = Some((run, ends_at));
+                } else if rng.usize(..100) < crashes_of_100 {
+                    drop(run);
+                    eventually("it has crashed", async || {
+                        latest(&watch).await == Some(TickState::Crashed)
+                    })
+                    .await;
+                } else {
+                    counts.entry(host.next).or_default().1 += 1;
+                    run.finish().await.unwrap();
+                    host.next += 1;
+                }
+                continue;
+            }
+            if now < host.asks_at || !host.thinks_it_due(now, first) {
+                continue;
+            }
+            let tick = first + host.next * INTERVAL;
+            match host.cron.claim(tick).await.unwrap() {
+                Claim::Run(run) => {
+                    assert!(now >= tick, "before its time");
+                    assert_eq!(run.tick(), tick);
+                    counts.entry(host.next).or_default().0 += 1;
+                    host.running = Some((run, now + TAKES));
+                }
+                Claim::Early { wait } => {
+                    assert_eq!(now + wait, tick);
+                    host.asks_at = tick;
+                }
+                Claim::Running { rest } if again => host.asks_at = now + rest,
+                Claim::Over | Claim::Running { .. } | Claim::Missed { .. } => host.next += 1,
+                Claim::Overlap { .. } => panic!("a run ends before the next tick"),
+            }
+        }
+        clock.advance(SECOND);
+    }
+    counts
+}
+
+#[tokio::test]
+async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_and_in_time() {
+    let counts = on_hosts("mem:hosts", false, TICKS, 0).await;
+    let wanted = (0..TICKS).map(|tick| (tick, (1, 1))).collect();
+    assert_eq!(counts, wanted);
+}
+
+#[tokio::test]
+async fn ticks_of_hosts_that_crash_begin_once_each() {
+    let counts = on_hosts("mem:crashing", false, 300, 20).await;
+    let begun: Counts = (0..300).map(|tick| (tick, (1, counts[&tick].1))).collect();
+    assert_eq!(counts, begun);
+    let finished = counts.values().filter(|(_, finished)| *finished == 1);
+    assert!(finished.count() < 300, "some crashed");
+}
+
+#[tokio::test]
+async fn ticks_of_hosts_that_crash_are_run_again_until_one_run_of_each_has_finished() {
+    let counts = on_hosts("mem:repairing", true, 300, 20).await;
+    let once_done: Counts = (0..300).map(|tick| (tick, (counts[&tick].0, 1))).collect();
+    assert_eq!(counts, once_done);
+    assert!(counts.values().any(|(begun, _)| *begun > 1), "some crashed");
+}
