@@ -41,6 +41,7 @@
 //! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`Once`] | work that runs once for a key; all callers get its result |
 //! | [`Cron`] | ticks of a schedule, each of which one of several hosts runs |
+//! | [`Cron`] | the ticks of a schedule: each is run by one of many hosts |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`Limiter`] | so many permits in a period, for all clients together |
 //! | [`Counter`] | a number that counts each change exactly once |
@@ -251,6 +252,9 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/once.md")]
     struct Once;
+    #[cfg(feature = "cron")]
+    #[doc = include_str!("../../../docs/cron.md")]
+    struct Cron;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]

@@ -57,10 +57,16 @@ impl Plan {
                 after: known.now,
             };
         };
-        let in_time = known.now.checked_sub(late).unwrap_or(SystemTime::UNIX_EPOCH);
+        let in_time = known
+            .now
+            .checked_sub(late)
+            .unwrap_or(SystemTime::UNIX_EPOCH);
         let before = |time: SystemTime| time.checked_sub(MICROSECOND).unwrap_or(time);
-        let is_open = known.is_open && latest >= in_time;
-        let done = if is_open { before(latest) } else { latest };
+        let done = if known.is_open {
+            before(latest)
+        } else {
+            latest
+        };
         let after = done.max(before(in_time));
         let most = match catch_up {
             CatchUp::None => 0,

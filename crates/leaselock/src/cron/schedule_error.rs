@@ -26,7 +26,9 @@ pub enum ScheduleError {
         right: String,
     },
     /// A word such as `@daily` that is none.
-    #[error("`{word}` is no schedule: use @yearly, @monthly, @weekly, @daily or @hourly, or five fields")]
+    #[error(
+        "`{word}` is no schedule: use @yearly, @monthly, @weekly, @daily or @hourly, or five fields"
+    )]
     Nickname {
         /// The word.
         word: String,

@@ -90,7 +90,10 @@ impl Field {
         };
         let is_range = range == "*" || range.contains('-');
         if let Some(step) = step {
-            if !step.parse().is_ok_and(|step| (1..=self.most).contains(&step)) {
+            if !step
+                .parse()
+                .is_ok_and(|step| (1..=self.most).contains(&step))
+            {
                 return self.refuse(item, format!("a step is 1 to {}", self.most));
             }
             if !is_range {

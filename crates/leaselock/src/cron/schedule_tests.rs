@@ -39,8 +39,18 @@ fn a_fixed_time_that_is_skipped_runs_at_the_end_of_the_gap() {
     // Berlin, 2026-03-29: from 02:00 to 03:00, at 01:00 UTC.
     let (after, until) = ("2026-03-28T00:00:00Z", "2026-03-30T23:59:00Z");
     for (expression, expected) in [
-        ("30 2 * * *", &["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"][..]),
-        ("30 2,14 29 * *", &["2026-03-29T01:00:00Z", "2026-03-29T12:30:00Z"]),
+        (
+            "30 2 * * *",
+            &[
+                "2026-03-28T01:30:00Z",
+                "2026-03-29T01:00:00Z",
+                "2026-03-30T00:30:00Z",
+            ][..],
+        ),
+        (
+            "30 2,14 29 * *",
+            &["2026-03-29T01:00:00Z", "2026-03-29T12:30:00Z"],
+        ),
         ("0,20,40 2 29 * *", &["2026-03-29T01:00:00Z"]), // three in the gap have one end
         ("0 3 29 * *", &["2026-03-29T01:00:00Z"]),
         ("15 30 2 29 3 *", &["2026-03-29T01:00:00Z"]),
@@ -49,11 +59,19 @@ fn a_fixed_time_that_is_skipped_runs_at_the_end_of_the_gap() {
     }
     // New York, 2026-03-08: from 02:00 to 03:00, at 07:00 UTC.
     let (after, until) = ("2026-03-07T00:00:00Z", "2026-03-09T23:59:00Z");
-    let expected = ["2026-03-07T07:00:00Z", "2026-03-08T07:00:00Z", "2026-03-09T06:00:00Z"];
+    let expected = [
+        "2026-03-07T07:00:00Z",
+        "2026-03-08T07:00:00Z",
+        "2026-03-09T06:00:00Z",
+    ];
     assert_ticks("0 2 * * *", "America/New_York", after, until, &expected);
     // Lord Howe, 2026-10-04: from 02:00 to 02:30, at 15:30 UTC the day before.
     let (after, until) = ("2026-10-02T00:00:00Z", "2026-10-04T23:59:00Z");
-    let expected = ["2026-10-02T15:45:00Z", "2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"];
+    let expected = [
+        "2026-10-02T15:45:00Z",
+        "2026-10-03T15:30:00Z",
+        "2026-10-04T15:15:00Z",
+    ];
     assert_ticks("15 2 * * *", "Australia/Lord_Howe", after, until, &expected);
     // Beirut, 2026-03-29: the day begins at 01:00, at 22:00 UTC the day before.
     let (after, until) = ("2026-03-28T00:00:00Z", "2026-03-30T00:00:00Z");
@@ -65,14 +83,28 @@ fn a_fixed_time_that_is_skipped_runs_at_the_end_of_the_gap() {
 fn a_fixed_time_that_is_repeated_runs_the_first_time() {
     // Berlin, 2026-10-25: from 03:00 back to 02:00, at 01:00 UTC.
     let (after, until) = ("2026-10-24T00:00:00Z", "2026-10-26T23:59:00Z");
-    let expected = ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
+    let expected = [
+        "2026-10-24T00:30:00Z",
+        "2026-10-25T00:30:00Z",
+        "2026-10-26T01:30:00Z",
+    ];
     assert_ticks("30 2 * * *", "Europe/Berlin", after, until, &expected);
     // Also when the search begins in the second of the two hours.
     let (after, until) = ("2026-10-25T01:10:00Z", "2026-10-26T23:59:00Z");
-    assert_ticks("30 2 * * *", "Europe/Berlin", after, until, &["2026-10-26T01:30:00Z"]);
+    assert_ticks(
+        "30 2 * * *",
+        "Europe/Berlin",
+        after,
+        until,
+        &["2026-10-26T01:30:00Z"],
+    );
     // New York, 2026-11-01: from 02:00 back to 01:00, at 06:00 UTC.
     let (after, until) = ("2026-10-31T00:00:00Z", "2026-11-02T23:59:00Z");
-    let expected = ["2026-10-31T05:30:00Z", "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"];
+    let expected = [
+        "2026-10-31T05:30:00Z",
+        "2026-11-01T05:30:00Z",
+        "2026-11-02T06:30:00Z",
+    ];
     assert_ticks("30 1 * * *", "America/New_York", after, until, &expected);
     // Lord Howe, 2026-04-05: from 02:00 back to 01:30, at 15:00 UTC the day before.
     let (after, until) = ("2026-04-04T00:00:00Z", "2026-04-05T23:59:00Z");
@@ -84,15 +116,47 @@ fn a_fixed_time_that_is_repeated_runs_the_first_time() {
 fn intervals_follow_the_clock_on_the_wall() {
     let (spring, fall) = ("2026-03-28T22:59:00Z", "2026-10-24T21:59:00Z");
     for (expression, after, until, expected) in [
-        ("*/30 * * * *", "2026-03-29T00:00:00Z", "2026-03-29T02:00:00Z",
-            &["2026-03-29T00:30:00Z", "2026-03-29T01:00:00Z", "2026-03-29T01:30:00Z", "2026-03-29T02:00:00Z"][..]),
-        ("*/30 * * * *", "2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z",
-            &["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"]),
+        (
+            "*/30 * * * *",
+            "2026-03-29T00:00:00Z",
+            "2026-03-29T02:00:00Z",
+            &[
+                "2026-03-29T00:30:00Z",
+                "2026-03-29T01:00:00Z",
+                "2026-03-29T01:30:00Z",
+                "2026-03-29T02:00:00Z",
+            ][..],
+        ),
+        (
+            "*/30 * * * *",
+            "2026-10-25T00:00:00Z",
+            "2026-10-25T02:00:00Z",
+            &[
+                "2026-10-25T00:30:00Z",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T01:30:00Z",
+                "2026-10-25T02:00:00Z",
+            ],
+        ),
         // 00:00 and 04:00; 02:00 is skipped.
-        ("0 */2 * * *", spring, "2026-03-29T03:00:00Z", &["2026-03-28T23:00:00Z", "2026-03-29T02:00:00Z"]),
+        (
+            "0 */2 * * *",
+            spring,
+            "2026-03-29T03:00:00Z",
+            &["2026-03-28T23:00:00Z", "2026-03-29T02:00:00Z"],
+        ),
         // 00:00, 02:00 twice, and 04:00.
-        ("0 */2 * * *", fall, "2026-10-25T03:00:00Z",
-            &["2026-10-24T22:00:00Z", "2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T03:00:00Z"]),
+        (
+            "0 */2 * * *",
+            fall,
+            "2026-10-25T03:00:00Z",
+            &[
+                "2026-10-24T22:00:00Z",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T03:00:00Z",
+            ],
+        ),
     ] {
         assert_ticks(expression, "Europe/Berlin", after, until, expected);
     }
@@ -102,13 +166,27 @@ fn intervals_follow_the_clock_on_the_wall() {
 fn a_day_that_the_zone_never_had_has_no_ticks_and_hides_none() {
     // Samoa went from 2011-12-29 to 2011-12-31, at 10:00 UTC on the 30th.
     let (after, until) = ("2011-12-29T12:00:00Z", "2011-12-31T23:00:00Z");
-    let noon = ["2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z", "2011-12-31T22:00:00Z"];
+    let noon = [
+        "2011-12-29T22:00:00Z",
+        "2011-12-30T22:00:00Z",
+        "2011-12-31T22:00:00Z",
+    ];
     assert_ticks("0 12 * * *", "Pacific/Apia", after, until, &noon);
-    let sixth = ["2011-12-30T04:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T16:00:00Z"];
+    let sixth = [
+        "2011-12-30T04:00:00Z",
+        "2011-12-30T10:00:00Z",
+        "2011-12-30T16:00:00Z",
+    ];
     let (after, until) = ("2011-12-29T22:00:00Z", "2011-12-30T20:00:00Z");
     assert_ticks("0 */6 * * *", "Pacific/Apia", after, until, &sixth);
     let (after, until) = ("2010-12-31T00:00:00Z", "2013-01-01T00:00:00Z");
-    assert_ticks("0 12 30 12 *", "Pacific/Apia", after, until, &["2012-12-29T22:00:00Z"]);
+    assert_ticks(
+        "0 12 30 12 *",
+        "Pacific/Apia",
+        after,
+        until,
+        &["2012-12-29T22:00:00Z"],
+    );
 }
 
 #[test]
@@ -143,8 +221,14 @@ fn a_refusal_names_the_field_the_value_and_what_would_be_right() {
         ("0 24 * * *", "hour: `24` is wrong: give 0 to 23"),
         ("60 * * * * *", "second: `60` is wrong: give 0 to 59"),
         ("0 0 0 * *", "day of month: `0` is wrong: give 1 to 31"),
-        ("0 0 * 1,13 *", "month: `13` is wrong: give 1 to 12, or JAN to DEC"),
-        ("0 0 * * fun", "day of week: `FUN` is wrong: give 0 to 7, or SUN to SAT"),
+        (
+            "0 0 * 1,13 *",
+            "month: `13` is wrong: give 1 to 12, or JAN to DEC",
+        ),
+        (
+            "0 0 * * fun",
+            "day of week: `FUN` is wrong: give 0 to 7, or SUN to SAT",
+        ),
         ("fri 0 * * *", "minute: `FRI` is wrong: give 0 to 59"),
         ("0 22-4 * * *", "hour: `22-4` is wrong: write 22-23,0-4"),
         ("0 0 * * 6-1", "day of week: `6-1` is wrong: write 6-7,0-1"),
@@ -173,7 +257,10 @@ fn an_unknown_zone_is_refused_with_those_that_are_like_it() {
         ("Berlin", "did you mean Europe/Berlin?"),
         ("europe/berln", "did you mean Europe/Berlin?"),
         ("New York", "did you mean America/New_York?"),
-        ("../../etc/passwd", "use a name such as Europe/Berlin or UTC"),
+        (
+            "../../etc/passwd",
+            "use a name such as Europe/Berlin or UTC",
+        ),
         ("+02:00", "use a name"),
         ("", "use a name"),
     ] {
@@ -237,7 +324,10 @@ fn by_brute_force(
             }
             _ => zone.to_ambiguous_timestamp(wall).earlier().ok(),
         };
-        walls.filter(|wall| matches(*wall)).filter_map(instant).collect()
+        walls
+            .filter(|wall| matches(*wall))
+            .filter_map(instant)
+            .collect()
     };
     found.retain(|instant| (from..=until).contains(instant));
     found.sort();

@@ -61,9 +61,9 @@ async fn until_crashed(client: &Client) {
 }
 
 macro_rules! told {
-    ($cron:expr, $tick:expr, $pattern:pat) => {
+    ($cron:expr, $tick:expr, $($pattern:tt)+) => {
         let told = claim(&$cron, $tick).await;
-        assert!(matches!(told, $pattern), "{told:?}");
+        assert!(matches!(told, $($pattern)+), "{told:?}");
     };
 }
 
