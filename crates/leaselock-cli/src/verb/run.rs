@@ -311,6 +311,7 @@ impl HeldLock<'_> {
             fences: lease.fences(),
             sequencers: lease.sequencers(),
             leads: self.leads,
+            tick: lease.tick(),
             ttl: self.plan.guardian.ttl,
             session,
             output,
@@ -367,7 +368,7 @@ impl HeldLock<'_> {
     }
 
     /// Printed even with `-q`: it is an error.
-    fn say(&self, event: &str, text: &str) {
+    pub(super) fn say(&self, event: &str, text: &str) {
         let text = output::sanitized(text);
         if self.globals.json {
             output::say(&output::json(
