@@ -134,7 +134,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
     // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier,
-    // of a limiter, counter or once.
+    // of a limiter, counter, once or cron.
     let others = [
         ":callers",
         ":gate",
@@ -149,6 +149,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
         ":returned",
         ":counter",
         ":once",
+        ":cron",
     ];
     expected.retain(|key, _| !others.iter().any(|other| key.contains(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
@@ -180,6 +181,19 @@ async fn the_record_of_a_once_is_that_on_the_page() {
     let key = "{mail}:ll:once";
     let keys = keys_on_the_page("mail", "", client.id());
     assert_eq!(text(server.cli(&["TYPE", key])).as_ref(), keys.get(key));
+}
+
+#[tokio::test]
+async fn the_record_of_a_cron_is_that_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let cron = client.cron("nightly");
+    let now = cron.state().await.unwrap().now;
+    let run = cron.claim(now).await.unwrap();
+    let key = "{nightly}:ll:cron";
+    let keys = keys_on_the_page("nightly", "", client.id());
+    assert_eq!(text(server.cli(&["TYPE", key])).as_ref(), keys.get(key));
+    drop(run);
 }
 
 #[tokio::test]

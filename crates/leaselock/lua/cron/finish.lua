@@ -10,7 +10,7 @@
 --
 -- Returns {"done"}              the tick is over for all
 --         {"stale", tick_us}    too late, and nothing was changed: a run of this tick has begun since; '0': the record is gone
--- Replay  "done"; nothing is changed
+-- Replay  "done" again
 -- Writes  lock, queue, waiters, fence, record
 --#include prelude fence queue member holds grant broadcast cron
 --#strict
@@ -29,7 +29,6 @@ local h = holds_read(lock, fence, clock_us())
 local r, other = cron_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
 if r.token ~= token then return { 'stale', whole(r.tick_us) } end
-if r.kind == 'done' then return { 'done' } end
 -- A run whose lease has expired is still heard as long as no other run has begun: its work is done.
 redis.call('PEXPIRE', record, CRON_KEPT_MS) -- first, because memory pressure does not refuse it, nor what follows it then
 redis.call('HSET', record, 'state', cron_state('done', token, r.attempt, r.tick_us))

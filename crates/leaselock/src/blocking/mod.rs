@@ -4,8 +4,8 @@
 //! async runtime: they panic there rather than stop the executor. Readers, writers and holders of permits all get a
 //! [`Lease`]; upgradable readers get an [`UpgradableLease`].
 //!
-//! Not here: a [`Quorum`](crate::Quorum), and a [`Once`](crate::Once). An [`Owner`](crate::Owner) has no async method, so it
-//! is the same type.
+//! Not here: a [`Quorum`](crate::Quorum), a [`Once`](crate::Once), and a [`Cron`](crate::Cron). An [`Owner`](crate::Owner)
+//! has no async method, so it is the same type.
 //!
 //! ```
 //! use leaselock::blocking::Client;

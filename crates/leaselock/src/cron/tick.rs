@@ -16,10 +16,10 @@ impl Tick {
     pub(super) fn new(time: SystemTime) -> Result<Self, InvalidInput> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok();
         let us = since.and_then(|since| u64::try_from(since.as_micros()).ok());
-        match us.filter(|us| *us <= TICK_MAX_US) {
+        match us.filter(|us| (1..=TICK_MAX_US).contains(us)) {
             Some(us) => Ok(Tick(us)),
             None => Err(InvalidInput::new(
-                "a tick is a time from 1970 to 2255".to_owned(),
+                "a tick is a time from 1970 to 2255, after the first microsecond".to_owned(),
             )),
         }
     }

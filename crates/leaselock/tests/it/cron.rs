@@ -127,19 +127,25 @@ async fn in_strict_mode_a_tick_begins_behind_an_open_gate_only_and_ends_behind_a
     crate::support::until_queued(&client, "job", 1).await;
     // As after a restart with the data: the gate is that of another server.
     let gate = format!("0123456789abcdef 0 {}", LONG.as_millis());
-    server.cli(&["SET", "ll:gate", &gate]);
+    let closes = || server.cli(&["SET", "ll:gate", &gate]);
+    closes();
     second.finish().await.unwrap();
     assert_eq!(pttl(&server, "job"), -2, "no one was granted");
     assert_eq!(latest(&cron).await, Some(TickState::Done));
+    queue.abort();
+    crate::support::until_queued(&client, "job", 0).await;
     // Nothing is claimed while the gate is closed. The wait is as long as the tick may be late.
+    closes();
     let closed = tokio::spawn({
         let other = client.cron("other");
         async move { other.claim(tick).await }
     });
-    eventually("it has asked", async || pttl(&server, "ll:gate") == -1).await;
+    eventually("it has asked at the gate", async || {
+        server.cli(&["GET", "ll:gate"]).text() != Some(&*gate)
+    })
+    .await;
     assert!(!closed.is_finished());
     let other = client.cron("other");
     assert_eq!(latest(&other).await, None);
     closed.abort();
-    queue.abort();
 }
