@@ -93,8 +93,11 @@ fn newest(
     most: usize,
 ) -> VecDeque<SystemTime> {
     let mut found = VecDeque::new();
+    if most == 0 {
+        return found;
+    }
     let mut back = Duration::from_secs(60);
-    while most > 0 {
+    loop {
         let start = before.checked_sub(back).unwrap_or(after).max(after);
         found.clear();
         for tick in schedule.after(start).take_while(|tick| *tick < before) {
@@ -104,11 +107,10 @@ fn newest(
             found.push_back(tick);
         }
         if found.len() == most || start == after {
-            break;
+            return found;
         }
         back = back.saturating_mul(2);
     }
-    found
 }
 
 #[cfg(test)]

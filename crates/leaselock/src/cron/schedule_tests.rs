@@ -1,5 +1,7 @@
 //! Shows that every tick comes once, in order and by the rules of the page, also where a zone changes its clock.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::time::{Duration, SystemTime};
 
 use jiff::civil::DateTime;

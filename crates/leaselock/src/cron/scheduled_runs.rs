@@ -22,6 +22,8 @@ const ASK_BEFORE: Duration = Duration::from_secs(30);
 /// Further away, that much before the tick is this part of the time.
 const ASK_BEFORE_SHARE: u32 = 100;
 
+type OnError = Box<dyn Fn(&CronError) + Send + Sync>;
+
 /// The runs of a [`Schedule`] that this caller makes: [`Cron::run`] a step at a time, for callers that run the work in a
 /// process of its own.
 ///
@@ -35,7 +37,7 @@ pub struct ScheduledRuns {
     plan: Option<Plan>,
     /// Up to here every tick was run, left out or missed, as far as this caller knows.
     settled: Option<SystemTime>,
-    on_error: Option<Box<dyn Fn(&CronError) + Send + Sync>>,
+    on_error: Option<OnError>,
     is_failing: bool,
 }
 

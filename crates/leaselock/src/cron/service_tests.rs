@@ -1,5 +1,7 @@
 //! Services in memory, whose time moves when a test says so.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
