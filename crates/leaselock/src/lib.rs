@@ -41,7 +41,6 @@
 //! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`Once`] | work that runs once for a key; all callers get its result |
 //! | [`Cron`] | ticks of a schedule, each of which one of several hosts runs |
-//! | [`Cron`] | the ticks of a schedule: each is run by one of many hosts |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`Limiter`] | so many permits in a period, for all clients together |
 //! | [`Counter`] | a number that counts each change exactly once |
