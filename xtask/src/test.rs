@@ -18,7 +18,7 @@ const FEATURE_SETS: [&str; 6] = [
     "redis,embedded",
     "tls",
     "blocking,embedded",
-    "tower,redis",
+    "tower,cron,redis",
 ];
 
 /// Runs the steps; `fast` ends before the documents and tests.

@@ -9,8 +9,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use leaselock::error::{BreakError, InspectError};
 use leaselock::{
-    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, OnceError,
-    ReleaseError,
+    AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError,
+    OnceError, ReleaseError,
 };
 use rustix::process::Signal;
 
@@ -183,6 +183,17 @@ impl Exit {
             | OnceError::Failed { .. } => Exit::REFUSED,
             OnceError::Lost(_) | OnceError::Stale { .. } => Exit::LOST,
             OnceError::NotStored { source, .. } | OnceError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_cron(error: &CronError) -> Exit {
+        match error {
+            CronError::Acquire(error) => Exit::of_acquire(error, Exit::BUSY),
+            CronError::Stale { .. } => Exit::LOST,
+            CronError::NotConfirmed { source, .. } | CronError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
             _ => Exit::INTERNAL,

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
 use leaselock::{
-    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, Name, OnceError,
-    ReleaseError, StoreError,
+    AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError, Name,
+    OnceError, ReleaseError, StoreError,
 };
 use serde_json::{Value, json};
 
@@ -81,6 +81,19 @@ impl Failure {
             OnceError::Store { name, source } => Failure::with_lock(name, "", source, exit),
             OnceError::NotStored { name, source } => {
                 let what = "the command has run, and whether its result is stored is not known: ";
+                Failure::with_lock(name, what, source, exit)
+            }
+            _ => Failure::new(error, exit),
+        }
+    }
+
+    pub(crate) fn cron(error: &CronError) -> Self {
+        let exit = Exit::of_cron(error);
+        match error {
+            CronError::Acquire(error) => Failure::acquire(error, Exit::BUSY),
+            CronError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            CronError::NotConfirmed { name, source } => {
+                let what = "the command has run, and whether that is recorded is not known: ";
                 Failure::with_lock(name, what, source, exit)
             }
             _ => Failure::new(error, exit),

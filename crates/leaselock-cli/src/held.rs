@@ -1,14 +1,16 @@
-//! What `run` holds: the lease of one name, or of several. What `once` holds: a run.
+//! What `run` holds: the lease of one name, or of several. What `once` and `cron` hold: a run.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use leaselock::clock::Moment;
-use leaselock::{ExtendError, Fence, Lease, Lost, MultiLease, OnceRun, ReleaseError};
+use leaselock::{CronRun, ExtendError, Fence, Lease, Lost, MultiLease, OnceRun, ReleaseError};
 
 pub(crate) enum Held {
     One(Lease),
     Several(MultiLease),
     Once(OnceRun),
+    Cron(CronRun),
 }
 
 impl Held {
@@ -18,6 +20,7 @@ impl Held {
             Held::One(lease) => std::slice::from_ref(lease),
             Held::Several(lease) => lease.leases(),
             Held::Once(run) => std::slice::from_ref(&**run),
+            Held::Cron(run) => std::slice::from_ref(&**run),
         }
     }
 
@@ -48,6 +51,16 @@ impl Held {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
+    /// When the job was due, as RFC 3339 in UTC; `None` without a schedule.
+    pub(crate) fn tick(&self) -> Option<String> {
+        match self {
+            Held::Cron(run) => Timestamp::try_from(run.tick())
+                .ok()
+                .map(|tick| tick.to_string()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.leases().first().map(Lease::ttl).unwrap_or_default()
     }
@@ -64,6 +77,7 @@ impl Held {
             Held::One(lease) => lease.extend(ttl).await,
             Held::Several(lease) => lease.extend(ttl).await,
             Held::Once(run) => run.extend(ttl).await,
+            Held::Cron(run) => run.extend(ttl).await,
         }
     }
 
@@ -73,6 +87,7 @@ impl Held {
             Held::One(lease) => lease.on_deadline(hook),
             Held::Several(lease) => lease.on_deadline(hook),
             Held::Once(run) => run.on_deadline(hook),
+            Held::Cron(run) => run.on_deadline(hook),
         }
     }
 
@@ -82,6 +97,7 @@ impl Held {
             Held::One(lease) => Ok(lease.lost()),
             Held::Several(lease) => Err(lease.lost()),
             Held::Once(run) => Ok(run.lost()),
+            Held::Cron(run) => Ok(run.lost()),
         };
         async {
             match one {
@@ -107,6 +123,10 @@ impl Held {
             }
             // The job of a run that is given back without a result was never started.
             Held::Once(run) => {
+                run.cancel().await.ok(); // repeated in the background
+                Ok(())
+            }
+            Held::Cron(run) => {
                 run.cancel().await.ok(); // repeated in the background
                 Ok(())
             }

@@ -34,6 +34,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) fences: Option<String>,
     /// A line with the sequencer for each name.
     pub(crate) sequencers: Option<String>,
+    /// When the job was due.
+    pub(crate) tick: Option<String>,
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
@@ -202,13 +204,14 @@ pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 9] = [
+    const OURS: [&str; 10] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
         "LEASELOCK_TERM",
         "LEASELOCK_FENCES",
         "LEASELOCK_SEQUENCER",
+        "LEASELOCK_TICK",
         "LEASELOCK_HANDLE",
         WITHHELD,
         OWNER,
@@ -230,6 +233,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
         ),
         (OURS[4], spec.fences.clone()),
         (OURS[5], spec.sequencers.clone()),
+        (OURS[6], spec.tick.clone()),
         (OWNER, spec.owner.clone()),
         (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];

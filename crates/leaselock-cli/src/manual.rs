@@ -9,8 +9,7 @@ pub(crate) const COMMAND: &str = "\
 Examples:
   leaselock run nightly -- ./report         wait for the lock, then run
   leaselock status nightly                  who holds it, who waits
-  leaselock --url redis://db run nightly -- ./report
-                                            share the lock with other machines";
+  leaselock --url redis://db run x -- true  share the lock with other machines";
 
 pub(crate) const RUN: &str = "\
 Examples:
@@ -86,6 +85,14 @@ Examples:
                                             never twice, also after a crash
   leaselock once --kept 1h --keep-failures probe -c 'curl -sf http://db/health'";
 
+pub(crate) const CRON: &str = "\
+Examples:
+  leaselock cron '30 2 * * *' nightly --tz Europe/Berlin -- ./report
+  leaselock cron '*/10 * * * *' mails --again -- ./send-mails
+                                            again after a crash
+  leaselock cron '30 2 * * *' --tz Europe/Berlin --next 5
+                                            when it would run";
+
 pub(crate) const LATCH: &str = "\
 Examples:
   leaselock latch deploy-42 --count 3 --arrive shard-1
@@ -125,7 +132,7 @@ pub(crate) fn with_exit_codes(examples: &str) -> String {
 }
 
 /// Variables that the command reads and no option has, and those that it sets.
-pub(crate) const VARIABLES: [(&str, &str); 10] = [
+pub(crate) const VARIABLES: [(&str, &str); 11] = [
     (
         "LEASELOCK_HANDLE",
         "The handle for extend and release, unless --handle-file names a file. A secret.",
@@ -153,6 +160,10 @@ pub(crate) const VARIABLES: [(&str, &str); 10] = [
     (
         "LEASELOCK_TERM",
         "Set for the job of elect: the number of this leadership, which is its fencing token.",
+    ),
+    (
+        "LEASELOCK_TICK",
+        "Set for the job of cron: when it was due, in UTC.",
     ),
     (
         "LEASELOCK_OWNER",

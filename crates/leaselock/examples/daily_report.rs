@@ -1,19 +1,21 @@
 //! How do five hosts with the same timetable write one report a day?
 //!
-//! A lock alone is not enough: a host that comes late finds it free and would do the work again. So the holder leaves
-//! a mark that the day is done, and reads it under the lock.
+//! A lock alone is not enough: a host that comes late finds it free and would do the work again. A schedule is: each day
+//! belongs to the first host that claims it, and is over for all others.
 //!
-//! `cargo run -p leaselock --example daily_report [URL]`
+//! `cargo run -p leaselock --example daily_report --features cron [URL]`
 
 use std::error::Error;
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
+use leaselock::{CatchUp, Client, CronView, Schedule};
+use tokio::sync::{mpsc, watch};
 
 const HOSTS: usize = 5;
+const DAYS: usize = 2;
+
+/// What the hosts share, such as a bucket or a database: which day's report was written, and by which host.
+type Reports = mpsc::UnboundedSender<(SystemTime, usize)>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,59 +24,66 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let shared = tempfile::tempdir()?; // what the hosts share, such as a bucket or a database
-    for (day, reports) in [("2026-07-01", 1), ("2026-07-02", 2)] {
-        let hosts: Vec<_> = (0..HOSTS)
-            .map(|host| {
-                let (url, folder) = (url.to_owned(), shared.path().to_owned());
-                tokio::spawn(async move {
-                    let outcome = report_once(&url, &folder, day, host).await;
-                    outcome.map_err(|error| error.to_string())
-                })
+    // A day lasts a second here; "30 2 * * *" with .tz("Europe/Berlin") is half past two every night.
+    let schedule: Schedule = "* * * * * *".parse()?;
+    let (writes, mut reports) = mpsc::unbounded_channel();
+    let (stop, stopped) = watch::channel(false);
+    let hosts: Vec<_> = (0..HOSTS)
+        .map(|host| {
+            let (url, schedule) = (url.to_owned(), schedule.clone());
+            let (writes, stopped) = (writes.clone(), stopped.clone());
+            tokio::spawn(async move {
+                let served = serve(&url, host, &schedule, writes, stopped).await;
+                served.map_err(|error| error.to_string())
             })
-            .collect();
-        let mut wrote = 0;
-        for host in hosts {
-            wrote += u32::from(host.await??);
-        }
-        assert_eq!(wrote, 1, "hosts that wrote the report of {day}");
-        let lines = fs::read_to_string(shared.path().join("reports"))?;
-        assert_eq!(lines.lines().count(), reports);
+        })
+        .collect();
+    drop(writes);
+
+    let mut days = Vec::new();
+    while days.len() < DAYS {
+        let report = tokio::time::timeout(Duration::from_secs(30), reports.recv()).await?;
+        days.extend(report);
     }
+    stop.send(true)?; // as a signal would
+    for host in hosts {
+        host.await??;
+    }
+    while let Some(report) = reports.recv().await {
+        days.push(report); // by a host that was at work then
+    }
+    for (day, host) in &days {
+        println!("the report of {day:?} is by host-{host}");
+    }
+    let each_once = days.is_sorted_by(|(one, _), (next, _)| one < next);
+    assert!(each_once, "{days:?}");
     Ok(())
 }
 
-/// True when this host wrote the report of the day.
-async fn report_once(
+/// What each of the hosts does.
+async fn serve(
     url: &str,
-    folder: &Path,
-    day: &str,
     host: usize,
-) -> Result<bool, Box<dyn Error>> {
+    schedule: &Schedule,
+    reports: Reports,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn Error>> {
     let client = Client::builder()
         .url(url)
         .process_name(&format!("host-{host}"))
         .build()?;
-    let mutex = client.mutex("daily-report").note(day);
-    let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
-    let mark = folder.join(format!("{day}.done"));
-    let open = !mark.exists();
-    if open {
-        // The report first: a crash in between means one report too many, and not one that is missing.
-        // Where that is not right either, the mark and the report are one write, or the report checks the fence.
-        write_report(folder, day, host).await?;
-        fs::write(mark, host.to_string())?;
-    }
-    lease.release().await?;
-    Ok(open)
+    // A day on which all hosts were down gets its report later.
+    let daily = client.cron("daily-report");
+    let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
+    let body = |run| write_report(run, host, reports.clone());
+    daily.run(schedule, CatchUp::All, stop, body).await?;
+    client.close().await;
+    Ok(())
 }
 
-async fn write_report(folder: &Path, day: &str, host: usize) -> std::io::Result<()> {
+async fn write_report(run: CronView, host: usize, reports: Reports) -> Result<(), String> {
     tokio::time::sleep(Duration::from_millis(20)).await; // the work
-    let mut options = fs::OpenOptions::new();
-    let mut reports = options
-        .create(true)
-        .append(true)
-        .open(folder.join("reports"))?;
-    writeln!(reports, "{day} by host-{host}")
+    reports
+        .send((run.tick(), host))
+        .map_err(|error| error.to_string())
 }

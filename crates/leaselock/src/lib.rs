@@ -87,6 +87,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
+//! | `cron` | | [cron expressions](Schedule) in time zones |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
 //! | `tower` | | layers for HTTP services: a [fence checker](fence_checker), a rate, and a number of requests at a time |
 
@@ -140,6 +141,8 @@ pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
 pub use crate::counter::{Counter, CounterError, UnknownChange};
+#[cfg(feature = "cron")]
+pub use crate::cron::{CatchUp, CronView, Schedule, ScheduleError, ScheduledRuns};
 pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::lease::loss::LossWatch;
@@ -250,6 +253,9 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/once.md")]
     struct Once;
+    #[cfg(feature = "cron")]
+    #[doc = include_str!("../../../docs/cron.md")]
+    struct Cron;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]

@@ -7,7 +7,7 @@ use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser,
 
 use super::globals::Globals;
 use super::{
-    acquire, bench, count, elect, inspect, latch, lease, limit, once, permits, run, strict,
+    acquire, bench, count, cron, elect, inspect, latch, lease, limit, once, permits, run, strict,
 };
 use crate::{manual, secrets};
 
@@ -71,6 +71,7 @@ pub(crate) enum Verb {
     Elect(elect::ElectArgs),
     Leader(elect::LeaderArgs),
     Once(once::OnceArgs),
+    Cron(cron::CronArgs),
     Latch(latch::LatchArgs),
     Limit(limit::LimitArgs),
     Count(count::CountArgs),

@@ -8,6 +8,7 @@ pub(crate) mod acquire;
 pub(crate) mod bench;
 mod command_line;
 pub(crate) mod count;
+pub(crate) mod cron;
 pub(crate) mod elect;
 mod globals;
 pub(crate) mod inspect;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &progress).await?;
         let lease = match obtained {
             Obtained::Lease(Held::One(lease)) => lease,
-            Obtained::Lease(Held::Several(_) | Held::Once(_)) => {
+            Obtained::Lease(Held::Several(_) | Held::Once(_) | Held::Cron(_)) => {
                 unreachable!("a mutex was asked for")
             }
             Obtained::Ended(exit) => return Ok(exit),

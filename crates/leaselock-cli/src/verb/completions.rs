@@ -49,7 +49,8 @@ fn options_with_values(command: &Command) -> Vec<String> {
 
 /// The function must come before the last lines, which call the completion.
 fn in_zsh(text: &str) -> String {
-    let is_name = |line: &str| line.starts_with("':name -- ") || line.starts_with("'*::names -- ");
+    let starts = ["':name -- ", "'::name -- ", "'*::names -- "];
+    let is_name = |line: &str| starts.iter().any(|start| line.starts_with(start));
     let named = text.lines().map(|line| match is_name(line) {
         true => line.replace(":_default'", ":_leaselock_names'"),
         false => line.to_owned(),
@@ -91,8 +92,8 @@ mod tests {
             assert!(completions(shell).contains("ls --names"), "{shell}");
         }
         let zsh = completions(Shell::Zsh);
-        // run, acquire, status, wait, break, permits, elect, leader, once; the name of a latch is no lock's
-        assert_eq!(zsh.matches(":_leaselock_names'").count(), 9);
+        // run, acquire, status, wait, break, permits, elect, leader, once, cron; the name of a latch is no lock's
+        assert_eq!(zsh.matches(":_leaselock_names'").count(), 10);
         let call = zsh.find("if [ \"$funcstack[1]\"").unwrap();
         assert!(zsh.find("_leaselock_names() {").unwrap() < call);
         let bash = completions(Shell::Bash);

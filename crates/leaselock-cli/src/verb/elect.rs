@@ -32,11 +32,17 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
     if let Some(exit) = until_the_store_answers(args, globals)? {
         return Ok(exit);
     }
-    // The guardian of the next job must be forked while there is one thread, and this process has several by now.
-    let again = Command::new("/proc/self/exe")
+    Err(begin_anew())
+}
+
+/// Becomes this command again. It returns only if that fails.
+///
+/// The guardian of the next job must be forked while there is one thread, and this process has several by now.
+pub(super) fn begin_anew() -> Failure {
+    let error = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .exec();
-    Err(Failure::internal(format!("cannot campaign again: {again}")))
+    Failure::internal(format!("cannot begin anew: {error}"))
 }
 
 /// The store may be the reason of the loss. Ends with an exit code when a signal comes.

@@ -1,4 +1,4 @@
-//! The lock of a job: what `run`, `elect` and `once` do between the grant and the release.
+//! The lock of a job: what `run`, `elect`, `once` and `cron` do between the grant and the release.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,12 +39,12 @@ pub(super) fn start_guardian(plan: &RunPlan) -> Result<(Guardian, Signals), Fail
 /// What a job's lock needs, before and while it is held.
 pub(super) struct JobLock<'a> {
     args: &'a RunArgs,
-    globals: &'a Globals,
+    pub(super) globals: &'a Globals,
     pub(super) plan: &'a RunPlan,
     pub(super) client: &'a AnyClient,
-    signals: &'a SignalStream,
+    pub(super) signals: &'a SignalStream,
     /// The first name, as leaselock knows it.
-    name: &'a str,
+    pub(super) name: &'a str,
     /// True if the lock is a leadership, whose fence is a term.
     leads: bool,
     pub(super) progress: Progress,
@@ -235,6 +235,7 @@ impl JobLock<'_> {
             fences: lease.fences(),
             sequencers: lease.sequencers(),
             leads: self.leads,
+            tick: lease.tick(),
             ttl: self.plan.guardian.ttl,
             session,
             output,
@@ -291,7 +292,7 @@ impl JobLock<'_> {
     }
 
     /// Printed even with `-q`: it is an error.
-    fn say(&self, event: &str, text: &str) {
+    pub(super) fn say(&self, event: &str, text: &str) {
         let text = output::sanitized(text);
         if self.globals.json {
             output::say(&output::json(

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod count;
+pub(crate) mod cron;
 pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod functions;

@@ -117,6 +117,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         fence: Some(7),
         fences: None,
         sequencers: None,
+        tick: None,
         ttl: PLAN.ttl,
         session: lease.job_holds.then(inheritable_lock),
         limited: false,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 21] = [
+pub(crate) const VERBS: [&str; 22] = [
     "run",
     "acquire",
     "extend",
@@ -23,6 +23,7 @@ pub(crate) const VERBS: [&str; 21] = [
     "elect",
     "leader",
     "once",
+    "cron",
     "latch",
     "limit",
     "count",

@@ -10,6 +10,7 @@ mod coming_from;
 mod common;
 mod completions;
 mod count;
+mod cron;
 mod damage;
 mod deadlock;
 mod elect;

@@ -14,13 +14,9 @@
 -- Writes  lock, queue, waiters, fence, record
 --#include prelude fence queue member holds grant broadcast cron
 --#strict
--- A hand-over is a grant, so behind a closed gate there is none.
---#include gate
+--#include gate gate_queue
 local gate = KEYS[6]
-
-if not gate_is_open(gate) then
-  queue_visit = function() return {} end
-end
+gate_hide_waiters(gate)
 --#end
 local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token = ARGV[1]

@@ -16,7 +16,7 @@ use crate::engine::core::OPERATOR_WITHIN;
 /// What the channel of the callers that wait is called.
 pub(super) const NOUN: &str = "cron";
 const LATE: Duration = Duration::from_secs(60);
-const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+pub(super) const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The ticks of a schedule, which several hosts share: each tick is run by one of them.
 ///
@@ -137,6 +137,12 @@ impl Cron {
     /// Returns how long after its time a tick may begin.
     pub(super) fn lateness(&self) -> Duration {
         self.late
+    }
+
+    /// Returns whether a tick whose run did not finish is run by another host.
+    #[cfg(feature = "cron")]
+    pub(super) fn runs_again(&self) -> bool {
+        self.again
     }
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.

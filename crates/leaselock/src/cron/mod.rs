@@ -5,7 +5,23 @@ mod claim;
 mod error;
 mod handle;
 mod kind;
+#[cfg(feature = "cron")]
+mod plan;
 mod run;
+#[cfg(feature = "cron")]
+mod schedule;
+#[cfg(feature = "cron")]
+mod schedule_error;
+#[cfg(feature = "cron")]
+mod schedule_fields;
+#[cfg(all(test, feature = "cron"))]
+mod schedule_tests;
+#[cfg(feature = "cron")]
+mod scheduled_runs;
+#[cfg(feature = "cron")]
+mod service;
+#[cfg(all(test, feature = "cron", feature = "embedded"))]
+mod service_tests;
 mod state;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
@@ -15,5 +31,15 @@ pub use self::claim::Claim;
 pub use self::error::CronError;
 pub use self::handle::Cron;
 pub(crate) use self::kind::CRON;
+#[cfg(feature = "cron")]
+pub use self::plan::CatchUp;
 pub use self::run::CronRun;
+#[cfg(feature = "cron")]
+pub use self::schedule::Schedule;
+#[cfg(feature = "cron")]
+pub use self::schedule_error::ScheduleError;
+#[cfg(feature = "cron")]
+pub use self::scheduled_runs::ScheduledRuns;
+#[cfg(feature = "cron")]
+pub use self::service::CronView;
 pub use self::state::{CronState, LatestTick, Overlap, TickState};

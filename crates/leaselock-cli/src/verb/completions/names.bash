@@ -25,6 +25,7 @@ _leaselock_names() {
     case $verb in
         status) ;;
         run | acquire | wait | break | permits | elect | leader | once) if ((names > 0)); then return 1; fi ;;
+        cron) if ((names != 1)); then return 1; fi ;;
         *) return 1 ;;
     esac
     # Readline completes only what stands behind the last colon.

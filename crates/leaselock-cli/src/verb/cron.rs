@@ -1,0 +1,192 @@
+//! `leaselock cron SPEC NAME -- COMMAND`
+
+use std::future::pending;
+use std::pin::pin;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use leaselock::{AnyClient, CronError, Schedule, ScheduledRuns};
+use serde_json::json;
+
+use super::elect::begin_anew;
+use super::job_lock::{JobLock, start_guardian};
+use crate::args::Globals;
+use crate::args::cron::CronArgs;
+use crate::boottime::End;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guardian::Guardian;
+use crate::held::Held;
+use crate::process::SignalSet;
+use crate::session::Purpose;
+use crate::supervise::Outcome;
+use crate::{boottime, output, session};
+
+/// What follows a run.
+enum Next {
+    Exit(Exit),
+    /// Another run.
+    Tick,
+}
+
+/// Guardian first, as in `run`; then a tick; then the job. For the next tick it becomes the same command again.
+pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let usage = |wrong| Failure::new(wrong, Exit::USAGE);
+    let schedule = args.schedule().map_err(usage)?;
+    if let Some(count) = args.next {
+        return print_next(&schedule, count, args.zone(), globals);
+    }
+    args.check().map_err(usage)?;
+    let plan = args.run.plan(globals.longest()).map_err(usage)?;
+    let why = "cron: several servers do not agree on a record";
+    let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
+    let cron = args.cron(&client, globals.longest()).validate()?;
+    let client = AnyClient::from(client);
+    let (guardian, signals) = start_guardian(&plan)?;
+    let mask = signals.mask_before();
+    let next = session::block_on(async {
+        let signals = signals.listen()?;
+        let runs = cron.scheduled_runs(&schedule, args.catch_up());
+        let mut runs = runs.on_error(told(globals));
+        let begun = tokio::select! {
+            biased;
+            begun = runs.next() => begun,
+            signal = signals.ending() => {
+                guardian.retire();
+                let limit = session::request_timeout(plan.guardian.ttl);
+                session::close_within(&client, limit).await;
+                return Ok(Next::Exit(Exit::by_signal(signal?)));
+            }
+        };
+        let run = match begun {
+            Ok(run) => run,
+            Err(error) => {
+                guardian.retire();
+                client.close().await;
+                return Err(Failure::cron(&error));
+            }
+        };
+        let names = [args.run.name.clone()];
+        let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
+        let held = Held::Cron(run);
+        lock.progress.acquired(&held);
+        Box::pin(hold(&lock, held, runs, guardian, mask)).await
+    })?;
+    match next {
+        Next::Exit(exit) => Ok(exit),
+        Next::Tick => {
+            mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
+            Err(begin_anew())
+        }
+    }
+}
+
+/// What is said when the store begins to fail: a service that only looks as if it ran is worse than one that ends.
+fn told(globals: &Globals) -> impl Fn(&CronError) + Send + Sync + 'static {
+    let (quiet, as_json) = (globals.quiet, globals.json);
+    move |error| {
+        let text = format!("{error}; retrying");
+        let text = output::sanitized(&text);
+        if quiet {
+            // said nothing
+        } else if as_json {
+            output::say(&output::json(&json!({ "event": "retrying", "text": text })));
+        } else {
+            output::say(&format!("leaselock: {text}\n"));
+        }
+    }
+}
+
+/// Runs the job, and records that it has run. A job that was not started gives its tick back.
+async fn hold(
+    lock: &JobLock<'_>,
+    held: Held,
+    runs: ScheduledRuns,
+    guardian: Guardian,
+    mask: SignalSet,
+) -> Result<Next, Failure> {
+    let end = End::default();
+    let supervised = {
+        let job = pin!(lock.supervised(&held, guardian, mask, &end, None));
+        tokio::select! {
+            biased;
+            supervised = job => supervised,
+            () = overlapped(runs) => unreachable!("it never ends"),
+        }
+    };
+    let (outcome, leaving) = match supervised {
+        Ok(supervised) => supervised,
+        Err(failure) => {
+            lock.release(held).await.ok();
+            return Err(failure);
+        }
+    };
+    let is_to_end = lock.signals.has_been_asked_to_end();
+    let next = match outcome {
+        Outcome::Ended(status) => {
+            let exit = Exit::of_job(status);
+            finish(lock, held, exit).await;
+            if is_to_end {
+                Next::Exit(exit)
+            } else {
+                Next::Tick
+            }
+        }
+        Outcome::Lost(_) if !is_to_end => Next::Tick,
+        Outcome::Lost(_) => Next::Exit(Exit::LOST),
+        Outcome::Unguarded(_) => Next::Exit(Exit::INTERNAL),
+    };
+    let limit = session::request_timeout(lock.plan.guardian.ttl);
+    session::close_within(lock.client, limit).await;
+    if let Some(guardian) = leaving {
+        guardian.wait(); // it has ended by now
+    }
+    Ok(next)
+}
+
+/// Records the ticks that come while the job runs as left out. Never completes.
+async fn overlapped(mut runs: ScheduledRuns) {
+    // A run can begin only after a loss of the lease, when the job is being ended.
+    while let Ok(run) = runs.next().await {
+        run.cancel().await.ok(); // repeated in the background
+    }
+    pending::<()>().await;
+}
+
+async fn finish(lock: &JobLock<'_>, held: Held, exit: Exit) {
+    let tick = held.tick().unwrap_or_default();
+    let Held::Cron(run) = held else { return };
+    match run.finish().await {
+        Ok(()) => lock.progress.released(),
+        Err(error) => Failure::cron(&error).say(lock.globals.json),
+    }
+    if exit != Exit::OK {
+        let text = format!("{}: the run of {tick} exited {}", lock.name, exit.code());
+        lock.say("job-failed", &text);
+    }
+}
+
+/// The next ticks by the clock of this machine: in the zone, and in UTC.
+fn print_next(
+    schedule: &Schedule,
+    count: u16,
+    zone: &str,
+    globals: &Globals,
+) -> Result<Exit, Failure> {
+    let zone = TimeZone::get(zone).map_err(|error| Failure::new(error, Exit::USAGE))?;
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(boottime::unix_ms());
+    let mut text = String::new();
+    for tick in schedule.after(now).take(count.into()) {
+        let tick = Timestamp::try_from(tick).map_err(Failure::internal)?;
+        let local = tick.to_zoned(zone.clone()).to_string();
+        match globals.json {
+            true => text.push_str(&output::json(
+                &json!({ "tick": tick.to_string(), "local": local }),
+            )),
+            false => text.push_str(&format!("{local}  {tick}\n")),
+        }
+    }
+    output::print(text.as_bytes())?;
+    Ok(Exit::OK)
+}

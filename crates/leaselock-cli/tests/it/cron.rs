@@ -1,0 +1,161 @@
+//! `leaselock cron`: a command at the ticks of a schedule, on one host of many.
+
+use testkit::process::Signal;
+
+use crate::common::{Running, Store, object, on_both, until};
+
+/// Begins a service with a tick in every second.
+fn serve(store: &Store, flags: &[&str], script: &str) -> Running {
+    store.start(&[&["cron"], flags, &["* * * * * *", "job", "-c", script]].concat())
+}
+
+#[test]
+fn of_two_services_one_runs_each_tick_and_the_job_knows_when_it_was_due() {
+    on_both(|store| {
+        let script = "echo $LEASELOCK_TICK $LEASELOCK_FENCE >> ran";
+        let services = [serve(store, &[], script), serve(store, &[], script)];
+        until("three ticks", || store.lines("ran").len() >= 3);
+        for service in &services {
+            service.signal(Signal::TERM);
+        }
+        for service in services {
+            let ended = service.end_with_stdin_open();
+            // While it waits, while its job runs, and while it becomes itself again.
+            assert!([143, 0, -15].contains(&ended.code), "{ended:?}");
+        }
+        let lines = store.lines("ran");
+        let ran = lines.iter().map(|line| line.split_once(' ').unwrap());
+        let (ticks, fences): (Vec<_>, Vec<_>) = ran.unzip();
+        assert!(ticks.is_sorted_by(|one, next| one < next), "{ticks:?}");
+        assert!(
+            ticks
+                .iter()
+                .all(|tick| tick.len() == 20 && tick.ends_with('Z'))
+        );
+        let fences: Vec<u64> = fences.iter().map(|fence| fence.parse().unwrap()).collect();
+        assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    });
+}
+
+#[test]
+fn a_job_that_fails_is_told_and_the_next_tick_comes() {
+    on_both(|store| {
+        let service = serve(store, &["--json"], "echo >> ran; exit 3");
+        until("two runs", || store.lines("ran").len() >= 2);
+        service.signal(Signal::TERM);
+        let said = service.end_with_stdin_open().err;
+        let first = object(said.lines().next().unwrap());
+        assert_eq!(
+            (&first["event"], &first["name"]),
+            (&"job-failed".into(), &"job".into())
+        );
+        assert!(
+            first["text"].as_str().unwrap().ends_with("exited 3"),
+            "{first}"
+        );
+    });
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_job_and_ends_the_service_as_the_job_ends() {
+    on_both(|store| {
+        let script = "trap 'exit 7' TERM; echo > held; while :; do sleep 0.05; done";
+        let service = serve(store, &["-q"], script);
+        store.line_in("held");
+        service.signal(Signal::TERM);
+        service.end_with_stdin_open().gives(7);
+        let other = serve(store, &[], "echo > again");
+        store.line_in("again");
+        other.signal(Signal::TERM);
+        other.end_with_stdin_open();
+    });
+}
+
+#[test]
+fn a_command_that_cannot_start_ends_the_service() {
+    on_both(|store| {
+        let line = ["cron", "* * * * * *", "job", "--", "/no/such/command"];
+        store.run(&line).refuses(127, "not found");
+        assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "");
+    });
+}
+
+#[test]
+fn while_the_lock_is_held_no_tick_runs() {
+    on_both(|store| {
+        let mut holder = store.hold(&[]);
+        let service = serve(store, &[], "echo > ran");
+        // Nothing says that a tick was left out, so two seconds pass, with a tick in each.
+        let began = crate::common::uptime();
+        until("two ticks", || crate::common::uptime() > began + 2.5);
+        assert_eq!(store.read("ran"), "");
+        holder.close_stdin();
+        store.line_in("ran");
+        holder.end().gives(0);
+        service.signal(Signal::TERM);
+        service.end_with_stdin_open();
+    });
+}
+
+#[test]
+fn the_next_ticks_are_printed_in_the_zone_and_in_utc() {
+    let store = Store::file();
+    let next = ["cron", "30 2 29 2 *", "--tz", "Pacific/Apia", "--next", "2"];
+    let printed = store.run(&next).gives(0).out;
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        let (local, utc) = line.split_once("  ").unwrap();
+        assert!(
+            local.ends_with("-02-29T02:30:00+13:00[Pacific/Apia]"),
+            "{line}"
+        );
+        assert!(utc.ends_with("-02-28T13:30:00Z"), "{line}");
+    }
+    let printed = store.run(&[&next[..], &["--json"]].concat()).gives(0).out;
+    let first = object(printed.lines().next().unwrap());
+    assert!(
+        first["tick"]
+            .as_str()
+            .unwrap()
+            .ends_with("-02-28T13:30:00Z")
+    );
+    assert!(!store.path("locks").exists());
+}
+
+#[test]
+fn what_is_no_schedule_is_refused_with_what_would_be_right() {
+    let store = Store::file();
+    for (words, right) in [
+        (
+            &["0 24 * * *", "job", "true"][..],
+            "hour: `24` is wrong: give 0 to 23",
+        ),
+        (&["0 2 * *", "job", "true"], "this one has 4"),
+        (&["0 0 30 2 *", "job", "true"], "has no next time"),
+        (
+            &["--tz", "Berlin", "@daily", "job", "true"],
+            "did you mean Europe/Berlin?",
+        ),
+        (
+            &["--late", "500d", "@daily", "job", "true"],
+            "at most 366 days late",
+        ),
+        (&["@daily"], "SPEC NAME -- COMMAND"),
+        (&["@daily", "job"], "say what to run"),
+        (&["-n", "@daily", "job", "true"], "or use run"),
+    ] {
+        store.run(&[&["cron"], words].concat()).refuses(64, right);
+    }
+    let several = [
+        "--url",
+        "redis://a",
+        "--url",
+        "redis://b",
+        "cron",
+        "@daily",
+        "job",
+        "true",
+    ];
+    store.run(&several).refuses(64, "give one --url");
+}

@@ -1,0 +1,208 @@
+//! The ticks of a schedule that this caller runs, one after the other.
+
+use std::fmt;
+use std::future::pending;
+use std::time::{Duration, SystemTime};
+
+use super::claim::Claim;
+use super::error::CronError;
+use super::handle::{Cron, LATE_MAX};
+use super::plan::{CatchUp, Known, Plan};
+use super::run::CronRun;
+use super::schedule::Schedule;
+use super::state::{Overlap, TickState};
+use crate::base::error::AcquireError;
+
+/// Between two requests to a store that does not reply, and between two questions whether another host's run has crashed.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// A timer may stop while the machine is suspended, so no sleep is longer than this before the clock is read again.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Before a tick that is far the store is asked for its time once more, because our clock goes faster or slower.
+const ASK_BEFORE: Duration = Duration::from_secs(30);
+/// Further away, that much before the tick is this part of the time.
+const ASK_BEFORE_SHARE: u32 = 100;
+
+type OnError = Box<dyn Fn(&CronError) + Send + Sync>;
+
+/// The runs of a [`Schedule`] that this caller makes: [`Cron::run`] a step at a time, for callers that run the work in a
+/// process of its own.
+///
+/// Every host that has the same schedule calls [`next`](ScheduledRuns::next) and gets the ticks that are its own.
+#[must_use = "nothing runs until `next` is called"]
+pub struct ScheduledRuns {
+    cron: Cron,
+    schedule: Schedule,
+    catch_up: CatchUp,
+    /// `None` until the store has said what it knows.
+    plan: Option<Plan>,
+    /// Up to here every tick was run, left out or missed, as far as this caller knows.
+    settled: Option<SystemTime>,
+    on_error: Option<OnError>,
+    is_failing: bool,
+}
+
+impl Cron {
+    /// Returns the runs of this schedule that this caller is to make.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use leaselock::{CatchUp, Schedule};
+    ///
+    /// # async fn send_mails() {}
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let schedule: Schedule = "*/10 * * * *".parse()?;
+    /// let mut runs = client.cron("mails").scheduled_runs(&schedule, CatchUp::None);
+    /// loop {
+    ///     let run = runs.next().await?;
+    ///     send_mails().await; // stop when `run.lost()` resolves
+    ///     run.finish().await?;
+    /// }
+    /// # }
+    /// ```
+    pub fn scheduled_runs(&self, schedule: &Schedule, catch_up: CatchUp) -> ScheduledRuns {
+        ScheduledRuns {
+            cron: self.clone(),
+            schedule: schedule.clone(),
+            catch_up,
+            plan: None,
+            settled: None,
+            on_error: None,
+            is_failing: false,
+        }
+    }
+}
+
+impl ScheduledRuns {
+    /// Sets what is called when the store begins to fail. It must not block. The requests are repeated in any case.
+    pub fn on_error(mut self, callback: impl Fn(&CronError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(callback));
+        self
+    }
+
+    /// Waits for the next tick that belongs to this caller, and begins its run.
+    ///
+    /// Call it while a run is on, too: the ticks that come meanwhile are then recorded as left out, or wait for its end
+    /// ([`Cron::overlap`]).
+    ///
+    /// # Waiting
+    /// Until there is such a tick, by the store's clock. For each tick it sends one request when the tick before is over,
+    /// one at its time, and one in between if it is more than a minute away. With [`Cron::again`] it asks once a second
+    /// while another host runs the tick. A store that does not reply is asked again every second.
+    ///
+    /// # Cancel safety
+    /// Safe: no tick is lost, and a run that the caller does not get never began.
+    ///
+    /// # Errors
+    /// [`CronError::Acquire`] for a name, an option or a tick that is out of its range. Nothing else ends the wait.
+    pub async fn next(&mut self) -> Result<CronRun, CronError> {
+        self.cron.terms()?;
+        loop {
+            match self.step().await {
+                Ok(run) => {
+                    self.is_failing = false;
+                    if let Some(run) = run {
+                        return Ok(run);
+                    }
+                }
+                Err(error @ CronError::Acquire(AcquireError::Invalid(_))) => return Err(error),
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        tracing::warn!(name = self.cron.name(), %error, "no tick is claimed; retrying");
+                        self.on_error.iter().for_each(|told| told(&error));
+                    }
+                    self.sleep(ASK_EVERY).await;
+                }
+            }
+        }
+    }
+
+    /// Claims the next tick, and sleeps if it is not due. `None`: there is more to do.
+    async fn step(&mut self) -> Result<Option<CronRun>, CronError> {
+        let plan = match self.plan.take() {
+            Some(plan) => plan,
+            None => self.look().await?,
+        };
+        let plan = self.plan.insert(plan);
+        let (tick, cron) = match plan.missed.front() {
+            // The run of one must not leave out the next.
+            Some(missed) => {
+                let cron = self.cron.clone().late(LATE_MAX).overlap(Overlap::Wait);
+                (*missed, cron)
+            }
+            None => match self.schedule.next_after(plan.after) {
+                Some(tick) => (tick, self.cron.clone()),
+                None => pending().await,
+            },
+        };
+        match Box::pin(cron.claim(tick)).await? {
+            Claim::Run(run) => {
+                self.settle(tick);
+                return Ok(Some(run));
+            }
+            Claim::Early { wait } => self.sleep(until_next_look(wait)).await,
+            Claim::Running { .. } if self.cron.runs_again() => self.sleep(ASK_EVERY).await,
+            Claim::Missed { .. } if cron.lateness() < LATE_MAX => {
+                self.settled = self.plan.take().map(|plan| plan.after);
+            }
+            Claim::Over | Claim::Running { .. } | Claim::Overlap { .. } | Claim::Missed { .. } => {
+                self.settle(tick);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the store what it knows, and decides what is to be done.
+    async fn look(&self) -> Result<Plan, CronError> {
+        let state = self.cron.state().await?;
+        let latest = state.known_until().max(self.settled);
+        let is_open = state.latest.is_some_and(|begun| {
+            self.cron.runs_again() && begun.state != TickState::Done && Some(begun.tick) == latest
+        });
+        let known = Known {
+            latest,
+            is_open,
+            now: state.now,
+        };
+        let late = self.cron.lateness();
+        Ok(Plan::new(&self.schedule, known, late, self.catch_up))
+    }
+
+    fn settle(&mut self, tick: SystemTime) {
+        if let Some(plan) = &mut self.plan {
+            match plan.missed.front() == Some(&tick) {
+                true => drop(plan.missed.pop_front()),
+                false => plan.after = tick,
+            }
+        }
+    }
+
+    async fn sleep(&self, time: Duration) {
+        let clock = &self.cron.named.state.engine.clock;
+        let until = clock.now().plus(time);
+        while clock.now() < until {
+            let longest = clock.now().plus(LONGEST_SLEEP);
+            clock.sleep_until(until.min(longest)).await;
+        }
+    }
+}
+
+/// Until the tick, or until the store is asked once more.
+fn until_next_look(wait: Duration) -> Duration {
+    let before = (wait / ASK_BEFORE_SHARE).max(ASK_BEFORE);
+    match wait > before * 2 {
+        true => wait - before,
+        false => wait,
+    }
+}
+
+impl fmt::Debug for ScheduledRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduledRuns")
+            .field("cron", &self.cron)
+            .field("schedule", &self.schedule)
+            .field("catch_up", &self.catch_up)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
