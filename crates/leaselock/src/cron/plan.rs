@@ -85,7 +85,7 @@ impl Plan {
 
 /// The newest ticks between two times, both excluded, in their order.
 ///
-/// It looks back further and further, because the distance between two ticks may be a second or a year.
+/// It searches further and further back, because the distance between two ticks may be a second or a year.
 fn newest(
     schedule: &Schedule,
     after: SystemTime,
