@@ -15,40 +15,64 @@ pub fn pair(servers: &Servers, kind: Kind, want: Want) -> Result<Seen, String> {
         tasks: 1,
         ms: 40,
         prefix: prefix.clone(),
+        one_name: false,
         want,
     };
     worker.pairs(job.clone())?; // scripts are known to the server from here on
     let mut monitor = servers.monitor()?;
     worker.pairs(job)?;
     drop(worker);
-    let name = format!("{prefix}0");
-    let (mut requests, mut token) = (Vec::new(), None::<String>);
+    let mut seen = Seen {
+        want,
+        requests: Vec::new(),
+        name: format!("{prefix}0"),
+        token: None,
+    };
     // What the server has not sent yet comes while we read; after some seconds without any it fails.
     loop {
         let Value::Status(line) = monitor.receive().map_err(text)? else {
             continue;
         };
         let words = words(&line);
-        if line.contains(" lua] ") || !words.iter().any(|word| word.contains(&name)) {
+        if line.contains(" lua] ") || !words.iter().any(|word| word.contains(&seen.name)) {
             continue;
         }
         // Each acquisition has a token of its own, which only what follows it up to the release has too.
-        let Some(own) = words.iter().find(|word| is_token(word)).cloned() else {
+        let own = words.iter().find(|word| is_token(word)).cloned();
+        if is_one_request(want) {
+            seen.requests.push(words);
+            seen.token = own;
+            return Ok(seen);
+        }
+        let Some(own) = own else {
             continue;
         };
-        if let Some(token) = token.replace(own.clone()).filter(|token| *token != own) {
+        if seen.token.as_ref().is_some_and(|token| *token != own) {
             // A release alone is the end of what came before the first line.
-            if requests.len() > 1 {
-                return Ok(Seen {
-                    requests,
-                    name,
-                    token,
-                });
+            if seen.requests.len() > 1 {
+                return whole(seen);
             }
-            requests.clear();
+            seen.requests.clear();
         }
-        requests.push(words);
+        seen.token = Some(own);
+        seen.requests.push(words);
     }
+}
+
+/// What is asked once, and not given back.
+fn is_one_request(want: Want) -> bool {
+    matches!(want, Want::Rate(_) | Want::Count | Want::Told)
+}
+
+/// Where each turn has a key of its own, that key is the name.
+fn whole(seen: Seen) -> Result<Seen, String> {
+    if seen.want != Want::Run {
+        return Ok(seen);
+    }
+    let is_key = |word: &&String| word.starts_with(&seen.name);
+    let name = seen.requests[0].iter().find(is_key).cloned();
+    let name = name.ok_or("a run without its key")?;
+    Ok(Seen { name, ..seen })
 }
 
 /// 22 random characters, a separator and 8 of the client.

@@ -3,7 +3,8 @@
 //! Started by `cargo xtask bench`. Each contender runs in a process of its own; the rounds of all
 //! contenders alternate, and ratios are taken round by round, so that what disturbs the machine
 //! disturbs both sides of a ratio. `--before PROGRAM` names the benchmark of another build, whose
-//! leaselock is measured in the same rounds: each figure of the one over that of the other. `--svg FOLDER` draws the
+//! leaselock is measured in the same rounds: each figure of the one over that of the other. `--long` lets the processes
+//! of W11 want more than the rate for a minute. `--svg FOLDER` draws the
 //! charts of the README, of this run or, with `--from FILE`, of one that `--json` wrote.
 
 mod capture;
@@ -27,7 +28,9 @@ use crate::contender::text;
 use crate::report::Report;
 use crate::workload::Effort;
 
-const ALL: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
+const ALL: [&str; 13] = [
+    "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13",
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -67,6 +70,7 @@ impl Asked {
             workloads: Vec::new(),
             effort: Effort {
                 quick: false,
+                long: false,
                 command: None,
                 rounds: None,
             },
@@ -84,6 +88,7 @@ impl Asked {
             };
             match arg.as_str() {
                 "--quick" => asked.effort.quick = true,
+                "--long" => asked.effort.long = true,
                 "--json" => asked.json = Some(file()?),
                 "--markdown" => asked.markdown = Some(file()?),
                 "--svg" => asked.svg = Some(file()?),

@@ -13,10 +13,11 @@ use crate::contender::{Kind, Setup, by_hand::Seen, text};
 /// What a child may take longer than it was asked to work.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The folder with the libraries that run in Node; `cargo xtask bench` names it.
+/// The folder with the libraries that run in Node and in Python; `cargo xtask bench` names it.
 const PEERS: &str = "LEASELOCK_BENCH_PEERS";
 /// What drives them.
-const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/node/driver.js");
+const NODE_DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/node/driver.js");
+const PYTHON_DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/driver.py");
 
 /// The program of the other build.
 static BEFORE: OnceLock<PathBuf> = OnceLock::new();
@@ -36,18 +37,31 @@ pub fn paired(kinds: &[Kind]) -> Vec<Kind> {
 /// The program of a contender, with its first arguments.
 fn program(kind: Kind) -> Result<Command, String> {
     if let Some(library) = kind.in_node() {
-        let folder = std::env::var_os(PEERS).map(PathBuf::from);
-        let folder = folder.ok_or("it needs node and npm, and `cargo xtask bench`")?;
         let mut node = Command::new("node");
-        node.arg(DRIVER).arg(library);
-        node.env("NODE_PATH", folder.join("node_modules"));
+        node.arg(NODE_DRIVER).arg(library);
+        let packages = installed("measured", "node and npm")?.join("node_modules");
+        node.env("NODE_PATH", packages);
         return Ok(node);
+    }
+    if let Some(library) = kind.in_python() {
+        let folder = installed("measured-python", "python with venv")?;
+        let mut python = Command::new(folder.join("bin/python"));
+        python.arg(PYTHON_DRIVER).arg(library);
+        return Ok(python);
     }
     if kind == kind.as_child() {
         return Ok(Command::new(std::env::current_exe().map_err(text)?));
     }
     let before = BEFORE.get().map(Command::new);
     before.ok_or_else(|| format!("{}: --before names its program", kind.name()))
+}
+
+/// Where the libraries of one language are.
+fn installed(folder: &str, needs: &str) -> Result<PathBuf, String> {
+    let all = std::env::var_os(PEERS).map(PathBuf::from);
+    let folder = all.map(|all| all.join(folder));
+    let there = folder.filter(|folder| folder.join("ready").is_file());
+    there.ok_or_else(|| format!("it needs {needs}, and `cargo xtask bench`"))
 }
 
 /// One contender in one process; it is killed when this is dropped.

@@ -29,10 +29,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     if let Some(server) = &server {
         bench.env("LEASELOCK_TEST_SERVER", server);
     }
-    if measures_node(arguments)
-        && let Some(folder) = test::install_measured_peers()
-    {
-        bench.env("LEASELOCK_BENCH_PEERS", folder);
+    if measures_peers(arguments) {
+        bench.env("LEASELOCK_BENCH_PEERS", test::install_measured_peers());
     }
     if starts_the_command(arguments) {
         let mut build = cargo_at(&root, "build");
@@ -56,9 +54,9 @@ fn starts_the_command(arguments: &[&str]) -> bool {
     runs_one_of(&["W6"], arguments)
 }
 
-/// The libraries of others that have semaphores, several names or elections are mostly from npm.
-fn measures_node(arguments: &[&str]) -> bool {
-    runs_one_of(&["W8", "W9", "W10"], arguments)
+/// The libraries of others that have more than mutexes and counters are mostly from npm and PyPI.
+fn measures_peers(arguments: &[&str]) -> bool {
+    runs_one_of(&["W8", "W9", "W10", "W11", "W13"], arguments)
 }
 
 /// Whether one of these workloads is measured, as in a run of everything.
@@ -112,10 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_from_npm_are_installed_only_for_what_measures_them() {
-        assert!(measures_node(&["--quick"]));
-        assert!(measures_node(&["W7", "W10"]));
-        assert!(!measures_node(&["W1", "W7"]));
+    fn libraries_from_npm_and_pypi_are_installed_only_for_what_measures_them() {
+        assert!(measures_peers(&["--quick"]));
+        assert!(measures_peers(&["W7", "W10"]));
+        assert!(!measures_peers(&["W1", "W7", "W12"]));
     }
 
     #[test]

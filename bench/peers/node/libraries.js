@@ -4,7 +4,7 @@
 //
 // A library is a function of the server's URL. What it returns takes a name and what is wanted of it (Want in
 // src/contender/want.rs), and returns a function that waits for it, runs `body` and gives it back. Of several names it
-// returns as bits which ones they were.
+// returns as bits which ones they were, of a try at a limiter how many permits it got.
 
 const Redis = require('ioredis');
 
@@ -93,6 +93,78 @@ exports['redis-leader'] = (url) => {
       await body();
       leader.stop();
       await revoked;
+    };
+  };
+};
+
+// All tasks of a process share what is called the same.
+function shared(make) {
+  const known = new Map();
+  return (name, want) => {
+    if (!known.has(name)) known.set(name, make(name, want));
+    return known.get(name);
+  };
+}
+
+exports['rate-limiter-flexible'] = (url) => {
+  const { RateLimiterRedis } = require('rate-limiter-flexible');
+  const storeClient = connect(url);
+  return shared((name, { Rate }) => {
+    if (!Rate) throw new Error('it has no such thing');
+    const { permits: points, seconds: duration } = Rate;
+    const limiter = new RateLimiterRedis({ storeClient, keyPrefix: 'rate', points, duration });
+    return async (body) => {
+      let mark = 1;
+      try {
+        await limiter.consume(name);
+      } catch (refused) {
+        if (refused instanceof Error) throw refused;
+        mark = 0;
+      }
+      await body();
+      return mark;
+    };
+  });
+};
+
+exports.bottleneck = (url) => {
+  const Bottleneck = require('bottleneck');
+  return shared((name, { Rate }) => {
+    if (!Rate) throw new Error('it has no such thing');
+    const limiter = new Bottleneck({
+      id: name,
+      datastore: 'ioredis',
+      Redis,
+      clientOptions: { host: url.hostname, port: Number(url.port) },
+      reservoir: Rate.permits,
+      reservoirRefreshAmount: Rate.permits,
+      reservoirRefreshInterval: Rate.seconds * 1000,
+    });
+    const turn = async (body) => {
+      await limiter.schedule(async () => body());
+      return 1;
+    };
+    turn.waits = true;
+    return turn;
+  });
+};
+
+exports['node-idempotency'] = (url) => {
+  const { Idempotency } = require('@node-idempotency/core');
+  const { RedisStorageAdapter } = require('@node-idempotency/storage-adapter-redis');
+  const storage = new RedisStorageAdapter({ url: url.href });
+  const connected = storage.connect();
+  const idempotency = new Idempotency(storage, { keyMaxLength: 200 });
+  return (name, want) => {
+    if (want !== 'Run' && want !== 'Told') throw new Error('it has no such thing');
+    return async (body) => {
+      await connected;
+      const key = want === 'Told' ? name : `${name}/${process.hrtime.bigint()}`;
+      const request = { headers: { 'idempotency-key': key }, path: '/', method: 'POST', body: {} };
+      if ((await idempotency.onRequest(request)) === undefined) {
+        await body();
+        await idempotency.onResponse(request, { body: 'done' });
+      }
     };
   };
 };

@@ -15,8 +15,9 @@ use tokio::runtime::Runtime;
 use crate::clock::processor_ns;
 use crate::contender::{
     Contender, Kind, Setup, by_hand::ByHand, distkit::Distkit, distributed_lock::DistributedLock,
-    leaselock::Leaselock, raw::Raw, raw_parallel::RawParallel, raw_queue::RawQueue,
-    redis_lock::RedisLock, redlock::Redlock, rslock::Rslock, text,
+    governor::Governor, leaselock::Leaselock, raw::Raw, raw_count::RawCount, raw_gcra::RawGcra,
+    raw_parallel::RawParallel, raw_queue::RawQueue, redis_lock::RedisLock, redlock::Redlock,
+    rslock::Rslock, text,
 };
 
 pub use follow::{Follow, SeenLeader};
@@ -97,9 +98,20 @@ pub fn run(setup: &Setup) -> Result<(), String> {
         Kind::Redlock => serve::<Redlock>(&runtime, setup),
         Kind::DistributedLock => serve::<DistributedLock>(&runtime, setup),
         Kind::Distkit => serve::<Distkit>(&runtime, setup),
-        Kind::RedisSemaphore | Kind::NodeRedlock | Kind::RedlockUniversal | Kind::RedisLeader => {
-            Err("it runs in Node".to_owned())
-        }
+        Kind::Governor => serve::<Governor>(&runtime, setup),
+        Kind::RawGcra => serve::<RawGcra>(&runtime, setup),
+        Kind::RawCount | Kind::RawCounts => serve::<RawCount>(&runtime, setup),
+        Kind::RedisSemaphore
+        | Kind::NodeRedlock
+        | Kind::RedlockUniversal
+        | Kind::RedisLeader
+        | Kind::NodeIdempotency
+        | Kind::RateLimiterFlexible
+        | Kind::Bottleneck
+        | Kind::LimitsFixed
+        | Kind::LimitsMoving
+        | Kind::PyrateLimiter
+        | Kind::Powertools => Err("it is no library of Rust".to_owned()),
     }
 }
 

@@ -13,12 +13,22 @@ use crate::figures::quantile;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pairs {
-    /// How many tasks, each with a name of its own.
+    /// How many tasks.
     pub tasks: usize,
     pub ms: u64,
-    /// What the names begin with.
+    /// What the names begin with: each task has its own, or all have this one.
     pub prefix: String,
+    pub one_name: bool,
     pub want: Want,
+}
+
+impl Pairs {
+    fn name(&self, task: usize) -> String {
+        match self.one_name {
+            true => self.prefix.clone(),
+            false => format!("{}{task}", self.prefix),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,7 +41,7 @@ pub struct Paired {
 
 pub async fn run<C: Contender>(contender: &C, job: &Pairs) -> Result<Paired, String> {
     let locks: Option<Vec<C::Lock>> = (0..job.tasks)
-        .map(|task| contender.wanting(&format!("{}{task}", job.prefix), job.want))
+        .map(|task| contender.wanting(&job.name(task), job.want))
         .collect();
     let locks = locks.ok_or_else(|| job.want.missing())?;
     let stop = Arc::new(AtomicBool::new(false));

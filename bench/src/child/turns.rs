@@ -125,6 +125,8 @@ async fn turn_until<L: Lock>(waiter: u64, mut lock: L, job: Turns) -> Result<Ran
     let mut wanted_ns = now_ns();
     while wanted_ns < job.end_ns {
         match lock.turn(&hold).await {
+            // A try that got nothing is no turn.
+            Ok(turn) if matches!(job.want, Want::Rate(_)) && turn.mark == 0 => {}
             Ok(turn) => records.push(Record {
                 waiter,
                 want: job.want,

@@ -1,10 +1,14 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::{AnyClient, Client, Election, MultiLock, Mutex, Quorum, RwLock, Semaphore};
+use leaselock::{
+    AnyClient, Client, Counter, Election, Limiter, MultiLock, Mutex, Once, Quorum, RwLock,
+    Semaphore,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::want::{Draw, names};
+use super::want::{Draw, fresh, names};
 use super::{Contender, Hold, Kind, Lock, Setup, Turn, Want, held, text};
 use crate::clock::now_ns;
 
@@ -72,6 +76,14 @@ impl Contender for Leaselock {
             }
             Want::Transfer { of } => Wish::Transfer(one.clone(), names(name, of), Draw::new()),
             Want::Lead => Wish::Lead(one.election(name).value("a leader")),
+            Want::Rate(rate) => {
+                let period = Duration::from_secs(rate.seconds.into());
+                let limiter = one.limiter(name).rate(rate.permits, period);
+                Wish::Rate(limiter.burst(rate.burst))
+            }
+            Want::Count => Wish::Count(one.counter(name)),
+            Want::Run => Wish::Run(one.clone(), name.to_owned()),
+            Want::Told => Wish::Told(one.once(name)),
         };
         let queued_ns = Arc::default();
         Some(LeaselockLock { wish, queued_ns })
@@ -91,6 +103,16 @@ enum Wish {
     Several(MultiLock),
     Transfer(Client, Vec<String>, Draw),
     Lead(Election),
+    Rate(Limiter),
+    Count(Counter),
+    Run(Client, String),
+    Told(Once),
+}
+
+/// The result of work that takes no time.
+async fn run(once: &Once) -> Result<Turn, String> {
+    let ran = once.run(async |_| Ok::<_, String>("done")).await;
+    ran.map(|_| Turn::ended(0)).map_err(text)
 }
 
 /// Waits for a grant, keeps it for a while and gives it back.
@@ -126,6 +148,16 @@ impl Lock for LeaselockLock {
                 leadership.resign().await.map_err(text)?;
                 Turn { mark, ..turn }
             }
+            Wish::Rate(limiter) => {
+                let decision = limiter.try_acquire(1).await.map_err(text)?;
+                Turn::ended(u64::from(decision.is_allowed()))
+            }
+            Wish::Count(counter) => {
+                counter.incr().await.map_err(text)?;
+                Turn::ended(0)
+            }
+            Wish::Run(client, name) => run(&client.once(fresh(name))).await?,
+            Wish::Told(once) => run(once).await?,
         };
         let queued_ns = self.queued_ns.load(Ordering::Relaxed);
         Ok(Turn { queued_ns, ..turn })

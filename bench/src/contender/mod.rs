@@ -3,9 +3,12 @@
 pub mod by_hand;
 pub mod distkit;
 pub mod distributed_lock;
+pub mod governor;
 pub mod hold;
 pub mod leaselock;
 pub mod raw;
+pub mod raw_count;
+pub mod raw_gcra;
 pub mod raw_parallel;
 pub mod raw_queue;
 pub mod redis_lock;
@@ -20,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
 pub use hold::Hold;
-pub use want::Want;
+pub use want::{Rate, Want};
 
 /// The lease that every contender asks for, unless the library has its own unchangeable idea.
 pub const TTL: Duration = Duration::from_secs(10);
@@ -54,8 +57,21 @@ pub struct Turn {
     pub releasing_ns: u64,
     /// When it was surely in line, if the contender can tell; 0 when it never was or cannot tell.
     pub queued_ns: u64,
-    /// Of several names, which ones, as bits; of a leader, its term; else 0.
+    /// Of several names, which ones, as bits; of a leader, its term; of a try at a limiter, how many permits it got; else 0.
     pub mark: u64,
+}
+
+impl Turn {
+    /// A turn that held nothing, and ended just now.
+    pub fn ended(mark: u64) -> Turn {
+        let now_ns = now_ns();
+        Turn {
+            granted_ns: now_ns,
+            releasing_ns: now_ns,
+            queued_ns: 0,
+            mark,
+        }
+    }
 }
 
 /// What is done under the lock: nothing, for so long.
@@ -95,6 +111,21 @@ pub enum Kind {
     NodeRedlock,
     RedlockUniversal,
     RedisLeader,
+    NodeIdempotency,
+    RateLimiterFlexible,
+    Bottleneck,
+    /// Those that run in Python (`peers/python`).
+    LimitsFixed,
+    LimitsMoving,
+    PyrateLimiter,
+    Powertools,
+    /// In one process, without a server.
+    Governor,
+    /// The algorithm of redis-cell as a script.
+    RawGcra,
+    RawCount,
+    /// Several at once.
+    RawCounts,
 }
 
 impl Kind {
@@ -118,6 +149,17 @@ impl Kind {
             Kind::NodeRedlock => "redlock (npm)",
             Kind::RedlockUniversal => "redlock-universal",
             Kind::RedisLeader => "redis-leader",
+            Kind::NodeIdempotency => "node-idempotency",
+            Kind::RateLimiterFlexible => "rate-limiter-flexible",
+            Kind::Bottleneck => "bottleneck",
+            Kind::LimitsFixed => "limits, fixed window",
+            Kind::LimitsMoving => "limits, moving window",
+            Kind::PyrateLimiter => "pyrate-limiter",
+            Kind::Powertools => "powertools",
+            Kind::Governor => "governor",
+            Kind::RawGcra => "raw, GCRA",
+            Kind::RawCount => "raw, INCRBY",
+            Kind::RawCounts => "raw, 20 INCRBY at once",
         }
     }
 
@@ -128,7 +170,29 @@ impl Kind {
             Kind::NodeRedlock => Some("redlock"),
             Kind::RedlockUniversal => Some("redlock-universal"),
             Kind::RedisLeader => Some("redis-leader"),
+            Kind::NodeIdempotency => Some("node-idempotency"),
+            Kind::RateLimiterFlexible => Some("rate-limiter-flexible"),
+            Kind::Bottleneck => Some("bottleneck"),
             _ => None,
+        }
+    }
+
+    /// The same for `peers/python`.
+    pub fn in_python(self) -> Option<&'static str> {
+        match self {
+            Kind::LimitsFixed => Some("limits-fixed"),
+            Kind::LimitsMoving => Some("limits-moving"),
+            Kind::PyrateLimiter => Some("pyrate-limiter"),
+            Kind::Powertools => Some("powertools"),
+            _ => None,
+        }
+    }
+
+    /// How many of what is measured one turn does.
+    pub fn at_once(self) -> u64 {
+        match self {
+            Kind::RawCounts => raw_count::AT_ONCE,
+            _ => 1,
         }
     }
 
@@ -140,7 +204,12 @@ impl Kind {
             Kind::DistributedLock if matches!(want, Want::Read | Want::Write) => Inside::Nothing,
             Kind::DistributedLock if want.take() > 0 => Inside::AllButScripts,
             Kind::RedisLock if want != Want::Mutex => Inside::AllButScripts,
-            Kind::RedisLeader => Inside::Nothing,
+            Kind::RedisLeader
+            | Kind::NodeIdempotency
+            | Kind::Powertools
+            | Kind::Governor
+            | Kind::RawCount
+            | Kind::RawCounts => Inside::Nothing,
             // These two acquire by a script, and release without one.
             Kind::Distkit if want == Want::Read => Inside::AllBut("zrem"),
             Kind::RedisSemaphore if want == (Want::Permits { take: 1, of: 4 }) => {
@@ -150,6 +219,12 @@ impl Kind {
             | Kind::RedisSemaphore
             | Kind::NodeRedlock
             | Kind::RedlockUniversal
+            | Kind::RateLimiterFlexible
+            | Kind::Bottleneck
+            | Kind::LimitsFixed
+            | Kind::LimitsMoving
+            | Kind::PyrateLimiter
+            | Kind::RawGcra
             | Kind::Leaselock
             | Kind::LeaselockUnfenced
             | Kind::Before

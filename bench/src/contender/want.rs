@@ -24,6 +24,30 @@ pub enum Want {
     },
     /// To be the leader.
     Lead,
+    /// One permit of a rate limiter, now or not at all.
+    Rate(Rate),
+    /// One more of a counter.
+    Count,
+    /// Work that is done once for a key, another one in each turn.
+    Run,
+    /// The result of work that was done before the first turn.
+    Told,
+}
+
+/// So many permits in a second, or in an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    pub permits: u32,
+    pub seconds: u32,
+    /// How many at once after a pause, for a contender that can say that.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// How many permits are let through in so many seconds, if all is well.
+    pub fn most_in(self, seconds: f64) -> f64 {
+        f64::from(self.burst) + f64::from(self.permits) / f64::from(self.seconds) * seconds
+    }
 }
 
 impl Want {
@@ -38,7 +62,16 @@ impl Want {
             Want::Several { names } => format!("{names} names"),
             Want::Transfer { of } => format!("2 of {of} names"),
             Want::Lead => "leader".to_owned(),
+            Want::Rate(_) => "rate".to_owned(),
+            Want::Count => "count".to_owned(),
+            Want::Run => "run".to_owned(),
+            Want::Told => "told".to_owned(),
         }
+    }
+
+    /// Whether all tasks want it of one name: what is measured is that one thing.
+    pub fn has_one_name(self) -> bool {
+        matches!(self, Want::Rate(_) | Want::Count)
     }
 
     /// Why a contender without it fails.
@@ -60,6 +93,11 @@ pub fn names(name: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{name}/{number}"))
         .collect()
+}
+
+/// A key that no turn had before: the clock of all processes is in it.
+pub fn fresh(name: &str) -> String {
+    format!("{name}/{}", now_ns())
 }
 
 /// Draws two different numbers each time.

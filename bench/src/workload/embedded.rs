@@ -66,6 +66,7 @@ fn free(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
                 tasks: 1,
                 ms,
                 prefix: "free/".to_owned(),
+                one_name: false,
                 want: Want::Mutex,
             })?;
             let pairs = paired.pairs as f64;

@@ -122,6 +122,14 @@ impl Entrant {
         }
     }
 
+    /// One that wants the same as all of its table, and not a mutex.
+    pub(super) fn alike(kind: Kind, want: Want) -> Entrant {
+        Entrant {
+            want,
+            ..Entrant::plain(kind)
+        }
+    }
+
     pub(super) fn row(&self) -> &str {
         &self.row
     }
@@ -205,6 +213,7 @@ fn job(entrant: &Entrant, tasks: usize, ms: u64) -> Pairs {
         tasks,
         ms,
         prefix: format!("{}/", entrant.row),
+        one_name: entrant.want.has_one_name(),
         want: entrant.want,
     }
 }
@@ -220,7 +229,7 @@ fn measure(
     let before = servers.counts()?;
     let paired = worker.pairs(job(entrant, tasks, ms))?;
     let after = servers.counts()?;
-    let pairs = paired.pairs as f64;
+    let pairs = (paired.pairs * entrant.kind.at_once()) as f64;
     Ok(Sample::from([
         ("p50_us", paired.p50_ns as f64 / 1e3),
         ("p99_us", paired.p99_ns as f64 / 1e3),

@@ -1,11 +1,16 @@
 //! The workloads, one in a file.
 
 mod beside_mutex;
+mod beside_script;
 mod contended;
+mod counter;
 mod crowd;
 mod election;
 mod embedded;
 mod free;
+mod let_through;
+mod limiter;
+mod once;
 mod permits;
 mod renewed;
 mod several;
@@ -21,6 +26,8 @@ use crate::report::Report;
 #[derive(Debug, Clone)]
 pub struct Effort {
     pub quick: bool,
+    /// Longer where more time shows more.
+    pub long: bool,
     /// The `leaselock` command, for the time it takes to start.
     pub command: Option<PathBuf>,
     /// How often each situation is measured, if it is not as usual.
@@ -30,6 +37,14 @@ pub struct Effort {
 impl Effort {
     pub fn rounds(&self, usual: usize) -> usize {
         self.rounds.unwrap_or(usual)
+    }
+
+    pub fn seconds(&self, quick: u64, usual: u64, long: u64) -> u64 {
+        match (self.quick, self.long) {
+            (true, _) => quick,
+            (_, true) => long,
+            _ => usual,
+        }
     }
 }
 
@@ -50,7 +65,10 @@ pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(),
             "W8" => permits::run(effort, report)?,
             "W9" => several::run(effort, report)?,
             "W10" => election::run(effort, report)?,
-            other => return Err(format!("there is no workload {other}: W1 to W10")),
+            "W11" => limiter::run(effort, report)?,
+            "W12" => counter::run(effort, report)?,
+            "W13" => once::run(effort, report)?,
+            other => return Err(format!("there is no workload {other}: W1 to W13")),
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
--- permits_many: what the scripts for many permits at once read of each semaphore, in the plain case: its holds are
--- permits, and as many as `usage` says (lua/holds.lua).
+-- permits_many: what the scripts for many permits at once read of each semaphore, in the plain case: it has as many holds
+-- as `usage` says (lua/holds.lua). That its holds are permits is for the script to see: a token that holds permits shows it.
 
 -- Reads only: the permits of one lock; false in any other case. `permits`: how many there are by the caller's word;
 -- `is_free`: the lock is known to have no key.
@@ -10,7 +10,6 @@ local function permits_of(lock, usage, permits, is_free)
   local used, counted = string.match(kept[1] or '', '^(%d+) (%d+)$')
   if count == 0 and not kept[1] then used, counted = 0, 0 end
   if tonumber(counted) ~= count then return false end
-  if count > 0 and not string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START) then return false end
   permits = tonumber(kept[3] and kept[2] or permits)
   return permits and { usage = usage, used = tonumber(used), count = count, permits = permits, is_kept = kept[1] }
 end

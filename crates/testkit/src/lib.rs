@@ -12,6 +12,7 @@ pub mod oracle;
 pub mod process;
 pub mod proxy;
 pub mod resp;
+pub mod rounds;
 pub mod sentinels;
 pub mod server;
 pub mod tls;
@@ -23,6 +24,7 @@ pub use oracle::Oracle;
 pub use process::wait_until;
 pub use proxy::{Aim, Cut, Fault, Proxy, Way};
 pub use resp::Value;
+pub use rounds::rounds;
 pub use sentinels::{Sentinels, Watched};
 pub use server::Server;
 /// A folder that goes away when its value is dropped.

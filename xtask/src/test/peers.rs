@@ -47,11 +47,18 @@ const REGISTRIES: [Registry; 2] = [
     },
 ];
 /// Those that the benchmark measures beside leaselock.
-const MEASURED: Registry = Registry {
-    sources: "bench/peers/node",
-    folder: "measured",
-    ..REGISTRIES[0]
-};
+const MEASURED: [Registry; 2] = [
+    Registry {
+        sources: "bench/peers/node",
+        folder: "measured",
+        ..REGISTRIES[0]
+    },
+    Registry {
+        sources: "bench/peers/python",
+        folder: "measured-python",
+        ..REGISTRIES[1]
+    },
+];
 const NODE_IS_NEW_ENOUGH: &str = "process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)";
 const PYTHON_IS_NEW_ENOUGH: &str =
     "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
@@ -82,18 +89,21 @@ pub(crate) fn install(cargo: &Cargo) -> Result<PathBuf, String> {
     Ok(all)
 }
 
-/// Installs the libraries from npm that the benchmark measures, and returns their folder. Without them it measures the
-/// others.
-pub(crate) fn install_measured() -> Option<PathBuf> {
+/// Installs the libraries from npm and PyPI that the benchmark measures, and returns the folder of both. Without them it
+/// measures the others.
+pub(crate) fn install_measured() -> PathBuf {
     let all = target().join("peers");
-    let installed = if MEASURED.is_possible() {
-        MEASURED.install_once(&all)
-    } else {
-        Err(format!("they need {}", MEASURED.needs))
-    };
-    let skipped = |why| println!("SKIPPED: the libraries in {}: {why}", MEASURED.sources);
-    installed.map_err(skipped).ok()?;
-    Some(all.join(MEASURED.folder))
+    for registry in &MEASURED {
+        let installed = if registry.is_possible() {
+            registry.install_once(&all)
+        } else {
+            Err(format!("they need {}", registry.needs))
+        };
+        if let Err(why) = installed {
+            println!("SKIPPED: the libraries in {}: {why}", registry.sources);
+        }
+    }
+    all
 }
 
 impl Registry {

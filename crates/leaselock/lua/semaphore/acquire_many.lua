@@ -44,9 +44,16 @@ local function fence_for(p, fence)
   return number
 end
 
+-- Whether the holds are permits: no reader is among them, nor another program's member.
+local function only_permits(p, lock)
+  p.is_ours = p.is_ours or p.written or string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START)
+  return p.is_ours
+end
+
 local function take(p, i)
   local lock, member = KEYS[i], ARGV[i + 3] .. weight
-  if p.used + weight > p.permits or p.count > 0 and redis.call('ZSCORE', lock, member) then return false end
+  if p.used + weight > p.permits then return false end
+  if p.count > 0 and (redis.call('ZSCORE', lock, member) or not only_permits(p, lock)) then return false end
   local number = fence_for(p, KEYS[3 * count + i])
   if not number or type(redis.pcall('ZADD', lock, ends, member)) ~= 'number' then return false end
   if not p.written and (p.count == 0 or redis.call('PTTL', lock) <= tonumber(ttl_ms)) then

@@ -9,7 +9,7 @@
 --           -  any other case: nothing was done, use semaphore/release
 -- Replay  -, and semaphore/release knows that the first call did the work
 -- Writes  locks; and the usages
---#include prelude member many permits_many
+--#include prelude many permits_many
 local mode = ARGV[1]
 
 local now_us, count = clock_us(), #ARGV - 1

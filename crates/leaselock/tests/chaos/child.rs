@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{Child, clock};
 
-use crate::{barrier, deadlock, heads, several, witness};
+use crate::{barrier, deadlock, heads, limiter, once, several, witness};
 
 /// Until when the children of a scenario work: as a word for them, and back.
 pub(crate) fn moment(text: &str) -> Duration {
@@ -49,6 +49,12 @@ fn obeys_its_parent() {
             ["takes locks of all kinds", url, strict, names, seed] => {
                 let (names, seed) = (names.parse().unwrap(), seed.parse().unwrap());
                 witness::worker::works(url, strict == "true", names, seed).await;
+            }
+            ["saturates a limiter", url, path, until] => {
+                limiter::saturates(url, path.as_ref(), moment(until)).await;
+            }
+            ["runs work once", folder, round, refuses, ref urls @ ..] => {
+                once::works(folder.as_ref(), round, refuses == "true", urls).await;
             }
             _ => panic!("an order that nobody gives: {words:?}"),
         }

@@ -8,6 +8,7 @@ mod barrier;
 #[cfg(feature = "embedded")]
 mod child;
 mod cluster;
+mod counter;
 #[cfg(feature = "embedded")]
 mod crowd;
 #[cfg(feature = "embedded")]
@@ -17,6 +18,10 @@ mod election;
 mod figures;
 mod heads;
 mod kinds;
+#[cfg(feature = "embedded")]
+mod limiter;
+#[cfg(feature = "embedded")]
+mod once;
 #[cfg(feature = "embedded")]
 mod place;
 mod quarantine;
@@ -28,13 +33,4 @@ mod several;
 mod strict;
 mod witness;
 
-/// How many rounds: few with all other tests, `long` for `cargo xtask chaos`, or as many as `LEASELOCK_TEST_ROUNDS`
-/// says.
-pub(crate) fn rounds(few: usize, long: usize) -> usize {
-    let wanted = std::env::var("LEASELOCK_TEST_ROUNDS").ok();
-    match wanted.as_deref() {
-        Some("long") => long,
-        Some(count) => count.parse().unwrap(),
-        None => few,
-    }
-}
+pub(crate) use testkit::rounds;

@@ -1,84 +1,12 @@
-//! The counter on a server: lost replies, cut connections, and what is damaged.
+//! The counter on a server: lost replies, sums, and what is damaged.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 use leaselock::{Client, CounterError, ErrorKind};
-use testkit::{Cut, Fault, Proxy, Server, Value, Way, clock};
-use tokio::task::JoinSet;
+use testkit::{Cut, Fault, Proxy, Server, Value, Way};
 
-use crate::support::{PATIENCE, calls, eventually, millis, soon};
-
-/// The connection of each client ends again and again, before a request, behind it, and within a reply.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_change_counts_once_through_replies_that_are_lost_and_connections_that_are_cut() {
-    const CLIENTS: usize = 4;
-    const TASKS: i64 = 4;
-    const CUTS: usize = 60;
-    let server = Server::start();
-    let (mut tasks, mut faults) = (JoinSet::new(), JoinSet::new());
-    let is_over = Arc::new(AtomicBool::new(false));
-    for number in 0..CLIENTS {
-        let proxy = Proxy::to(server.port());
-        let client = Client::builder().url(&proxy.url());
-        let client = client.request_timeout(millis(300)).build().unwrap();
-        for task in 0..TASKS {
-            let (visits, is_over) = (client.counter("visits"), Arc::clone(&is_over));
-            tasks.spawn(async move {
-                let (mut added, mut settled) = (0, 0);
-                while !is_over.load(Ordering::SeqCst) {
-                    let value = [1, -1, 10][usize::try_from(task % 3).unwrap()];
-                    match count(visits.add(value).await).await {
-                        Some(_) => added += value,
-                        None => settled += 1,
-                    }
-                }
-                assert!(added != 0, "{settled}");
-                added
-            });
-        }
-        faults.spawn_blocking(move || {
-            for cut in 0..CUTS {
-                let how = [Cut::Reset, Cut::Close][cut % 2];
-                let way = [Way::ToClient, Way::ToServer, Way::ToClient][(cut + number) % 3];
-                let connections = proxy.connections();
-                let bytes = [0, 0, 7, 200][cut % 4];
-                proxy.set(way, Fault::CutAfter { bytes, how });
-                let end = clock::now() + PATIENCE;
-                while proxy.connections() == connections {
-                    assert!(clock::now() < end, "no client connects again");
-                    std::thread::sleep(millis(1)); // between two reads of the condition
-                }
-            }
-            proxy
-        });
-    }
-    let mut proxies = Vec::new();
-    while let Some(proxy) = soon(faults.join_next()).await {
-        proxies.push(proxy.unwrap());
-    }
-    is_over.store(true, Ordering::SeqCst);
-    let mut sum = 0;
-    while let Some(added) = soon(tasks.join_next()).await {
-        sum += added.unwrap();
-    }
-    let visits = Client::connect(&server.url()).unwrap().counter("visits");
-    assert_eq!(visits.get().await.unwrap(), sum);
-}
-
-/// The number behind the change; `None` if it surely does not count.
-async fn count(mut outcome: Result<i64, CounterError>) -> Option<i64> {
-    loop {
-        outcome = match outcome {
-            Ok(number) => return Some(number),
-            Err(CounterError::Unknown(unknown)) => unknown.resolve().await,
-            Err(CounterError::Store { .. }) => return None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
+use crate::support::{calls, eventually, millis, soon};
 
 /// While it is not known whether a change counts, no later one leaves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

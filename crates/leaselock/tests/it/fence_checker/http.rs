@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
-use super::{Late, NAME, Resource, refuses_whoever_is_late, shown};
+use super::{Late, NAME, Resource, refuses_whoever_is_late, rounds, shown};
 
 /// `GET` reads the number, `PUT` writes it. `/slow` writes when it is told to.
 #[derive(Clone, Default)]
@@ -119,7 +119,11 @@ impl Resource for OverHttp {
 
 #[tokio::test]
 async fn a_service_behind_the_layer_refuses_whoever_is_late() {
-    refuses_whoever_is_late(&mut OverHttp(guarded(&Balance::default())), 1000).await;
+    refuses_whoever_is_late(
+        &mut OverHttp(guarded(&Balance::default())),
+        rounds(1000, 10_000),
+    )
+    .await;
 }
 
 #[test]

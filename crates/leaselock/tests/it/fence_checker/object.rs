@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use leaselock::fence_checker::{Admission, FenceChecker};
 use leaselock::{Name, Sequencer};
 
-use super::{Late, NAME, Resource, refuses_whoever_is_late, shown};
+use super::{Late, NAME, Resource, refuses_whoever_is_late, rounds, shown};
 
 /// One object with its ETag; the metadata has the sequencer of the holder that wrote it.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +81,7 @@ impl Resource for InStore {
 
 #[tokio::test]
 async fn an_object_that_each_holder_claims_first_refuses_whoever_is_late() {
-    refuses_whoever_is_late(&mut InStore::new(true), 1000).await;
+    refuses_whoever_is_late(&mut InStore::new(true), rounds(1000, 10_000)).await;
 }
 
 #[test]

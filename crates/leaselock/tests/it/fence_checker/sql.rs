@@ -7,7 +7,7 @@ mod server;
 use leaselock::Sequencer;
 
 use self::server::{Database, Session};
-use super::{Late, Resource, refuses_whoever_is_late, shown};
+use super::{Late, Resource, refuses_whoever_is_late, rounds, shown};
 
 /// The statements of one kind of server.
 trait Dialect {
@@ -82,7 +82,7 @@ async fn keeps_its_promises<D: Dialect>(database: Option<Database>) {
     session.run("DELETE FROM fence_checker");
     session.run("UPDATE balance SET value = 0");
     let dialect = std::marker::PhantomData::<D>;
-    refuses_whoever_is_late(&mut Sql { session, dialect }, 100).await;
+    refuses_whoever_is_late(&mut Sql { session, dialect }, rounds(100, 10_000)).await;
 }
 
 fn names_are_compared_letter_by_letter<D: Dialect>(session: &mut Session) {

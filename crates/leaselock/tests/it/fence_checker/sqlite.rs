@@ -4,7 +4,7 @@ use leaselock::Sequencer;
 use leaselock::fence_checker::sql::sqlite::{ADMIT, TABLE};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::{Late, Resource, refuses_whoever_is_late, shown};
+use super::{Late, Resource, refuses_whoever_is_late, rounds, shown};
 
 struct InSqlite(Connection);
 
@@ -66,7 +66,7 @@ impl Resource for InSqlite {
 #[tokio::test]
 async fn sqlite_refuses_whoever_is_late() {
     let folder = testkit::tempdir().unwrap();
-    refuses_whoever_is_late(&mut InSqlite(open(&folder)), 500).await;
+    refuses_whoever_is_late(&mut InSqlite(open(&folder)), rounds(500, 10_000)).await;
 }
 
 #[test]

@@ -7,7 +7,7 @@ use leaselock::fence_checker::{FenceChecker, FileFenceChecker, FileFenceError};
 use leaselock::{Name, Sequencer};
 use testkit::{Server, Value};
 
-use super::{Late, NAME, Resource, refuses_whoever_is_late, shown};
+use super::{Late, NAME, Resource, refuses_whoever_is_late, rounds, shown};
 
 struct InMemory(FenceChecker, u64);
 
@@ -26,7 +26,7 @@ impl Resource for InMemory {
 #[tokio::test]
 async fn the_checker_in_memory_refuses_whoever_is_late() {
     let checker = FenceChecker::new(Name::new(NAME).unwrap());
-    refuses_whoever_is_late(&mut InMemory(checker, 0), 1000).await;
+    refuses_whoever_is_late(&mut InMemory(checker, 0), rounds(1000, 10_000)).await;
 }
 
 struct InRedis(Server);
@@ -71,7 +71,7 @@ impl Resource for InRedis {
 
 #[tokio::test]
 async fn the_checker_in_redis_refuses_whoever_is_late() {
-    refuses_whoever_is_late(&mut InRedis(Server::start()), 500).await;
+    refuses_whoever_is_late(&mut InRedis(Server::start()), rounds(500, 10_000)).await;
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn in_folder(folder: &testkit::TempDir) -> FileFenceChecker {
 #[tokio::test]
 async fn the_checker_of_a_folder_refuses_whoever_is_late() {
     let folder = testkit::tempdir().unwrap();
-    refuses_whoever_is_late(&mut in_folder(&folder), 30).await;
+    refuses_whoever_is_late(&mut in_folder(&folder), rounds(30, 10_000)).await;
 }
 
 /// Each holder adds 1 to what it has read. The writes of those that were admitted are all there.
