@@ -29,6 +29,8 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
+        let names = [args.run.name.clone()];
+        let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         let begun = tokio::select! {
             biased;
             begun = once.begin() => begun,
@@ -52,8 +54,6 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
                 return ended(&error, args, globals);
             }
         };
-        let names = [args.run.name.clone()];
-        let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         let held = Held::Once(run);
         lock.progress.acquired(&held);
         hold(args, globals, &lock, held, guardian, mask).await
