@@ -1,6 +1,7 @@
 //! How a cluster is put together: each node gets its slots, then they meet.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::running::{Cluster, PATIENCE};
@@ -110,7 +111,8 @@ impl<'a> Builder<'a> {
             replicate(node, primary);
         }
         let primaries = primaries.len();
-        let cluster = Cluster { nodes };
+        let moving = Mutex::default();
+        let cluster = Cluster { nodes, moving };
         wait_until(PATIENCE, "all nodes have met", || {
             cluster.nodes.iter().all(|node| knows(node, count))
         });

@@ -1,5 +1,7 @@
 //! What operators do to a cluster: slots move from node to node, and replicas take over.
 
+use std::sync::PoisonError;
+
 use super::builder::expect_ok;
 use super::running::{Cluster, PATIENCE};
 use super::slots::owner;
@@ -75,21 +77,21 @@ impl Cluster {
         while self.move_keys(slot, to) > 0 {}
         let (text, to_id) = (slot.to_string(), id(to));
         let tell = ["CLUSTER", "SETSLOT", &text, "NODE", &to_id];
+        // The new owner raises its epoch. Two that did so at the same time would have equal ones: gossip would convince
+        // no third node then, and the old owner could get its slot back when it raises its own.
+        let _one_at_a_time = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         // The new owner first: so no request is redirected to a node that does not know yet.
         for node in [to, from] {
             expect_ok(node, &tell);
         }
-        // The others are told too, until they know: gossip alone does not convince them when the epochs of both nodes
-        // are equal, as two moves at the same time can make them. Replicas refuse, and follow their primary.
         wait_until(PATIENCE, "every node knows the slot's new owner", || {
-            let alive = self.nodes.iter().filter(|node| is_alive(node));
-            let late: Vec<_> = alive
-                .filter(|node| owner(node, slot) != Some(to.port()))
-                .collect();
-            for node in &late {
-                drop(node.try_cli(&tell));
-            }
-            late.is_empty()
+            let mut alive = self.nodes.iter().filter(|node| is_alive(node));
+            alive.all(|node| owner(node, slot) == Some(to.port()))
+        });
+        wait_until(PATIENCE, "every node knows the latest epoch", || {
+            let mut alive = self.nodes.iter().filter(|node| is_alive(node));
+            let latest = alive.clone().filter_map(epoch).max();
+            latest.is_some() && alive.all(|node| epoch(node) == latest)
         });
     }
 
@@ -124,6 +126,18 @@ fn is_primary(node: &Server) -> bool {
             fields.len() > 8 && fields[2].contains("myself") && fields[2].contains("master")
         })
     })
+}
+
+/// The latest epoch that the node has heard of.
+fn epoch(node: &Server) -> Option<u64> {
+    let info = node.try_cli(&["CLUSTER", "INFO"]).ok()?;
+    let value = |line: &str| {
+        line.strip_prefix("cluster_current_epoch:")?
+            .trim()
+            .parse()
+            .ok()
+    };
+    info.text()?.lines().find_map(value)
 }
 
 fn is_alive(node: &Server) -> bool {

@@ -1,5 +1,6 @@
 //! A running cluster: its nodes, and which of them has what.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::slots::{Range, most, owner, primaries, ranges, serves};
@@ -13,6 +14,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) nodes: Vec<Server>,
+    /// Only one slot gets its new owner at a time.
+    pub(super) moving: Mutex<()>,
 }
 
 impl Cluster {

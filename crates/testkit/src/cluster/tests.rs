@@ -28,7 +28,7 @@ fn a_cluster_serves_every_slot_and_a_slot_moves_with_its_keys_and_back() {
     cluster.settle();
 }
 
-/// Both new owners then may have the same epoch, and gossip convinces no third node.
+/// Without an order both new owners could have the same epoch, and gossip would convince no third node.
 #[test]
 fn slots_that_change_places_at_the_same_time_are_known_to_all_nodes() {
     let cluster = Cluster::start();
