@@ -2,17 +2,16 @@
 //! and the proof that each reply and its effect are those of that script.
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 
 use super::lab::*;
+use super::random::random_cases;
+use super::reads::{as_kind, granted, mutex_of, new_token};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::batch::batchable::*;
 use crate::engine::calls_many::*;
 use crate::engine::grant::*;
-use crate::engine::kind::Kind;
 use crate::engine::resource::Resource;
-use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;
@@ -34,35 +33,21 @@ const UNFENCED: How<'static> = How {
     ..TRY
 };
 
-/// The names share a slot, as the embedded stores require.
 fn pool(name: &str, mode: &str) -> Resource {
-    let lock = keys(&format!("{{t}}{name}")).lock.clone();
-    as_kind(&PERMITS, &Resource::at(&MUTEX, lock, None), Some(mode))
+    as_kind(&PERMITS, mode, name)
 }
 
-fn as_kind(kind: &'static Kind, of: &Resource, mode: Option<&str>) -> Resource {
-    Resource::at(kind, of.lock.clone(), None).with_mode(mode.map(Into::into))
+fn reader_of(pool: &Resource) -> Resource {
+    Resource::at(&READ, pool.lock.clone(), None).with_mode(Some("s".into()))
 }
 
 fn item(pool: &Resource, token: &Token) -> Item {
     Item::of(pool, token, ttl(30_000), token.is_fenced()).unwrap()
 }
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
-        other => format!("{other:?}"),
-    }
-}
-
 /// The fencing token of each item that was served.
 async fn take(lab: &Lab, items: &[Item]) -> Vec<Option<Option<Fence>>> {
-    let fence = |answer: Acquired| match answer {
-        Acquired::Granted { fence, .. } => fence,
-        other => panic!("{other:?}"),
-    };
-    let answers = lab.ask(&Acquires::many(items[0].terms, items)).await;
-    answers.into_iter().map(|one| one.map(fence)).collect()
+    granted(lab.ask(&Acquires::many(items[0].terms, items)).await)
 }
 
 async fn give_back(lab: &Lab, items: &[Item]) -> Replies<ReleaseAnswer> {
@@ -70,16 +55,10 @@ async fn give_back(lab: &Lab, items: &[Item]) -> Replies<ReleaseAnswer> {
 }
 
 async fn usage(lab: &Lab, pool: &Resource) -> String {
-    text(
-        &lab.meddle(&USAGE, &pool.beside("usage").to_string(), &[])
-            .await[0],
-    )
-}
-
-async fn left_ms(lab: &Lab, key: &str) -> i64 {
-    match lab.meddle(&TTL_OF, key, &[]).await[0] {
-        Value::Int(left) => left,
-        ref other => panic!("{other:?}"),
+    let key = pool.beside("usage").to_string();
+    match &lab.meddle(&USAGE, &key, &[]).await[0] {
+        Value::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -91,9 +70,9 @@ fn of_many_permits_each_of_a_free_semaphore_is_taken() {
         for (pool, fence) in [&a, &b].into_iter().zip(fences) {
             let number = fence.unwrap().unwrap();
             assert_eq!(usage(lab, pool).await, "2 1,5,-,3", "{}", lab.engine);
-            assert!((29_000..=30_001).contains(&left_ms(lab, &pool.lock).await));
+            assert!((29_000..=30_001).contains(&lab.lasts_ms(&pool.lock).await));
             for side in ["usage", "fence"] {
-                let kept = left_ms(lab, &pool.beside(side).to_string()).await;
+                let kept = lab.lasts_ms(&pool.beside(side).to_string()).await;
                 assert!(kept > 600_000_000, "{} {side} {kept}", lab.engine);
             }
             assert_eq!(
@@ -146,7 +125,7 @@ fn calls_for_many_permits_that_run_twice_count_once() {
         assert_eq!(give_back(lab, &items).await, [None; 3], "{}", lab.engine);
         for pool in [&a, &b] {
             assert_eq!(usage(lab, pool).await, "0 0,4,-,2", "{}", lab.engine);
-            assert_eq!(left_ms(lab, &pool.lock).await, -2, "{}", lab.engine);
+            assert_eq!(lab.lasts_ms(&pool.lock).await, -2, "{}", lab.engine);
         }
     });
 }
@@ -164,12 +143,12 @@ fn after_many_releases_the_key_lives_as_long_as_the_longest_hold_that_is_left() 
         let going = goes.each_ref().map(|token| item(&name, token));
         take(lab, &going).await;
         assert!(
-            left_ms(lab, &name.lock).await > 25_000,
+            lab.lasts_ms(&name.lock).await > 25_000,
             "the longest decides"
         );
         let released = give_back(lab, &going).await;
         assert_eq!(released, [Some(ReleaseAnswer::Released); 2]);
-        let left = left_ms(lab, &name.lock).await;
+        let left = lab.lasts_ms(&name.lock).await;
         assert!((10_000..=20_001).contains(&left), "{} {left}", lab.engine);
     });
 }
@@ -184,7 +163,7 @@ fn a_key_of_longer_holds_is_not_shortened_by_those_of_a_call_for_many() {
         };
         lab.granted(&name, &token(), &long).await;
         let taken = take(lab, &[item(&name, &token())]).await;
-        assert!(taken[0].is_some() && left_ms(lab, &name.lock).await > 80_000);
+        assert!(taken[0].is_some() && lab.lasts_ms(&name.lock).await > 80_000);
     });
 }
 
@@ -277,8 +256,7 @@ const SERVED: [(Before, bool, bool, bool); 26] = [
 ];
 
 async fn set_up(lab: &Lab, name: &Resource, before: Before, ours: &Token) {
-    let (theirs, mutex) = (token(), as_kind(&MUTEX, name, None));
-    let reader = as_kind(&READ, name, Some("s"));
+    let (theirs, mutex, reader) = (token(), mutex_of(name), reader_of(name));
     let (fence, usage) = (name.fence().to_string(), name.beside("usage").to_string());
     let how = if ours.is_fenced() { &TRY } else { &UNFENCED };
     let us = matches!(
@@ -353,22 +331,15 @@ async fn set_up(lab: &Lab, name: &Resource, before: Before, ours: &Token) {
 
 /// What a call may change: how many hold it, whether one of these does, whether the key has a ttl, and the usage.
 async fn state(lab: &Lab, name: &Resource, ours: &[Token]) -> (usize, Vec<bool>, bool, String) {
-    let members = text(&lab.meddle(&MEMBERS, &name.lock, &[]).await[0]);
-    let holds = |token: &Token| members.contains(token.secret());
-    let is_kept = left_ms(lab, &name.lock).await >= 0;
-    let count = members.split(' ').count();
+    let members = lab.members(name).await;
+    let holds = |token: &Token| members.iter().any(|one| one.contains(token.secret()));
+    let is_kept = lab.lasts_ms(&name.lock).await >= 0;
     let ours = ours.iter().map(holds).collect();
-    (count, ours, is_kept, usage(lab, name).await)
+    (members.len(), ours, is_kept, usage(lab, name).await)
 }
 
 fn new_tokens(request: u8) -> [Token; 2] {
-    [(); 2].map(|()| {
-        if request == 1 {
-            unfenced_token()
-        } else {
-            token()
-        }
-    })
+    [(); 2].map(|()| new_token(request != 1))
 }
 
 #[test]
@@ -442,22 +413,7 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], request:
 fn permits_of_one_call_get_the_replies_and_have_the_effects_that_they_have_one_by_one() {
     let before = prop::sample::select(SERVED.map(|(before, ..)| before).to_vec());
     let cases = (prop::collection::vec(before, 1..6), 0..3u8);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let labs = every_engine();
-    let case = std::cell::Cell::new(0);
-    let mut runner = TestRunner::new(Config {
-        cases: 60,
-        ..Config::default()
+    random_cases(60, &cases, async |lab, case, (befores, request)| {
+        same_as_one_by_one(lab, case, befores, *request).await;
     });
-    let outcome = runner.run(&cases, |(befores, request)| {
-        case.set(case.get() + 1);
-        for lab in &labs {
-            runtime.block_on(same_as_one_by_one(lab, case.get(), &befores, request));
-        }
-        Ok(())
-    });
-    outcome.unwrap();
 }

@@ -39,7 +39,7 @@ pub(super) fn new_token(fenced: bool) -> Token {
 }
 
 /// The fencing token of each item that was served.
-fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> {
+pub(super) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> {
     let fence = |answer: Acquired| match answer {
         Acquired::Granted { fence, .. } => fence,
         other => panic!("{other:?}"),
