@@ -6,16 +6,11 @@ use std::sync::Arc;
 use super::calls::{Finish, Finished, Terms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
-use crate::base::backoff::Backoff;
-use crate::base::error::StoreError;
 use crate::base::fence::Fence;
-use crate::engine::calls::Cancel;
 use crate::engine::lease::{Lease, LeaseView};
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
-/// Pauses between two attempts to store a result; the last one repeats.
-const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
 
 /// A run that this client makes: it holds the name, and no other run begins meanwhile.
 ///
@@ -150,68 +145,35 @@ impl OnceRun {
     /// assert_eq!(sent.state().await?, OnceState::Absent);
     /// # Ok(()) }
     /// ```
-    pub async fn cancel(mut self) -> Result<(), OnceError> {
-        self.lease.expect_late_requests(); // the cleanup then cancels, and does not release
-        let guard = self.lease.give_up(None);
-        let (engine, record, _) = self.lease.parts();
-        engine.erase_note(record);
-        let cancel = Cancel {
-            resource: &record.resource,
-            token: &record.token,
-            used: None,
-        };
-        let cancelled = engine.ask(&cancel, engine.request_timeout(record.ttl()));
-        match cancelled.await {
-            Ok(_) => guard.end(),
-            Err(source) => {
-                let name = record.name.clone();
-                return Err(OnceError::Store { name, source });
-            }
-        }
-        Ok(())
+    pub async fn cancel(self) -> Result<(), OnceError> {
+        let name = self.lease.name().clone();
+        let cancelled = self.lease.undo().await;
+        cancelled.map_err(|source| OnceError::Store { name, source })
     }
 
     /// Stores it, and ends the lease, which the same step has given back.
     async fn store(mut self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
         let name = self.lease.name().clone();
         self.lease.set_changing(true); // a renewal may come after the result
-        match self.stored(kind, result).await {
+        let finish = {
+            let (_, record, _) = self.lease.parts();
+            Finish {
+                resource: &record.resource,
+                token: &record.token,
+                kind,
+                result,
+                fence: fence_of(self.lease.fence()),
+                attempt: self.attempt,
+                terms: &self.terms,
+            }
+        };
+        match self.lease.ask_until_over(&finish).await {
             Ok(Finished::Stored) => {
-                self.lease.retire();
-                let (engine, record, _) = self.lease.parts();
-                engine.erase_note(record);
-                self.lease.disown();
+                self.lease.given_back();
                 Ok(())
             }
             Ok(Finished::Stale { fence }) => Err(OnceError::Stale { name, fence }),
             Err(source) => Err(OnceError::NotStored { name, source }),
-        }
-    }
-
-    async fn stored(&self, kind: &'static str, result: &[u8]) -> Result<Finished, StoreError> {
-        let (engine, record, _) = self.lease.parts();
-        let finish = Finish {
-            resource: &record.resource,
-            token: &record.token,
-            kind,
-            result,
-            fence: fence_of(self.lease.fence()),
-            attempt: self.attempt,
-            terms: &self.terms,
-        };
-        let (ttl, clock) = (record.ttl(), &engine.clock);
-        let until = clock.now().plus(ttl.as_duration());
-        let mut backoff = Backoff::new(PAUSES_MS);
-        loop {
-            let error = match engine.ask(&finish, engine.request_timeout(ttl)).await {
-                Ok(finished) => return Ok(finished),
-                Err(error) => error,
-            };
-            let may_pass = error.may_pass() || error.maybe_applied();
-            if !may_pass || !self.lease.is_held() || clock.now() >= until {
-                return Err(error);
-            }
-            clock.sleep(backoff.next()).await;
         }
     }
 }

@@ -1,13 +1,9 @@
 //! Ending a lease by a request of its kind: a run whose end is recorded in the step that gives the name back.
 
-use std::sync::Arc;
-
 use super::handle::Lease;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::engine::calls::Cancel;
-use crate::engine::cleanup::PendingCleanup;
-use crate::engine::cleanup::guard::CleanupGuard;
 use crate::quorum::votable::Votable;
 
 /// Pauses between two attempts to record an end; the last one repeats.
@@ -46,19 +42,14 @@ impl Lease {
     }
 
     /// Undoes the acquisition, as if the lease had never been granted. Without a reply that is repeated in the background.
-    pub(crate) async fn undo(self) -> Result<(), StoreError> {
-        let (engine, record) = {
-            let (engine, record, _) = self.parts();
-            (Arc::clone(engine), Arc::clone(record))
-        };
-        let (resource, token) = (&record.resource, &record.token);
-        let until = record.core().deadline();
-        let pending = PendingCleanup::acquisition(resource.clone(), token.clone(), until);
-        let guard = CleanupGuard::new(engine.cleanup(), pending);
-        self.given_back();
+    pub(crate) async fn undo(mut self) -> Result<(), StoreError> {
+        self.expect_late_requests(); // the cleanup then cancels, and does not release
+        let guard = self.give_up(None);
+        let (engine, record, _) = self.parts();
+        engine.erase_note(record);
         let cancel = Cancel {
-            resource,
-            token,
+            resource: &record.resource,
+            token: &record.token,
             used: None,
         };
         let within = engine.request_timeout(record.ttl());
