@@ -13,7 +13,7 @@
 //! | is a folder of files | [`FileFenceChecker`] |
 #![cfg_attr(
     feature = "tower",
-    doc = "| is behind an HTTP service | [`http`], a layer of tower |"
+    doc = "| is behind an HTTP service | [`FenceLayer`](crate::http::FenceLayer), a layer of tower |"
 )]
 //! | is an object store | [`FenceChecker`], and the conditional writes that the store has |
 //!
@@ -21,8 +21,6 @@
 
 mod checker;
 mod file;
-#[cfg(feature = "tower")]
-pub mod http;
 pub mod redis;
 pub mod sql;
 

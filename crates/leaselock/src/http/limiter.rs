@@ -1,16 +1,16 @@
 //! The layer that limits how often.
 
-use std::task::{Context, Poll};
+use std::future::Future;
 use std::time::Duration;
 
 use ::http::header::RETRY_AFTER;
 use ::http::request::Parts;
-use ::http::{HeaderMap, Request, Response, StatusCode};
+use ::http::{HeaderMap, StatusCode};
 use tower_layer::Layer;
-use tower_service::Service;
 
-use super::admission::{Answer, OnError, PerRequest, Refusal, serve};
+use super::admission::{OnError, PerRequest};
 use super::rate_limit_fields::{fields, limit_with, limit_without, seconds};
+use super::service::{Admit, LayeredService, Refusal};
 use crate::base::error::InvalidInput;
 use crate::limiter::{Limiter, LimiterError, Taken};
 
@@ -137,49 +137,31 @@ async fn admit(limiter: Option<Limiter>, cost: u32, terms: Terms) -> Result<Head
 }
 
 /// A service behind a [`LimiterLayer`].
-#[derive(Debug, Clone)]
-pub struct LimiterService<S> {
-    layer: LimiterLayer,
-    inner: S,
-}
+pub type LimiterService<S> = LayeredService<LimiterLayer, S>;
 
 impl<S> Layer<S> for LimiterLayer {
     type Service = LimiterService<S>;
 
     fn layer(&self, inner: S) -> LimiterService<S> {
-        let layer = self.clone();
-        LimiterService { layer, inner }
+        LayeredService::new(self, inner)
     }
 }
 
-impl<S, B, R> Service<Request<B>> for LimiterService<S>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Send + 'static,
-    R: Default,
-{
-    type Response = Response<R>;
-    type Error = S::Error;
-    type Future = Answer<R, S::Error>;
+impl Admit for LimiterLayer {
+    /// The fields of the response.
+    type Admitted = HeaderMap;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+    fn admit(
+        &self,
+        request: &mut Parts,
+    ) -> impl Future<Output = Result<HeaderMap, Refusal>> + Send + 'static + use<> {
+        let (limiter, cost) = (self.limiter.of(request), self.cost.of(request));
+        admit(limiter, cost, self.terms)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let LimiterLayer {
-            limiter,
-            cost,
-            terms,
-        } = &self.layer;
-        let admission = admit(limiter.of(&parts), cost.of(&parts), *terms);
-        let request = Request::from_parts(parts, body);
-        serve(&mut self.inner, request, admission, |fields, headers| {
-            for (name, value) in &fields {
-                headers.append(name, value.clone());
-            }
-        })
+    fn answer(fields: HeaderMap, headers: &mut HeaderMap) {
+        for (name, value) in &fields {
+            headers.append(name, value.clone());
+        }
     }
 }

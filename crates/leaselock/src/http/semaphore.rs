@@ -1,14 +1,14 @@
 //! The layer that limits how many at a time.
 
-use std::task::{Context, Poll};
+use std::future::Future;
 use std::time::Duration;
 
+use ::http::StatusCode;
 use ::http::request::Parts;
-use ::http::{Request, Response, StatusCode};
 use tower_layer::Layer;
-use tower_service::Service;
 
-use super::admission::{Answer, OnError, PerRequest, Refusal, serve};
+use super::admission::{OnError, PerRequest};
+use super::service::{Admit, LayeredService, Refusal};
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::semaphore::{Permit, Semaphore};
 
@@ -122,43 +122,24 @@ async fn admit(semaphore: Option<Semaphore>, terms: Terms) -> Result<Option<Perm
 }
 
 /// A service behind a [`SemaphoreLayer`].
-#[derive(Debug, Clone)]
-pub struct SemaphoreService<S> {
-    layer: SemaphoreLayer,
-    inner: S,
-}
+pub type SemaphoreService<S> = LayeredService<SemaphoreLayer, S>;
 
 impl<S> Layer<S> for SemaphoreLayer {
     type Service = SemaphoreService<S>;
 
     fn layer(&self, inner: S) -> SemaphoreService<S> {
-        let layer = self.clone();
-        SemaphoreService { layer, inner }
+        LayeredService::new(self, inner)
     }
 }
 
-impl<S, B, R> Service<Request<B>> for SemaphoreService<S>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send,
-    B: Send + 'static,
-    R: Default,
-{
-    type Response = Response<R>;
-    type Error = S::Error;
-    type Future = Answer<R, S::Error>;
+impl Admit for SemaphoreLayer {
+    /// Given back in the background, so that no response waits for the store.
+    type Admitted = Option<Permit>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let admission = admit(self.layer.semaphore.of(&parts), self.layer.terms);
-        let request = Request::from_parts(parts, body);
-        // In the background, so that no answer waits for the store.
-        serve(&mut self.inner, request, admission, |permit, _| {
-            drop(permit)
-        })
+    fn admit(
+        &self,
+        request: &mut Parts,
+    ) -> impl Future<Output = Result<Option<Permit>, Refusal>> + Send + 'static + use<> {
+        admit(self.semaphore.of(request), self.terms)
     }
 }

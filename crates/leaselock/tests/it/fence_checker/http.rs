@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use leaselock::fence_checker::http::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
+use leaselock::http::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
 use leaselock::{Name, Sequencer};
 use tokio::sync::Notify;
 use tower_layer::Layer as _;
