@@ -119,7 +119,7 @@ impl Limiter {
 
     /// Sets how many permits the rate before this allows at once; by default those of one period.
     ///
-    /// One request can ask for at most so many.
+    /// One request can ask for at most so many. Without a rate before it, it has no effect.
     pub fn burst(mut self, burst: u32) -> Self {
         if let Some(band) = self.bands.last_mut() {
             band.burst = Some(burst);

@@ -50,8 +50,9 @@ fn obeys_its_parent() {
                 let (names, seed) = (names.parse().unwrap(), seed.parse().unwrap());
                 witness::worker::works(url, strict == "true", names, seed).await;
             }
-            ["saturates a limiter", url, path, until] => {
-                limiter::saturates(url, path.as_ref(), moment(until)).await;
+            ["saturates a limiter", url, bands, path, until] => {
+                let bands = bands.parse().unwrap();
+                limiter::saturates(url, bands, path.as_ref(), moment(until)).await;
             }
             ["runs work once", folder, round, refuses, ref urls @ ..] => {
                 once::works(folder.as_ref(), round, refuses == "true", urls).await;
