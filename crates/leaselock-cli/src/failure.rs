@@ -9,6 +9,7 @@ use leaselock::{
 };
 use serde_json::{Value, json};
 
+use crate::duration;
 use crate::exit::Exit;
 use crate::limits;
 use crate::output;
@@ -167,6 +168,13 @@ impl From<LimiterError> for Failure {
         let exit = Exit::of_limiter(&error);
         match &error {
             LimiterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            LimiterError::Limited { name, retry_after } => {
+                let wait = duration::for_people(*retry_after);
+                Failure::new(
+                    format!("`{name}` is limited: it allows this in {wait}"),
+                    exit,
+                )
+            }
             _ => Failure::new(&error, exit),
         }
     }

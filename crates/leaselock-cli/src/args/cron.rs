@@ -32,6 +32,9 @@ const NOT_TAKEN: NotTaken = NotTaken {
     queue_and_note: Some("no tick waits in a queue, and a run has no note"),
 };
 
+/// Below this a slow network leaves out ticks, and nobody is told.
+const LATE_MIN: Duration = Duration::from_secs(1);
+
 /// What `run` has, but for how the lock is held.
 #[derive(Debug, Args)]
 #[command(about = ABOUT, long_about = LONG_ABOUT)]
@@ -61,7 +64,7 @@ pub(crate) struct CronArgs {
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 
-    /// How long after its time a run may begin [default: 60s]
+    /// How long after its time a run may begin, at least 1s [default: 60s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     late: Option<Duration>,
@@ -88,6 +91,7 @@ pub(crate) struct CronArgs {
 
     /// Print the next N ticks, and run nothing; needs no store
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) next: Option<u16>,
 
     #[command(flatten)]
@@ -111,14 +115,20 @@ impl CronArgs {
     /// The second stage: refuses what only `run` can do.
     pub(crate) fn check(&self) -> Result<(), String> {
         let run = &self.run;
-        if run.name.is_empty() {
+        if run.name.is_empty() || run.program_and_arguments().is_none() {
             let usage = "leaselock cron SPEC NAME -- COMMAND, or leaselock cron SPEC --next N";
             return Err(format!("say which name and what to run: {usage}"));
         }
         run.check_not_taken(&NOT_TAKEN)?;
+        if let Some(late) = self.late.filter(|late| *late < LATE_MIN) {
+            let late = duration::for_people(late);
+            return Err(format!(
+                "--late: a run begins a moment after its time, so {late} would leave out each tick; give at least 1s"
+            ));
+        }
         if run.wait.nonblock || run.wait.wait.is_some() || run.wait.busy() != Exit::BUSY {
             let why = "-n, -w and -E: a schedule never ends by itself; see --overlap and --late";
-            return Err(format!("{why}; leave them away, or use run"));
+            return Err(format!("{why}; leave them out, or use run"));
         }
         Ok(())
     }
@@ -128,7 +138,15 @@ impl CronArgs {
     }
 
     pub(crate) fn schedule(&self) -> Result<Schedule, String> {
-        let schedule: Schedule = self.spec.parse().map_err(|wrong| format!("{wrong}"))?;
+        // A shell takes an expression without quotes apart.
+        let is_part = !self.spec.contains(' ') && !self.spec.starts_with('@');
+        let hint = if is_part {
+            "; put it in quotes: '30 2 * * *'"
+        } else {
+            ""
+        };
+        let schedule = self.spec.parse::<Schedule>();
+        let schedule = schedule.map_err(|wrong| format!("{wrong}{hint}"))?;
         let in_zone = schedule.tz(self.zone());
         in_zone.map_err(|wrong| format!("--tz: {wrong}"))
     }

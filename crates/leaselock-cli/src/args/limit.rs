@@ -19,7 +19,7 @@ use crate::{duration, manual};
 #[command(override_usage = "leaselock limit [OPTIONS] --rate N/PERIOD NAME [--] COMMAND [ARG]...")]
 pub(crate) struct LimitArgs {
     /// So many runs in each period: 10/s, 100/1m, 1000/h
-    #[arg(long, value_name = "N/PERIOD", value_parser = rate)]
+    #[arg(long, value_name = "N/PERIOD", value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 
     /// So many runs at once, when there were fewer before [default: those of one period]
@@ -64,9 +64,12 @@ pub(crate) struct Rate {
 fn rate(text: &str) -> Result<Rate, String> {
     let right = "write how many, a slash and the period: 10/s, 100/5m or 1000/h";
     let (limit, period) = text.split_once('/').ok_or(right)?;
-    let limit = limit
-        .parse()
-        .map_err(|_| format!("`{limit}` is no whole number; {right}"))?;
+    let limit = limit.parse().map_err(|_| {
+        format!(
+            "`{limit}` is no whole number from 1 to {}; {right}",
+            u32::MAX
+        )
+    })?;
     // A unit alone is one of it.
     let is_unit = period.starts_with(|first: char| first.is_ascii_alphabetic());
     let one = if is_unit { "1" } else { "" };
@@ -90,7 +93,16 @@ mod tests {
             let period = Duration::from_millis(period_ms);
             assert_eq!(rate(text), Ok(Rate { limit, period }), "{text}");
         }
-        for text in ["10", "/s", "ten/s", "-1/s", "10/", "10/parsec", "1.5/s"] {
+        for text in [
+            "10",
+            "/s",
+            "ten/s",
+            "-1/s",
+            "10/",
+            "10/parsec",
+            "1.5/s",
+            "5000000000/s",
+        ] {
             let refusal = rate(text).unwrap_err();
             assert!(refusal.contains("write"), "{text}: {refusal}");
         }

@@ -36,6 +36,8 @@ const NOT_TAKEN: NotTaken = NotTaken {
                             leaselock once [OPTIONS] KEY -c SCRIPT"
 )]
 #[command(mut_args(hide_flags_of_run))]
+#[command(mut_arg("name", |name| name.value_name("KEY")))]
+#[command(mut_arg("command", |command| command))] // what is mutated becomes the last position
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
 #[command(mut_arg("why", |flag| flag.hide(true)))]
 #[command(mut_arg("min_replicas", |flag| flag.hide(true)))]

@@ -191,9 +191,9 @@ impl RunArgs {
                 duration::for_people(ttl)
             ));
         }
-        let (program, arguments) = self.program_and_arguments().ok_or(
-            "say what to run: leaselock run NAME -- COMMAND, or leaselock run NAME -c SCRIPT",
-        )?;
+        let (program, arguments) = self
+            .program_and_arguments()
+            .ok_or("say what to run: `-- COMMAND` after the name, or `-c SCRIPT`")?;
         let guardian = Plan {
             ttl,
             kill_after,
@@ -224,7 +224,7 @@ impl RunArgs {
         } else {
             return Ok(());
         };
-        Err(format!("{flags}: {why}; leave them away, or use run"))
+        Err(format!("{flags}: {why}; leave them out, or use run"))
     }
 
     /// Refuses several names where they cannot be had.
@@ -245,7 +245,7 @@ impl RunArgs {
         ))
     }
 
-    fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {
+    pub(super) fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {
         if let Some(script) = &self.script {
             let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
             return Some((

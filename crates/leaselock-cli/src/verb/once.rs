@@ -156,7 +156,10 @@ fn replay(value: &[u8]) -> Result<Exit, Failure> {
     match kept {
         Some(kept) => output::print(kept)?,
         None => {
-            output::say("leaselock: the output of the run was not kept: it was longer than 1 MiB\n")
+            let why = "it was longer than 1 MiB, or was not read to its end";
+            output::say(&format!(
+                "leaselock: the output of the run was not kept: {why}\n"
+            ));
         }
     }
     Ok(exit)

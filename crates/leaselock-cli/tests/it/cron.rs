@@ -142,7 +142,14 @@ fn what_is_no_schedule_is_refused_with_what_would_be_right() {
             "at most 366 days late",
         ),
         (&["@daily"], "SPEC NAME -- COMMAND"),
-        (&["@daily", "job"], "say what to run"),
+        (&["@daily", "job"], "SPEC NAME -- COMMAND"),
+        (&["@daily", "--", "true"], "say which name"),
+        (
+            &["30", "2", "*", "*", "*", "job", "true"],
+            "put it in quotes",
+        ),
+        (&["@daily", "--next", "0"], "1..=65535"),
+        (&["--late", "0", "@daily", "job", "true"], "at least 1s"),
         (&["-n", "@daily", "job", "true"], "or use run"),
     ] {
         store.run(&[&["cron"], words].concat()).refuses(64, right);

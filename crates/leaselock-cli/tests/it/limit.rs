@@ -11,7 +11,8 @@ fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
         store.run(&[&limit[..], &["-n", "true"]].concat()).gives(0);
         for wait in [&["-n"][..], &["-w", "50ms"]] {
             let refused = store.run(&[&limit[..], wait, &["echo", "ran"]].concat());
-            assert_eq!(refused.refuses(75, "`mails` is limited").out, "");
+            let why = "`mails` is limited: it allows this in 2"; // 29m 59s
+            assert_eq!(refused.refuses(75, why).out, "");
         }
         let quiet = store.run(&[&limit[..], &["-q", "-n", "true"]].concat());
         assert_eq!(quiet.gives(75).err, "");
@@ -32,6 +33,7 @@ fn what_a_limit_cannot_be_is_refused() {
         for (words, right) in [
             (&["--rate", "10"][..], "a slash and the period"),
             (&["--rate", "0/s"], "at least 1 permit"),
+            (&["--rate", "-1/s"], "no whole number from 1"),
             (&["--rate", "2/s", "--cost", "3"], "1 to 2 permits"),
             (&["--rate", "2/40d"], "1 ms to 30 days"),
         ] {

@@ -115,7 +115,7 @@ fn a_megabyte_is_replayed_and_more_is_passed_through_and_not_kept() {
         let long = ["once", "long", "-c", "head -c 3000000 /dev/zero"];
         assert_eq!(store.run(&long).gives(0).bytes.len(), 3_000_000);
         let told = store.run(&long).gives(0);
-        assert!(told.bytes.is_empty() && told.err.contains("longer than 1 MiB"));
+        assert!(told.bytes.is_empty() && told.err.contains("longer than 1 MiB, or was not read"));
     });
 }
 
@@ -143,6 +143,9 @@ fn what_once_cannot_have_is_refused() {
         store
             .run(&once(&["--kept", "1ms"], "true"))
             .refuses(64, "1 s to 30 days");
-        store.run(&["once", "job"]).refuses(64, "say what to run");
+        store
+            .run(&["once", "job"])
+            .refuses(64, "say what to run: `-- COMMAND`");
+        store.run(&["once"]).refuses(64, "<KEY>");
     });
 }
