@@ -100,8 +100,26 @@ async fn those_who_wait_act_in_the_order_of_arrival_with_one_request_each() {
         seen.push(waiter);
     }
     assert_eq!(seen, [0, 1, 2, 3, 4, 5, 7]);
-    let state = server.cli(&["MEMORY", "USAGE", "{api}:ll:limiter"]);
-    assert!(state.integer().unwrap() <= 200, "{state:?}"); // however many permits there are
+}
+
+/// It has no entry for each permit.
+#[tokio::test]
+async fn the_state_of_a_rate_is_small_however_many_permits_there_are() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let day = 24 * 3600 * SECOND;
+    for (limit, period, burst) in [
+        (1, 30 * day, 1),
+        (10_000, SECOND, 10_000),
+        (1_000_000, SECOND, 4_000_000_000),
+        (999_983, day, 52_124), // the largest numbers that are computed exactly
+    ] {
+        let limiter = client.limiter("api").rate(limit, period).burst(burst);
+        limiter.acquire(burst).await.unwrap();
+        let state = server.cli(&["MEMORY", "USAGE", "{api}:ll:limiter"]);
+        assert!(state.integer().unwrap() <= 200, "{limit}: {state:?}");
+        server.cli(&["DEL", "{api}:ll:limiter"]);
+    }
 }
 
 /// Without its own clock a limiter would wait until the server's has caught up.
