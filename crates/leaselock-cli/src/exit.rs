@@ -165,6 +165,8 @@ impl Exit {
             CounterError::Invalid(_) => Exit::USAGE,
             CounterError::Differs { .. } => Exit::DIFFERS,
             CounterError::Overflow { .. } => Exit::REFUSED,
+            CounterError::Stale { .. } => Exit::LOST,
+            CounterError::TooFewReplicas { .. } => Exit::UNAVAILABLE,
             CounterError::Unknown(unknown) => Exit::of_store(unknown.cause().kind()),
             CounterError::Forgotten { .. } => Exit::UNAVAILABLE,
             CounterError::Store { source, .. } => Exit::of_store(source.kind()),

@@ -1,4 +1,4 @@
--- fence_checker: a resource in Redis admits a holder, or refuses one that is late. For scripts of users.
+-- fence_checker: a resource in Redis admits a holder, or refuses one that is late. For the counter, and for scripts of users.
 -- The checker is a hash with the fields fence and owner: the largest fencing token that the resource has seen, and whose
 -- grant it was. It has no ttl of its own: it must live as long as what it protects.
 -- A double holds the numbers exactly: they are below 2^53 (lua/fence.lua).

@@ -1,8 +1,11 @@
 //! The arguments of the verb for counters.
 
-use clap::Args;
+use std::time::Duration;
 
-use crate::manual;
+use clap::Args;
+use leaselock::Sequencer;
+
+use crate::{duration, manual};
 
 /// Add to a counter and print it
 ///
@@ -25,6 +28,24 @@ pub(crate) struct CountArgs {
     /// Set the number to B if it is A
     #[arg(long, num_args = 2, value_names = ["A", "B"], allow_negative_numbers = true)]
     pub(crate) cas: Option<Vec<i64>>,
+
+    /// Change it only if no later holder has, by the sequencer of a lease
+    ///
+    /// The job of `leaselock run` has it in LEASELOCK_SEQUENCER. After a later holder leaselock changes
+    /// nothing and exits 79.
+    #[arg(long, value_name = "SEQUENCER", value_parser = str::parse::<Sequencer>)]
+    #[arg(conflicts_with = "get")]
+    pub(crate) fenced: Option<Sequencer>,
+
+    /// Wait until this many replicas of the server have the change
+    ///
+    /// If fewer have it in time, leaselock says so and exits 69. The change counts all the same.
+    #[arg(long, value_name = "N", conflicts_with = "get")]
+    pub(crate) min_replicas: Option<u32>,
+
+    /// Timeout of --min-replicas [default: 1s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse, requires = "min_replicas")]
+    pub(crate) replica_timeout: Option<Duration>,
 
     /// Name of the counter
     #[arg(value_name = "NAME")]

@@ -1,6 +1,8 @@
 //! `leaselock count NAME`
 
-use leaselock::CounterError;
+use std::time::Duration;
+
+use leaselock::{Client, Counter, CounterError};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -10,6 +12,18 @@ use crate::failure::Failure;
 use crate::session::Purpose;
 use crate::{output, session};
 
+fn counter(client: &Client, args: &CountArgs) -> Counter {
+    let mut counter = client.counter(&args.counter);
+    if let Some(shown) = &args.fenced {
+        counter = counter.fenced(shown);
+    }
+    if let Some(count) = args.min_replicas {
+        let timeout = args.replica_timeout.unwrap_or(Duration::from_secs(1));
+        counter = counter.min_replicas(count, timeout);
+    }
+    counter
+}
+
 /// Changes the counter as the flags say, and prints it.
 pub(crate) fn run(args: &CountArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(
@@ -18,7 +32,7 @@ pub(crate) fn run(args: &CountArgs, globals: &Globals) -> Result<Exit, Failure> 
         "count: several servers cannot count",
     )?;
     session::block_on(async {
-        let counter = client.counter(&args.counter);
+        let counter = counter(&client, args);
         let outcome = match args.cas.as_deref() {
             Some(&[expected, new]) => {
                 let set = counter.compare_and_set(expected, new).await;

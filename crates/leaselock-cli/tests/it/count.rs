@@ -15,6 +15,12 @@ fn a_counter_is_added_to_read_and_replaced_if_it_is_the_expected_number() {
         assert_eq!(seen, serde_json::json!({ "name": "builds", "value": 7 }));
         count(&["--add", "9223372036854775807"]).refuses(77, "more than 64 bits");
         assert_eq!(count(&["--get"]).gives(0).out, "7\n");
+        let holder = ["--fenced", "34.b.import", "--add"];
+        assert_eq!(count(&[&holder[..], &["1"]].concat()).gives(0).out, "8\n");
+        count(&["--fenced", "33.a.import"]).refuses(79, "the counter has seen 34");
+        count(&["--fenced", "33"]).refuses(64, "not a sequencer");
+        assert_eq!(count(&["--get"]).gives(0).out, "8\n");
+        count(&["--min-replicas", "0"]).refuses(64, "at least one replica");
         count(&["--add", "1", "--get"]).refuses(64, "cannot be used with");
         count(&["--add", "many"]).refuses(64, "many");
         assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "");

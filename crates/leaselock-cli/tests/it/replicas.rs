@@ -53,3 +53,19 @@ fn a_lock_that_no_replica_has_is_69_and_the_job_does_not_run() {
         store.run(&line).refuses(64, says);
     }
 }
+
+#[test]
+fn a_change_of_a_counter_that_no_replica_has_is_69_and_counts_all_the_same() {
+    let store = Store::redis();
+    let replica = Server::builder().replica_of(store.server()).start();
+    let flags = ["count", "builds", "--min-replicas", "1"];
+    let patient = [&flags[..], &["--replica-timeout", "30s"]].concat();
+    assert_eq!(store.run(&patient).gives(0).out, "1\n");
+    let frozen = replica.pause();
+    let hurried = [&flags[..], &["--replica-timeout", "200ms"]].concat();
+    store
+        .run(&hurried)
+        .refuses(69, "is 2, but 0 of 1 replicas confirmed it");
+    drop(frozen);
+    assert_eq!(store.run(&["count", "builds", "--get"]).gives(0).out, "2\n");
+}

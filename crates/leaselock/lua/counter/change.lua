@@ -1,7 +1,7 @@
 -- counter/change: change a counter exactly once, however often the request arrives. A client has one change in flight for
 -- each counter, numbers its changes, and sends one again until a reply comes.
 --
--- KEYS[1] counter    string; the number
+-- KEYS[1] counter    hash; value, the number; fence and owner, what its fence checker has seen
 -- KEYS[2] latest     string; 'number tag value': this client's latest change and its reply
 -- ARGV[1] number     integer > 0; the change's own, larger than those of this client's earlier changes
 -- ARGV[2] latest_ms  integer > 0; how long the latest change is remembered
@@ -9,45 +9,63 @@
 -- ARGV[4] value      integer; what to add, or the new number
 -- ARGV[5] expected   integer; the number that 'set' replaces. '' for 'add'
 -- ARGV[6] kept_ms    integer; how long the counter is kept after this change. 0: as before, which is for ever by default
+-- ARGV[7] fence      integer; the fencing token of the holder that changes it. '' without
+-- ARGV[8] owner      word; whose grant that is. '' without
 --
 -- Returns {"done", value}      the number after the change
 --         {"differs", value}   it is this number, and not the expected one; nothing was changed
 --         {"overflow", value}  the sum needs more than 64 bits; it is still this number
+--         {"stale", fence}     a later holder has shown this fencing token; nothing was changed
 --         {"late"}             a later change of this client has come; nothing was changed
---         the error DAMAGED counter, with its key    it is no whole number; nothing was changed
--- Replay  the same reply, as long as it is remembered and no later change has come; nothing is counted twice
+--         the error DAMAGED counter, with its key    it is no whole number; the number was not changed
+-- Replay  the same reply, as long as it is remembered and no later change has come; nothing is counted twice. It writes in
+--         any case, so that a wait for replicas on the same connection covers the change
 -- Writes  counter, latest
+--#include fence_checker
 local counter, latest = KEYS[1], KEYS[2]
 local number, latest_ms, verb, value, expected, kept_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local fence, owner = ARGV[7], ARGV[8]
+local EXACT = 2 ^ 53 -- Lua's numbers have 53 bits
 
 local function reply(tag, said)
   if tag == 'done' then return { 'done', said } end
   if tag == 'differs' then return { 'differs', said } end
+  if tag == 'stale' then return { 'stale', said } end
   return { 'overflow', said }
 end
 
 local its, tag, said = string.match(redis.call('GET', latest) or '', '^(%d+) (%a+) (%-?%d+)$')
-if its == number then return reply(tag, said) end
+if its == number then
+  redis.call('PEXPIRE', latest, latest_ms)
+  return reply(tag, said)
+end
 if its and tonumber(its) > tonumber(number) then return { 'late' } end
-said = redis.call('GET', counter) or '0'
-if not string.find(said, '^%-?%d+$') then return { err = 'DAMAGED counter ' .. counter } end
 
 tag = 'done'
-if verb == 'add' then
-  local sum = redis.pcall('INCRBY', counter, value)
+local stale = fence ~= '' and fence_admit(counter, fence, owner)
+if stale then
+  tag, said = 'stale', stale[2]
+elseif verb == 'add' then
+  local sum = redis.pcall('HINCRBY', counter, 'value', value)
   if type(sum) ~= 'table' then
-    said = redis.call('GET', counter) -- as text: a number of Lua has 53 bits
+    said = sum > -EXACT and sum < EXACT and string.format('%.0f', sum) or redis.call('HGET', counter, 'value')
   elseif string.find(sum.err, 'overflow', 1, true) then
-    tag = 'overflow'
+    tag, said = 'overflow', redis.call('HGET', counter, 'value')
+  elseif string.find(sum.err, 'not an integer', 1, true) then
+    return { err = 'DAMAGED counter ' .. counter }
   else
     return sum
   end
-elseif said == expected then
-  redis.call('SET', counter, value, 'KEEPTTL')
-  said = value
 else
-  tag = 'differs'
+  said = redis.call('HGET', counter, 'value') or '0'
+  if not string.find(said, '^%-?%d+$') then return { err = 'DAMAGED counter ' .. counter } end
+  if said == expected then
+    redis.call('HSET', counter, 'value', value)
+    said = value
+  else
+    tag = 'differs'
+  end
 end
-if kept_ms ~= '0' then redis.call('PEXPIRE', counter, kept_ms) end
+if kept_ms ~= '0' and tag ~= 'stale' then redis.call('PEXPIRE', counter, kept_ms) end
 redis.call('SET', latest, number .. ' ' .. tag .. ' ' .. said, 'PX', latest_ms)
 return reply(tag, said)

@@ -13,9 +13,11 @@
 -- ARGV[5] attempts     how many runs may begin; '0': any number
 -- ARGV[6] on_crash     'refuse' begins no run after one that crashed; 'again' does
 -- ARGV[7] after        the fencing token of a run that the caller has waited for, whose failure it shares; '0': none
--- ARGV[8] channel      where changes of the record are broadcast
--- ARGV[9] longest_ms      integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
--- ARGV[10] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
+-- ARGV[8] call         the token of the first request of this call
+-- ARGV[9] request      the number of this request in its call, from 1; the replies to those before it were lost
+-- ARGV[10] channel     where changes of the record are broadcast
+-- ARGV[11] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
+-- ARGV[12] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
 --
 -- Returns {"granted", fence, range, time_us, others, attempt}  the caller runs; attempt: from 1; range is '1'; others '1'
 --                                                 when the queue has waiters
@@ -32,32 +34,55 @@
 --         {"quarantined", left_ms, why, time_us}  strict mode: nothing is granted for so long
 --         {"disagrees", longest_ms, time_us}      strict mode: the gate is for leases of another length
 --         the error DAMAGED fence or DAMAGED queue   as in mutex/acquire
--- Replay  a token that holds gets {"granted", same fence, same attempt} with its ttl renewed
+-- Replay  a token that holds gets {"granted", same fence, same attempt} with its ttl renewed; so does a later request of the
+--         same call, whose token holds from then on. When that run does not hold any more, the call begins it anew
 -- Writes  lock, queue, waiters, fence, record, gate
---#include prelude fence queue member holds grant once
 --#strict
 --#include gate
-local gate, longest_ms, quarantine_ms = KEYS[6], ARGV[9], ARGV[10]
+local gate, longest_ms, quarantine_ms = KEYS[6], ARGV[11], ARGV[12]
 
 local refusal = gate_refusal(gate, longest_ms, quarantine_ms)
 if refusal then return refusal end
 --#end
 local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl_ms, kept_ms, fingerprint, attempts, on_crash, after, channel =
-  ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8]
+local token, ttl_ms, kept_ms, fingerprint, attempts, on_crash, after, call, request, channel =
+  ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
+-- The plain cases stand above the functions, which then cost nothing: there is a result, or no key at all.
+local kept = redis.pcall('HMGET', record, 'state', 'fingerprint', 'result')
+if kept[1] and kept[2] == fingerprint then
+  local number, attempt = string.match(kept[1], '^done %S+ (%d+) (%d+)')
+  if number then return { 'done', number, attempt, kept[3] or '' } end
+end
+local time = redis.call('TIME')
+if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue, fence) == 0 then
+  local FENCE_KEPT_MS, RUN_KEPT_MS = '614800000', 604800000 -- (lua/fence.lua, lua/once.lua)
+  local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
+  local state = 'run ' .. token .. ' ' .. now .. ' 1 ' .. now .. ' ' .. call .. ' ' .. request
+  redis.call('SET', fence, now .. ':' .. now, 'PX', FENCE_KEPT_MS)
+  redis.call('SET', lock, token, 'PX', ttl_ms)
+  redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)
+  redis.call('PEXPIRE', record, math.max(kept_ms, RUN_KEPT_MS))
+  return { 'granted', now, '1', now, '0', 1 }
+end
+
+--#include prelude fence queue member holds grant once
 local r, other = once_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
 if r and r.fingerprint ~= fingerprint then return { 'differs' } end
 if r and r.kind == 'done' then return { 'done', r.fence, r.attempt, once_result(record) } end
 if r and r.kind == 'kept' then return { 'kept', r.fence, r.attempt, once_result(record) } end
 
-local h = holds_read(lock, fence, clock_us())
+request = tonumber(request)
+local h = holds_read(lock, fence, clock_of(time))
 local is_run = r and r.kind == 'run'
-if is_run and h.exclusive == r.token and r.token ~= token then
+local is_held = is_run and h.exclusive == r.token
+-- An earlier request of this call has begun the run, and its reply was lost. A later one never gives way to it.
+local is_own = is_run and r.call == call and (r.request < request or is_held and r.token == token)
+if is_held and not is_own then
   return { 'running', redis.call('PTTL', lock), client_of(r.token), whole(h.now_us), r.fence }
 end
-if r and holds_fit(h, '1') then
+if r and not is_own and holds_fit(h, '1') then
   local rest_ms = once_rest_ms(r, h.now_us)
   if r.kind == 'fail' and r.fence == after then
     return { 'failed', r.fence, r.attempt, rest_ms, once_result(record) }
@@ -66,14 +91,17 @@ if r and holds_fit(h, '1') then
   if attempts > 0 and r.attempt >= attempts then return { 'given_up', r.attempt, once_result(record) } end
   if r.kind == 'fail' and rest_ms > 0 then return { 'failed', r.fence, r.attempt, rest_ms, once_result(record) } end
 end
-local is_replay = is_run and h.exclusive == token and r.token == token
+if is_own and is_held and r.token ~= token and grant_fence(h) then
+  redis.call('SET', lock, token, 'PX', ttl_ms)
+  h.exclusive = token
+end
 local answer = grant_acquire(h, queue, waiters, { token = token, ttl_ms = ttl_ms, kind = '1', wait = '' })
 if answer[1] ~= 'granted' then return answer end
-local attempt = (r and r.attempt or 0) + (is_replay and 0 or 1)
+local attempt = (r and r.attempt or 0) + (is_own and 0 or 1)
 answer[6] = attempt
-if is_replay then return answer end
-local run = { kind = 'run', token = token, fence = answer[2], attempt = attempt, at_us = h.now_us }
-redis.call('HSET', record, 'state', once_state(run), 'before', r and once_state(r) or '', 'fingerprint', fingerprint,
-  'channel', channel)
+local run = { kind = 'run', token = token, fence = answer[2], attempt = attempt, at_us = h.now_us, call = call,
+  request = request }
+if not is_own then redis.call('HSET', record, 'before', r and once_state(r) or '') end
+redis.call('HSET', record, 'state', once_state(run), 'fingerprint', fingerprint, 'channel', channel)
 redis.call('PEXPIRE', record, math.max(kept_ms, ONCE_RUN_KEPT_MS))
 return answer

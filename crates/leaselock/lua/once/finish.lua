@@ -19,24 +19,41 @@
 -- Returns {"stored"}             every caller is told so from now on
 --         {"stale", kind, fence}   too late, and nothing was changed. kind: 'run', 'done', 'fail' or 'kept', of a run that
 --                                has begun since; 'gone', the record is; 'taken', another lock of the name is held
--- Replay  "stored"; nothing is changed
+-- Replay  "stored"; the record is written and does not change, so that a wait for replicas on the same connection covers it
 -- Writes  lock, queue, waiters, fence, record
---#include prelude fence queue member holds grant broadcast once
+--#include broadcast
+local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, kind, result, number, attempt, fingerprint, kept_ms, pause_ms, channel =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
+
+-- The plain case stands above the functions, which then cost nothing: the run holds, no one waits, and its record is there.
+if kind == 'done' and redis.pcall('GET', lock) == token and redis.call('EXISTS', queue) == 0 then
+  local state = redis.pcall('HGET', record, 'state')
+  local its, run = string.match(type(state) == 'string' and state or '', '^run (%S+) (%d+ %d+)')
+  if its == token then
+    redis.call('DEL', lock) -- first, because memory pressure does not refuse it, nor what follows it then
+    redis.call('HSET', record, 'state', 'done ' .. token .. ' ' .. run .. ' 0', 'result', result)
+    redis.call('PEXPIRE', record, kept_ms)
+    broadcast(channel)
+    return { 'stored' }
+  end
+end
+
+--#include prelude fence queue member holds grant once
 --#strict
 --#include gate gate_queue
 local gate = KEYS[6]
 gate_hide_waiters(gate)
 --#end
-local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, kind, result, number, attempt, fingerprint, kept_ms, pause_ms, channel =
-  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
-
 local h = holds_read(lock, fence, clock_us())
 local r, other = once_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
 local holds = h.exclusive == token
 if r and r.token ~= token then return { 'stale', r.kind, r.fence } end
-if r and r.kind ~= 'run' then return { 'stored' } end
+if r and r.kind ~= 'run' then
+  redis.call('PEXPIRE', record, redis.call('PTTL', record))
+  return { 'stored' }
+end
 -- A run whose lease has expired is still heard as long as no other lock of the name was granted.
 if not holds and not r then return { 'stale', 'gone', '0' } end
 if not holds and not holds_fit(h, '1') then return { 'stale', 'taken', r.fence } end

@@ -8,6 +8,7 @@ use super::election::Election;
 use super::latch::Latch;
 use super::limiter::Limiter;
 use super::mutex::Mutex;
+use super::once::Once;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
 use super::wait::wait;
@@ -167,6 +168,23 @@ impl Client {
         Counter {
             client: self.client.clone(),
             counter: self.client.counter(name),
+        }
+    }
+
+    /// Returns the work of this key.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let sent = client.once("mail/42");
+    /// let first = sent.run(|_| Ok::<_, std::io::Error>("sent"))?;
+    /// let later = sent.run(|_| Ok::<_, std::io::Error>("sent twice"))?;
+    /// assert_eq!(first.value, later.value);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn once(&self, key: impl Into<String>) -> Once {
+        Once {
+            client: self.client.clone(),
+            once: self.client.once(key),
         }
     }
 

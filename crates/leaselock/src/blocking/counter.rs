@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::wait::wait;
 use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 use crate::counter::{CounterError, UnknownChange};
 
 /// A [`Counter`](crate::Counter) whose calls block the calling thread.
@@ -17,6 +18,8 @@ pub struct Counter {
 impl Counter {
     setting! { counter, "Counter":
         ttl(kept: Duration);
+        fenced(shown: &Sequencer);
+        min_replicas(count: u32, timeout: Duration);
     }
 
     fn about(&self) -> Name {

@@ -4,8 +4,8 @@
 //! async runtime: they panic there rather than stop the executor. Readers, writers and holders of permits all get a
 //! [`Lease`]; upgradable readers get an [`UpgradableLease`].
 //!
-//! Not here: a [`Quorum`](crate::Quorum), a [`Once`](crate::Once), and a [`Cron`](crate::Cron). An [`Owner`](crate::Owner)
-//! has no async method, so it is the same type.
+//! Not here: a [`Quorum`](crate::Quorum), and a [`Cron`](crate::Cron). An [`Owner`](crate::Owner) has no async method, so it
+//! is the same type.
 //!
 //! ```
 //! use leaselock::blocking::Client;
@@ -31,6 +31,7 @@ mod lease;
 mod limiter;
 mod multilock;
 mod mutex;
+mod once;
 mod rwlock;
 mod semaphore;
 mod upgradable;
@@ -46,6 +47,7 @@ pub use self::lease::Lease;
 pub use self::limiter::Limiter;
 pub use self::multilock::{MultiLease, MultiLock};
 pub use self::mutex::Mutex;
+pub use self::once::{Once, OnceRun, OnceStart};
 pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use self::upgradable::UpgradableLease;

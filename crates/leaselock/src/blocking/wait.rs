@@ -14,6 +14,7 @@ use crate::election::ProclaimError;
 use crate::engine::lease::loss::LossWatch;
 use crate::latch::LatchError;
 use crate::limiter::LimiterError;
+use crate::once::OnceError;
 use crate::rwlock::ChangeError;
 
 /// Writes the methods of what is inside that need no waiting.
@@ -222,6 +223,7 @@ macro_rules! errors_with_names {
 }
 errors_with_names!(
     AcquireError ExtendError ReleaseError LatchError BarrierError ProclaimError LimiterError CounterError
+    OnceError
 );
 
 impl CannotStart for MultiReleaseError {

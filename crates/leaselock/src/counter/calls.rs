@@ -1,6 +1,9 @@
 //! The requests of a counter.
 
-use super::change::{Change, Settled};
+use std::time::Duration;
+
+use super::change::{Change, Settled, Terms};
+use crate::base::fence::Fence;
 use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -15,7 +18,7 @@ static READ: Script = script!("counter/read", reads_only);
 pub(crate) static SCRIPTS: Scripts = &[&CHANGE_ONCE, &READ];
 
 /// How long the store remembers a client's latest change and its reply.
-pub(super) const REMEMBERED_MS: u64 = 10 * 60 * 1000;
+const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
 /// Changes the counter once, however often it is sent. Runs `counter/change`.
 #[derive(Debug)]
@@ -24,8 +27,7 @@ pub(super) struct ChangeOnce<'a> {
     pub(super) client: &'a str,
     pub(super) number: u64,
     pub(super) change: Change,
-    /// 0: the counter is kept as long as before.
-    pub(super) kept_ms: u64,
+    pub(super) terms: &'a Terms,
 }
 
 impl Operation for ChangeOnce<'_> {
@@ -42,12 +44,13 @@ impl Operation for ChangeOnce<'_> {
             Change::Set { expected, value } => ("set", value, expected.to_string()),
         };
         call.key(counter).key(format!("{counter}:{}", self.client));
-        call.arg(self.number)
-            .arg(REMEMBERED_MS)
-            .arg(verb)
-            .arg(value.to_string())
-            .arg(expected)
-            .arg(self.kept_ms);
+        call.arg(self.number).arg(REMEMBERED);
+        call.arg(verb).arg(value.to_string()).arg(expected);
+        call.arg(self.terms.kept.unwrap_or_default());
+        let shown = self.terms.shown.as_ref();
+        let fence = shown.map(|shown| shown.fence().to_string());
+        let owner = shown.map_or("", |shown| shown.owner());
+        call.arg(fence.unwrap_or_default()).arg(owner);
     }
 
     /// `None` when a later change of this client has come.
@@ -56,6 +59,7 @@ impl Operation for ChangeOnce<'_> {
             "done" => Settled::Done(answer.signed(0)?),
             "differs" => Settled::Differs(answer.signed(0)?),
             "overflow" => Settled::Overflow(answer.signed(0)?),
+            "stale" => Settled::Stale(Fence::new(answer.number(0)?)),
             "late" => return Ok(None),
             _ => return Err(Malformed),
         }))

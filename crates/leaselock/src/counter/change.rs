@@ -1,16 +1,31 @@
 //! Changes of a counter, several of them as one, and what their tasks are told.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
+use crate::base::fence::Fence;
+use crate::base::sequencer::Sequencer;
+use crate::engine::request::Copies;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Add(i64),
     Set { expected: i64, value: i64 },
+}
+
+/// On which terms a counter is changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// How long the counter is kept after the change; `None`: as long as before.
+    pub(super) kept: Option<Duration>,
+    /// The holder that changes it.
+    pub(super) shown: Option<Arc<Sequencer>>,
+    pub(super) copies: Option<Copies>,
 }
 
 /// What the store has said about a change, with the counter's number behind it.
@@ -19,63 +34,90 @@ pub(super) enum Settled {
     Done(i64),
     Differs(i64),
     Overflow(i64),
+    /// A later holder has shown this fencing token.
+    Stale(Fence),
 }
 
-/// What a task is told about its change.
+/// Why a change that counts has too few copies.
 #[derive(Debug)]
-pub(super) enum Told {
-    Settled(Settled),
+pub(super) struct Shortfall {
+    pub(super) asked: Copies,
+    pub(super) confirmed: u32,
+    /// Why the server did not say how many.
+    pub(super) source: Option<StoreError>,
+}
+
+/// How the sending of a batch ended.
+#[derive(Debug, Clone)]
+pub(super) enum Ended {
+    Settled(Settled, Option<Arc<Shortfall>>),
     /// It does not count.
     Refused(StoreError),
-    /// It counts once or not at all. Later the channel brings what is known then.
-    Unknown(StoreError, oneshot::Receiver<Told>),
+    /// It counts once or not at all; the client may ask again.
+    Unknown(StoreError),
     /// It counts once or not at all, and the store does not remember it any more.
     Forgotten,
 }
+
+/// What a task is told about its change: how it ended, and where it hears more of one that is unknown.
+#[derive(Debug)]
+pub(super) struct Told(pub(super) Ended, pub(super) Option<oneshot::Receiver<Told>>);
 
 /// The change of one task.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) change: Change,
-    /// How long the counter is kept after it; 0: as long as before.
-    pub(super) kept_ms: u64,
+    pub(super) terms: Terms,
     /// True if the sum with others was too large: only then is it known which of them is.
     pub(super) is_alone: bool,
     pub(super) told: oneshot::Sender<Told>,
 }
 
-/// What leaves in one request: a change, or the sum of several.
-#[derive(Debug)]
-pub(super) struct Batch {
+impl Pending {
+    pub(super) fn tell(self, ended: Ended) {
+        self.told.send(Told(ended, None)).ok(); // its task may have gone away
+    }
+}
+
+/// What is sent: a change, or the sum of several.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
     pub(super) number: u64,
     pub(super) change: Change,
-    pub(super) kept_ms: u64,
+    pub(super) terms: Terms,
     /// When the first request left that may have had its effect.
     pub(super) sent: Option<Moment>,
+}
+
+/// A request, and the changes in it.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) request: Request,
     members: Vec<Pending>,
 }
 
 impl Batch {
     /// Takes the first change whose task still waits, and all others that can be added to it.
     pub(super) fn take(waiting: &mut VecDeque<Pending>, number: u64) -> Option<Batch> {
-        waiting.retain(|pending| !pending.told.is_closed());
-        let first = waiting.pop_front()?;
-        let mut batch = Batch {
+        let all = std::mem::take(waiting).into_iter();
+        let mut all = all.filter(|pending| !pending.told.is_closed());
+        let first = all.next()?;
+        let request = Request {
             number,
             change: first.change,
-            kept_ms: first.kept_ms,
+            terms: first.terms.clone(),
             sent: None,
-            members: vec![first],
         };
-        if !batch.members[0].is_alone && waiting.iter().any(|other| batch.sum(other).is_some()) {
-            for other in std::mem::take(waiting) {
-                match batch.sum(&other) {
-                    Some(sum) => {
-                        batch.change = Change::Add(sum);
-                        batch.members.push(other);
-                    }
-                    None => waiting.push_back(other),
+        let mut members = Vec::with_capacity(1 + all.size_hint().1.unwrap_or(0));
+        members.push(first);
+        let mut batch = Batch { request, members };
+        for other in all {
+            match batch.sum(&other) {
+                Some(sum) => {
+                    batch.request.change = Change::Add(sum);
+                    batch.members.push(other);
                 }
+                None => waiting.push_back(other),
             }
         }
         Some(batch)
@@ -84,43 +126,44 @@ impl Batch {
     /// The sum with another change; `None` when they must not leave together. All have one sign, so that no number in
     /// between is larger than those before and behind all of them.
     fn sum(&self, other: &Pending) -> Option<i64> {
-        let (Change::Add(sum), Change::Add(more)) = (self.change, other.change) else {
+        let (Change::Add(sum), Change::Add(more)) = (self.request.change, other.change) else {
             return None;
         };
-        let fits = !other.is_alone && other.kept_ms == self.kept_ms;
+        let is_alone = other.is_alone || self.members[0].is_alone;
+        let fits = !is_alone && other.terms == self.request.terms;
         let same_sign = sum == 0 || more == 0 || (sum > 0) == (more > 0);
         sum.checked_add(more).filter(|_| fits && same_sign)
     }
 
-    /// Tells each task its own number. Returns the changes that must leave alone.
-    pub(super) fn settle(self, settled: Settled) -> Vec<Pending> {
-        let is_sum = self.members.len() > 1;
-        let mut number = match settled {
-            Settled::Overflow(_) if is_sum => {
-                let mut again = self.members;
-                again.iter_mut().for_each(|pending| pending.is_alone = true);
-                return again;
-            }
-            Settled::Done(number) if is_sum => number,
-            settled => {
-                self.tell(|| Told::Settled(settled));
-                return Vec::new();
-            }
-        };
-        for Pending { change, told, .. } in self.members.into_iter().rev() {
-            told.send(Told::Settled(Settled::Done(number))).ok(); // its task may have gone away
-            if let Change::Add(value) = change {
-                number -= value;
-            }
-        }
-        Vec::new()
+    /// True if a task still wants to know what becomes of it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.members.iter().any(|pending| !pending.told.is_closed())
     }
 
-    /// Tells all tasks the same.
-    pub(super) fn tell(self, what: impl Fn() -> Told) {
-        for pending in self.members {
-            pending.told.send(what()).ok(); // its task may have gone away
+    /// Tells each task how it ended, and its own number. Returns the changes that must leave alone.
+    pub(super) fn tell(self, ended: &Ended) -> Vec<Pending> {
+        let mut members = self.members;
+        match (ended, self.request.change) {
+            (Ended::Settled(Settled::Overflow(_), _), _) if members.len() > 1 => {
+                members
+                    .iter_mut()
+                    .for_each(|pending| pending.is_alone = true);
+                return members;
+            }
+            (Ended::Settled(Settled::Done(number), lacking), Change::Add(sum)) => {
+                let mut number = number - sum;
+                for pending in members {
+                    if let Change::Add(value) = pending.change {
+                        number += value;
+                    }
+                    pending.tell(Ended::Settled(Settled::Done(number), lacking.clone()));
+                }
+            }
+            _ => members
+                .into_iter()
+                .for_each(|pending| pending.tell(ended.clone())),
         }
+        Vec::new()
     }
 
     /// Tells all tasks that it is not known whether their changes count. Each can ask again.
@@ -128,7 +171,8 @@ impl Batch {
         for pending in &mut self.members {
             let (next, later) = oneshot::channel();
             let told = std::mem::replace(&mut pending.told, next);
-            told.send(Told::Unknown(error.clone(), later)).ok(); // its task may have gone away
+            told.send(Told(Ended::Unknown(error.clone()), Some(later)))
+                .ok(); // its task may have gone away
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Why a counter was not changed, or why that is not known.
 
-use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::change::{Settled, Told};
+use super::change::{Ended, Settled, Told};
+use super::driver::hear;
 use super::queue::ChangeQueue;
 use crate::base::error::{InvalidInput, StoreError};
+use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::engine::core::Engine;
 
@@ -37,8 +39,39 @@ pub enum CounterError {
         value: i64,
     },
 
+    /// A later holder was here, so the lease has ended: stop. The counter was not changed.
+    #[error("`{name}`: the fencing token is stale: the counter has seen {seen}")]
+    Stale {
+        /// The counter's name.
+        name: Name,
+        /// What the later holder has shown; the same number, if the lock's store has given it to two holders.
+        seen: Fence,
+    },
+
+    /// **The change counts**, and too few replicas have confirmed it in time: a failover may lose it.
+    ///
+    /// Do not repeat it. When `add(0)` succeeds later with the same option, the replicas have this change too.
+    #[error(
+        "`{name}` is {value}, but {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
+        source.as_ref().map(|source| format!(": {source}")).unwrap_or_default()
+    )]
+    TooFewReplicas {
+        /// The counter's name.
+        name: Name,
+        /// Its number after the change.
+        value: i64,
+        /// How many replicas were required.
+        required: u32,
+        /// How many have confirmed it.
+        confirmed: u32,
+        /// How long the client waited for them.
+        timeout: Duration,
+        /// Why the server did not say how many; `None` if it did.
+        source: Option<StoreError>,
+    },
+
     /// No reply came for five seconds. The change counts once or not at all, and [`UnknownChange::resolve`] asks which.
-    #[error("{0}")]
+    #[error(transparent)]
     Unknown(Box<UnknownChange>),
 
     /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
@@ -63,29 +96,52 @@ impl CounterError {
     pub(super) fn of(
         queue: &Arc<ChangeQueue>,
         engine: &Arc<Engine>,
-        name: Name,
         told: Told,
     ) -> Result<i64, CounterError> {
-        Err(match told {
-            Told::Settled(Settled::Done(value)) => return Ok(value),
-            Told::Settled(Settled::Differs(value)) => CounterError::Differs { name, value },
-            Told::Settled(Settled::Overflow(value)) => CounterError::Overflow { name, value },
-            Told::Refused(source) => CounterError::Store { name, source },
-            Told::Forgotten => CounterError::Forgotten { name },
-            Told::Unknown(source, later) => CounterError::Unknown(Box::new(UnknownChange {
-                queue: Arc::clone(queue),
-                engine: Arc::clone(engine),
-                name,
-                source,
-                later,
-            })),
+        let Told(ended, later) = told;
+        if let Ended::Settled(Settled::Done(value), None) = ended {
+            return Ok(value);
+        }
+        let name = queue.name.clone();
+        Err(match (ended, later) {
+            (Ended::Settled(Settled::Done(value), None), _) => return Ok(value),
+            (Ended::Settled(Settled::Done(value), Some(lacking)), _) => {
+                CounterError::TooFewReplicas {
+                    name,
+                    value,
+                    required: lacking.asked.replicas,
+                    confirmed: lacking.confirmed,
+                    timeout: lacking.asked.within,
+                    source: lacking.source.clone(),
+                }
+            }
+            (Ended::Settled(Settled::Differs(value), _), _) => {
+                CounterError::Differs { name, value }
+            }
+            (Ended::Settled(Settled::Overflow(value), _), _) => {
+                CounterError::Overflow { name, value }
+            }
+            (Ended::Settled(Settled::Stale(seen), _), _) => CounterError::Stale { name, seen },
+            (Ended::Refused(source), _) => CounterError::Store { name, source },
+            (Ended::Unknown(source), Some(later)) => {
+                CounterError::Unknown(Box::new(UnknownChange {
+                    queue: Arc::clone(queue),
+                    engine: Arc::clone(engine),
+                    name,
+                    source,
+                    later,
+                }))
+            }
+            (Ended::Unknown(_), None) | (Ended::Forgotten, _) => CounterError::Forgotten { name },
         })
     }
 }
 
 /// A change that counts once or not at all, because its reply was lost.
 ///
-/// The client settles it before any later change of this counter leaves, whether it is resolved or dropped.
+/// Until it is resolved or dropped, later changes of this client fail and do not count, unless the store replies again.
+#[derive(Debug, thiserror::Error)]
+#[error("`{name}`: the change counts once or not at all: {source}")]
 #[must_use = "resolve it to learn whether the change counts"]
 pub struct UnknownChange {
     queue: Arc<ChangeQueue>,
@@ -112,42 +168,13 @@ impl UnknownChange {
     /// Five seconds and one request timeout at most.
     ///
     /// # Cancel safety
-    /// When dropped, the change is settled before a later one leaves, but no task learns how.
+    /// When dropped, the change counts once or not at all, and no task learns which.
     ///
     /// # Errors
     /// [`CounterError::Unknown`] again while no reply comes, and [`CounterError::Forgotten`] once it is too late. Any
     /// other error says what became of the change.
     pub async fn resolve(self) -> Result<i64, CounterError> {
-        let UnknownChange {
-            queue,
-            engine,
-            name,
-            later,
-            ..
-        } = self;
-        let told = match queue.start(&engine) {
-            Ok(()) => later.await.unwrap_or(Told::Forgotten),
-            Err(_) => Told::Forgotten, // the thread was there when the change left
-        };
-        CounterError::of(&queue, &engine, name, told)
-    }
-}
-
-impl fmt::Display for UnknownChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnknownChange { name, source, .. } = self;
-        write!(
-            f,
-            "`{name}`: the change counts once or not at all: {source}"
-        )
-    }
-}
-
-impl fmt::Debug for UnknownChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnknownChange")
-            .field("name", &self.name)
-            .field("cause", &self.source)
-            .finish_non_exhaustive()
+        let told = hear(&self.queue, &self.engine, None, self.later).await;
+        CounterError::of(&self.queue, &self.engine, told)
     }
 }

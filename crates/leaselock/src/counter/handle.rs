@@ -1,22 +1,28 @@
 //! The counter's handle.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::calls::Read;
-use super::change::Change;
+use super::change::{Change, Terms};
+use super::driver::ask;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 use crate::client::Client;
 use crate::client::state::ClientState;
 use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::request::Copies;
 use crate::script::keys::LockKeys;
 
-const NOUN: &str = "counter";
-const KEPT_MIN: Duration = Duration::from_secs(1);
-const KEPT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// How long a counter may be kept.
+const KEPT: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 60 * 60);
+/// How long replicas may take.
+const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// A counter on one name, in which each change counts exactly once.
 ///
@@ -27,7 +33,8 @@ const KEPT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// A client has one request in flight for each counter. What its tasks add meanwhile leaves as one sum, and each task gets
 /// its own number.
 ///
-/// What the server acknowledged and then lost, by a restart or a failover, does not count any more.
+/// What the server acknowledged and then lost, by a restart or a failover, does not count any more;
+/// [`min_replicas`](Counter::min_replicas) makes that rare.
 ///
 /// A counter is no lock: a mutex of the same name knows nothing of it. It is kept for ever, unless it has a
 /// [`ttl`](Counter::ttl).
@@ -55,7 +62,8 @@ const KEPT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 pub struct Counter {
     state: Arc<ClientState>,
     name: Result<Name, InvalidInput>,
-    kept: Option<Duration>,
+    terms: Terms,
+    /// Known once what was set is checked.
     queue: OnceLock<Arc<ChangeQueue>>,
 }
 
@@ -73,7 +81,7 @@ impl Client {
         Counter {
             state: Arc::clone(&self.state),
             name: Name::new(name),
-            kept: None,
+            terms: Terms::default(),
             queue: OnceLock::new(),
         }
     }
@@ -84,7 +92,48 @@ impl Counter {
     ///
     /// Without it a change leaves the end as it is, and a new counter is kept for ever.
     pub fn ttl(mut self, kept: Duration) -> Self {
-        self.kept = Some(kept);
+        self.terms.kept = Some(kept);
+        self.unchecked()
+    }
+
+    /// Changes the counter as this holder only: a change after one of a later holder is
+    /// [`Stale`](CounterError::Stale) and does not count.
+    ///
+    /// The rule is that of the [fence checkers](crate::fence_checker); comparing and the change are one step on the
+    /// store. Reads and changes without a sequencer are not checked. All leases that protect a counter have one name:
+    /// fencing tokens of different names cannot be compared.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let lease = client.mutex("import").acquire().await?;
+    /// let shown = lease.sequencer().ok_or("fencing is on")?;
+    /// let imported = client.counter("imported").fenced(&shown);
+    /// assert_eq!(imported.add(500).await?, 500);
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(mut self, shown: &Sequencer) -> Self {
+        self.terms.shown = Some(Arc::new(shown.clone()));
+        self.unchecked()
+    }
+
+    /// Requires that `count` replicas confirm a change within `timeout`, which is 1 ms to 1 minute.
+    ///
+    /// When too few have by then, the change counts all the same, and the error is
+    /// [`TooFewReplicas`](CounterError::TooFewReplicas). Only on a single server or behind Sentinels, and not over a
+    /// connection that the program handed in. The user needs the command `WAIT`.
+    pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.terms.copies = Some(Copies {
+            replicas: count,
+            on_disk: None,
+            within: timeout,
+        });
+        self.unchecked()
+    }
+
+    fn unchecked(mut self) -> Self {
+        self.queue = OnceLock::new();
         self
     }
 
@@ -98,28 +147,34 @@ impl Counter {
     /// # Errors
     /// [`InvalidInput`] says what would be valid. Nothing is sent.
     pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.kept_ms()?;
-        self.keys()?;
+        self.queue()?;
         Ok(self)
     }
 
-    fn keys(&self) -> Result<(Name, LockKeys), InvalidInput> {
-        let name = self.name.clone()?;
-        let keys = LockKeys::new(&self.state.engine.prefix, &name)?;
-        Ok((name, keys))
-    }
-
-    fn kept_ms(&self) -> Result<u64, InvalidInput> {
-        match self.kept {
-            None => Ok(0),
-            Some(kept) if (KEPT_MIN..=KEPT_MAX).contains(&kept) => {
-                Ok(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX))
-            }
-            Some(kept) => {
-                let text = format!("a counter is kept for 1 s to 366 days, and not {kept:?}");
-                Err(InvalidInput::new(text))
-            }
+    /// Returns the queue that all tasks of the client share, after a check of what was set.
+    fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
+        if let Some(queue) = self.queue.get() {
+            return Ok(queue);
         }
+        let (engine, terms) = (&self.state.engine, &self.terms);
+        if let Some(kept) = terms.kept.filter(|kept| !KEPT.contains(kept)) {
+            let text = format!("a counter is kept for 1 s to 366 days, and not {kept:?}");
+            return Err(InvalidInput::new(text));
+        }
+        let is_wrong =
+            |copies: &Copies| copies.replicas == 0 || !CONFIRMED.contains(&copies.within);
+        if terms.copies.as_ref().is_some_and(is_wrong) {
+            let text = "at least one replica confirms a change, within 1 ms to 1 minute";
+            return Err(InvalidInput::new(text));
+        }
+        engine.check_replicas(terms.copies)?;
+        let name = self.name.clone()?;
+        let keys = LockKeys::new(&engine.prefix, &name)?;
+        let lock = Arc::clone(&keys.lock);
+        let new = || ChangeQueue::new(name, keys);
+        Ok(self
+            .queue
+            .get_or_init(|| engine.shared.get("counter", &lock, new)))
     }
 
     /// Adds 1, and returns the sum.
@@ -177,22 +232,18 @@ impl Counter {
     /// # Errors
     /// [`CounterError::Store`]: the number is not known.
     pub async fn get(&self) -> Result<i64, CounterError> {
-        let (name, keys) = self.keys()?;
-        let read = Read { keys: &keys };
+        let queue = self.queue()?;
+        let read = Read { keys: &queue.keys };
         let read = self.state.engine.ask(&read, OPERATOR_WITHIN).await;
-        read.map_err(|source| CounterError::Store { name, source })
+        read.map_err(|source| {
+            let name = queue.name.clone();
+            CounterError::Store { name, source }
+        })
     }
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {
-        let kept_ms = self.kept_ms()?;
-        let (name, keys) = self.keys()?;
-        let engine = &self.state.engine;
-        let queue = self.queue.get_or_init(|| {
-            let lock = Arc::clone(&keys.lock);
-            let shared = &engine.shared;
-            shared.get(NOUN, &lock, || ChangeQueue::new(keys))
-        });
-        let told = queue.ask(engine, change, kept_ms).await;
-        CounterError::of(queue, engine, name, told)
+        let (queue, engine) = (self.queue()?, &self.state.engine);
+        let told = ask(queue, engine, change, self.terms.clone()).await;
+        CounterError::of(queue, engine, told)
     }
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod change;
+mod driver;
 mod error;
 mod handle;
 mod queue;

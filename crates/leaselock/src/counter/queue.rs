@@ -1,24 +1,20 @@
-//! The changes that the tasks of one client ask of one counter: one request is in flight, the others wait.
+//! The changes that the tasks of one client ask of one counter: plain state, with the time as an argument.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use super::change::{Batch, Change, Pending, Told};
-use super::send::{Ended, Sender};
+use super::change::{Batch, Ended, Pending, Request};
+use crate::base::clock::Moment;
 use crate::base::error::StoreError;
+use crate::base::name::Name;
 use crate::base::sync::hold;
-use crate::engine::core::Engine;
 use crate::script::keys::LockKeys;
 
-/// The queue of one counter of one client.
-///
-/// A task on the client's thread sends the changes. That task is no part of a caller's future: a caller may be dropped, or
-/// never be polled again, while a request is in flight that others wait for.
+/// The queue of one counter of one client: one request is in flight, the other changes wait.
 #[derive(Debug)]
 pub(super) struct ChangeQueue {
+    pub(super) name: Name,
     pub(super) keys: LockKeys,
     state: Mutex<State>,
 }
@@ -26,88 +22,150 @@ pub(super) struct ChangeQueue {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Pending>,
-    /// What leaves before all others, under the number that it had: its reply was lost.
-    unsettled: Option<Batch>,
-    is_running: bool,
+    /// What leaves before all others, under the number that it has: it is in flight, or its reply was lost.
+    first: Option<Batch>,
+    /// Who sends, and since when: it began, or its latest request left.
+    driver: Option<(DriverId, Moment)>,
+    drivers: u64,
+    is_watched: bool,
+}
+
+/// The number of a driver. One that was replaced sends nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DriverId(u64);
+
+/// Who sends a change.
+pub(super) enum Role {
+    /// The caller does.
+    Sends(DriverId),
+    /// Another task does.
+    Waits,
+    /// Another task does, and the caller starts a watch over it.
+    WaitsAndStartsWatch,
+}
+
+/// What a watch finds.
+pub(super) enum Progress {
+    Idle,
+    Sends,
+    /// No request has ended in time: this driver replaces the one before.
+    Overdue(DriverId),
+}
+
+impl State {
+    fn new_driver(&mut self, now: Moment) -> DriverId {
+        self.drivers += 1;
+        let id = DriverId(self.drivers);
+        self.driver = Some((id, now));
+        id
+    }
+
+    fn is_driven_by(&self, driver: DriverId) -> bool {
+        self.driver.is_some_and(|(id, _)| id == driver)
+    }
+
+    /// True if a task waits for something to be sent.
+    fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty() || self.first.as_ref().is_some_and(Batch::is_awaited)
+    }
 }
 
 impl ChangeQueue {
-    pub(super) fn new(keys: LockKeys) -> Self {
-        ChangeQueue {
-            keys,
-            state: Mutex::default(),
-        }
+    pub(super) fn new(name: Name, keys: LockKeys) -> Self {
+        let state = Mutex::default();
+        ChangeQueue { name, keys, state }
     }
 
-    /// Asks for a change, and waits for what becomes of it.
-    pub(super) async fn ask(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        change: Change,
-        kept_ms: u64,
-    ) -> Told {
-        let (told, hears) = oneshot::channel();
-        hold(&self.state).waiting.push_back(Pending {
-            change,
-            kept_ms,
-            is_alone: false,
-            told,
-        });
-        match self.start(engine) {
-            Ok(()) => hears.await.unwrap_or(Told::Forgotten), // the client's thread has ended
-            Err(error) => Told::Refused(error),
-        }
-    }
-
-    /// Starts the task that sends, unless it runs.
-    pub(super) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> Result<(), StoreError> {
-        let background = engine.background()?;
-        if std::mem::replace(&mut hold(&self.state).is_running, true) {
-            return Ok(());
-        }
-        let sender = Sender::new(engine, background);
-        drop(background.handle.spawn(Arc::clone(self).run(sender)));
-        Ok(())
-    }
-
-    async fn run(self: Arc<Self>, sender: Sender) {
-        while let Some(mut batch) = self.next(&sender) {
-            match sender.send(&self.keys, &mut batch).await {
-                Ended::Settled(settled) => {
-                    let again = batch.settle(settled);
-                    let waiting = &mut hold(&self.state).waiting;
-                    again
-                        .into_iter()
-                        .rev()
-                        .for_each(|one| waiting.push_front(one));
-                }
-                Ended::Refused(error) => batch.tell(|| Told::Refused(error.clone())),
-                Ended::Forgotten => batch.tell(|| Told::Forgotten),
-                Ended::Unknown(error) => return self.give_up(batch, &error),
-            }
-        }
-    }
-
-    fn next(&self, sender: &Sender) -> Option<Batch> {
+    /// Appends a change, or asks for the one that is not settled.
+    pub(super) fn enqueue(&self, pending: Option<Pending>, now: impl Fn() -> Moment) -> Role {
         let mut state = hold(&self.state);
-        let next = state.unsettled.take().or_else(|| {
-            let number = sender.numbers.fetch_add(1, Ordering::SeqCst) + 1;
-            Batch::take(&mut state.waiting, number)
-        });
-        state.is_running = next.is_some();
-        next
+        state.waiting.extend(pending);
+        if state.driver.is_none() {
+            return Role::Sends(state.new_driver(now()));
+        }
+        match std::mem::replace(&mut state.is_watched, true) {
+            true => Role::Waits,
+            false => Role::WaitsAndStartsWatch,
+        }
     }
 
-    /// The batch stays in front. No later change may leave before it is settled: the store remembers the latest only.
-    fn give_up(&self, mut batch: Batch, error: &StoreError) {
-        batch.tell_unknown(error);
+    /// Returns what the driver sends next; `None` ends it. A request of which no task wants to know is given up.
+    pub(super) fn next(
+        &self,
+        driver: DriverId,
+        now: Moment,
+        number: impl FnOnce() -> u64,
+    ) -> Option<Request> {
         let mut state = hold(&self.state);
-        let text = format!("an earlier change of this client is not settled: {error}");
-        for pending in std::mem::take(&mut state.waiting) {
-            let refused = StoreError::refused(error.kind(), text.clone());
-            pending.told.send(Told::Refused(refused)).ok(); // its task may have gone away
+        if !state.is_driven_by(driver) {
+            return None;
         }
-        state.unsettled = Some(batch);
-        state.is_running = false;
+        if !state.first.as_ref().is_some_and(Batch::is_awaited) {
+            state.first = Batch::take(&mut state.waiting, number());
+        }
+        let request = state.first.as_mut().map(|first| {
+            let request = first.request.clone();
+            first.request.sent.get_or_insert(now); // for a driver that replaces this one
+            request
+        });
+        state.driver = request.is_some().then_some((driver, now));
+        request
+    }
+
+    /// Notes how a request ended. A reply counts from every driver, any other end from the present one only.
+    pub(super) fn finish(&self, driver: DriverId, number: u64, ended: &Ended) {
+        let mut state = hold(&self.state);
+        let decides = matches!(ended, Ended::Settled(..)) || state.is_driven_by(driver);
+        let is_it = |first: &mut Batch| decides && first.request.number == number;
+        let Some(mut batch) = state.first.take_if(is_it) else {
+            return;
+        };
+        if let Ended::Unknown(error) = ended {
+            batch.tell_unknown(error);
+            // It stays in front: the store remembers the latest change only.
+            (state.first, state.driver) = (Some(batch), None);
+            let text = format!("an earlier change of this client is not settled: {error}");
+            let refused = Ended::Refused(StoreError::refused(error.kind(), text));
+            let waiting = state.waiting.drain(..);
+            return waiting.for_each(|pending| pending.tell(refused.clone()));
+        }
+        drop(state); // a task that is woken asks for its next change
+        let again = batch.tell(ended);
+        if !again.is_empty() {
+            let waiting = &mut hold(&self.state).waiting;
+            again
+                .into_iter()
+                .rev()
+                .for_each(|one| waiting.push_front(one));
+        }
+    }
+
+    /// True if this driver has more to send.
+    pub(super) fn has_more(&self, driver: DriverId) -> bool {
+        let state = hold(&self.state);
+        state.is_driven_by(driver) && state.is_awaited()
+    }
+
+    /// Ends a driver that was dropped, and returns the next one if there is more to send.
+    pub(super) fn replace(&self, driver: DriverId, now: Moment) -> Option<DriverId> {
+        let mut state = hold(&self.state);
+        state.driver.take_if(|(id, _)| *id == driver)?;
+        state.is_awaited().then(|| state.new_driver(now))
+    }
+
+    /// Checks the driver, whose requests take this long at most.
+    pub(super) fn check(&self, now: Moment, within: Duration) -> Progress {
+        let mut state = hold(&self.state);
+        let Some((_, since)) = state.driver else {
+            state.is_watched = false;
+            return Progress::Idle;
+        };
+        let first = state.first.as_ref();
+        let copies = first.and_then(|first| first.request.terms.copies);
+        let limit = within + copies.map(|copies| copies.within).unwrap_or_default();
+        match now.saturating_since(since) > limit {
+            true => Progress::Overdue(state.new_driver(now)),
+            false => Progress::Sends,
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! Sends a change until it is settled.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::calls::ChangeOnce;
-use super::change::{Batch, Settled};
+use super::change::{Ended, Request, Settled, Shortfall};
 use crate::base::backoff::Backoff;
-use crate::base::clock::Clock;
 use crate::base::error::StoreError;
 use crate::engine::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::thread::Background;
+use crate::engine::replicas::Written;
+use crate::engine::request::Copies;
 use crate::quorum::executor::Executor;
 use crate::script::keys::LockKeys;
 
@@ -21,74 +20,82 @@ const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Pauses between two requests; the last one repeats.
 const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
 
-/// What a client's thread needs to send changes.
-#[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) numbers: Arc<AtomicU64>,
-    client: String,
-    store: Executor,
-    clock: Clock,
-    within: Duration,
+type Asked = (Option<Settled>, Option<Arc<Shortfall>>);
+
+/// How long one request may take, without the time of replicas.
+pub(super) fn within(engine: &Engine) -> Duration {
+    let limit = engine.request_timeout.unwrap_or(OPERATOR_WITHIN);
+    limit.min(OPERATOR_WITHIN)
 }
 
-/// How the sending of a batch ended.
-#[derive(Debug)]
-pub(super) enum Ended {
-    Settled(Settled),
-    /// It does not count.
-    Refused(StoreError),
-    /// It counts once or not at all; the client may ask again.
-    Unknown(StoreError),
-    /// It counts once or not at all, and it is too late to ask.
-    Forgotten,
-}
-
-impl Sender {
-    pub(super) fn new(engine: &Engine, background: &Background) -> Self {
-        let within = engine.request_timeout.unwrap_or(OPERATOR_WITHIN);
-        Sender {
-            numbers: Arc::clone(&engine.numbers),
-            client: engine.id.as_str().to_owned(),
-            store: background.store.clone(),
-            clock: engine.clock.clone(),
-            within: within.min(OPERATOR_WITHIN),
+/// Sends a change, and again under the same number while its reply is lost.
+pub(super) async fn send(
+    engine: &Engine,
+    store: &Executor,
+    keys: &LockKeys,
+    request: Request,
+) -> Ended {
+    let change = ChangeOnce {
+        keys,
+        client: engine.id.as_str(),
+        number: request.number,
+        change: request.change,
+        terms: &request.terms,
+    };
+    let mut sent = request.sent;
+    let mut now = engine.clock.now();
+    let give_up_at = now.plus(PATIENCE);
+    let mut backoff = Backoff::new(PAUSES_MS);
+    loop {
+        if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {
+            return Ended::Forgotten;
         }
-    }
-
-    /// Sends a batch, and again under the same number while its reply is lost.
-    pub(super) async fn send(&self, keys: &LockKeys, batch: &mut Batch) -> Ended {
-        let change = ChangeOnce {
-            keys,
-            client: &self.client,
-            number: batch.number,
-            change: batch.change,
-            kept_ms: batch.kept_ms,
+        let asked = match request.terms.copies {
+            Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
+            None => store
+                .ask(&change, within(engine))
+                .await
+                .map(|reply| (reply, None)),
         };
-        let give_up_at = self.clock.now().plus(PATIENCE);
-        let mut backoff = Backoff::new(PAUSES_MS);
-        loop {
-            let now = self.clock.now();
-            if batch
-                .sent
-                .is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR)
-            {
-                return Ended::Forgotten;
-            }
-            let error = match self.store.ask(&change, self.within).await {
-                Ok(Some(settled)) => return Ended::Settled(settled),
-                Ok(None) => return Ended::Forgotten,
-                Err(error) => error,
-            };
-            if error.maybe_applied() {
-                batch.sent.get_or_insert(now);
-            }
-            if batch.sent.is_none() {
-                return Ended::Refused(error);
-            }
-            if !error.may_pass() || self.clock.now() >= give_up_at {
-                return Ended::Unknown(error);
-            }
-            tokio::time::sleep(backoff.next()).await;
+        let error = match asked {
+            Ok((Some(settled), lacking)) => return Ended::Settled(settled, lacking),
+            Ok((None, _)) => return Ended::Forgotten,
+            Err(error) => error,
+        };
+        if error.maybe_applied() {
+            sent.get_or_insert(now);
         }
+        now = engine.clock.now();
+        if sent.is_none() {
+            return Ended::Refused(error);
+        }
+        if !error.may_pass() || now >= give_up_at {
+            return Ended::Unknown(error);
+        }
+        tokio::time::sleep(backoff.next()).await;
     }
+}
+
+/// Changes the counter over a connection of its own, and waits there until replicas have the change.
+async fn ask_with_copies(
+    engine: &Engine,
+    change: &ChangeOnce<'_>,
+    asked: Copies,
+) -> Result<Asked, StoreError> {
+    let (written, reply) = Written::new(engine, change, asked, within(engine)).await?;
+    let Some(Settled::Done(_)) = reply else {
+        written.put_back();
+        return Ok((reply, None));
+    };
+    let (confirmed, source) = match written.count(asked).await {
+        Ok(counted) if counted.are_enough(asked) => return Ok((reply, None)),
+        Ok(counted) => (counted.replicas, None),
+        Err(error) => (0, Some(error)),
+    };
+    let lacking = Shortfall {
+        asked,
+        confirmed,
+        source,
+    };
+    Ok((reply, Some(Arc::new(lacking))))
 }

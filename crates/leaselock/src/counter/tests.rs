@@ -3,13 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use fastrand::Rng;
 
 use super::calls::{ChangeOnce, Read};
-use super::change::{Batch, Change, Pending, Settled, Told};
+use super::change::{Batch, Change, Ended, Pending, Settled, Terms, Told};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 use crate::client::Client;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
@@ -21,18 +26,24 @@ const CLIENTS: usize = 3;
 #[derive(Default)]
 struct Model {
     value: i64,
+    /// What the latest holder has shown.
+    seen: Option<Sequencer>,
     /// The latest change of each client, and what was said.
     latest: HashMap<usize, (u64, Settled)>,
 }
 
 impl Model {
-    fn change(&mut self, client: usize, number: u64, change: Change) -> Option<Settled> {
+    fn change(&mut self, client: usize, number: u64, (change, shown): &Asked) -> Option<Settled> {
         match self.latest.get(&client) {
             Some((latest, said)) if *latest == number => return Some(*said),
             Some((latest, _)) if *latest > number => return None,
             _ => {}
         }
-        let (settled, value) = match change {
+        let (settled, value) = match *change {
+            _ if self.refuses(shown.as_deref()) => {
+                let seen = self.seen.as_ref().map(Sequencer::fence);
+                (Settled::Stale(seen.unwrap()), self.value)
+            }
             Change::Add(more) => match self.value.checked_add(more) {
                 Some(sum) => (Settled::Done(sum), sum),
                 None => (Settled::Overflow(self.value), self.value),
@@ -46,6 +57,31 @@ impl Model {
         self.latest.insert(client, (number, settled));
         Some(settled)
     }
+
+    fn refuses(&mut self, shown: Option<&Sequencer>) -> bool {
+        let rank = |holder: &Sequencer| holder.fence();
+        let Some(shown) = shown else { return false };
+        match &self.seen {
+            Some(seen) if rank(shown) < rank(seen) => true,
+            Some(seen) if rank(shown) == rank(seen) => shown.owner() != seen.owner(),
+            _ => {
+                self.seen = Some(shown.clone());
+                false
+            }
+        }
+    }
+}
+
+/// A change, and who makes it.
+type Asked = (Change, Option<Arc<Sequencer>>);
+
+/// No holder, or one of a few that came one after the other.
+fn holder(rng: &mut Rng, step: usize) -> Option<Arc<Sequencer>> {
+    let newest = 1 + u64::try_from(step).unwrap() / 100;
+    let fence = Fence::new(newest.saturating_sub(rng.u64(..3)).max(1));
+    let owner = ["a", "b"][usize::from(rng.u8(..8) == 0)];
+    let shown = Sequencer::new(Name::new("import").unwrap(), fence, owner).unwrap();
+    rng.bool().then(|| Arc::new(shown))
 }
 
 /// New changes, requests that are repeated because their reply was lost, and old copies; numbers up to all 64 bits.
@@ -54,7 +90,8 @@ async fn the_counter_does_what_a_plain_model_does() {
     let client = Client::connect("mem:").unwrap();
     let (engine, keys) = (&client.state.engine, &LockKeys::at("visits".into()));
     let (mut model, mut rng) = (Model::default(), Rng::with_seed(7));
-    let mut sent: Vec<Vec<Change>> = vec![Vec::new(); CLIENTS];
+    let mut sent: Vec<Vec<Asked>> = vec![Vec::new(); CLIENTS];
+    let mut stale = 0;
     for step in 0..STEPS {
         let by = rng.usize(..CLIENTS);
         let mine = &mut sent[by];
@@ -64,38 +101,48 @@ async fn the_counter_does_what_a_plain_model_does() {
             _ => {
                 let extremes = [1, -1, 7, i64::MAX, i64::MIN, i64::MAX - 5, 0];
                 let value = extremes[rng.usize(..extremes.len())];
-                mine.push(match rng.usize(..4) {
+                let change = match rng.usize(..4) {
                     0 => Change::Set {
                         expected: [model.value, value][rng.usize(..2)],
                         value,
                     },
                     _ => Change::Add(value),
-                });
+                };
+                mine.push((change, holder(&mut rng, step)));
                 mine.len() - 1
             }
         };
-        let (number, change) = (u64::try_from(at).unwrap() + 1, mine[at]);
+        let (number, asked) = (u64::try_from(at).unwrap() + 1, &mine[at]);
         let operation = ChangeOnce {
             keys,
             client: &by.to_string(),
             number,
-            change,
-            kept_ms: 0,
+            change: asked.0,
+            terms: &Terms {
+                shown: asked.1.clone(),
+                ..Terms::default()
+            },
         };
         let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
-        assert_eq!(said, model.change(by, number, change), "step {step}");
+        assert_eq!(said, model.change(by, number, asked), "step {step}");
+        stale += usize::from(matches!(said, Some(Settled::Stale(_))));
         let value = engine.ask(&Read { keys }, OPERATOR_WITHIN).await.unwrap();
         assert_eq!(value, model.value, "step {step}");
     }
+    assert!(stale > STEPS / 20, "{stale}");
 }
 
 /// The changes of some tasks, and what each of them hears.
 fn asked(changes: &[(Change, u64)]) -> (VecDeque<Pending>, Vec<oneshot::Receiver<Told>>) {
     let pending = |(change, kept_ms): &(Change, u64)| {
         let (told, hears) = oneshot::channel();
+        let kept = Some(*kept_ms).filter(|ms| *ms > 0);
         let pending = Pending {
             change: *change,
-            kept_ms: *kept_ms,
+            terms: Terms {
+                kept: kept.map(Duration::from_millis),
+                ..Terms::default()
+            },
             is_alone: false,
             told,
         };
@@ -104,9 +151,13 @@ fn asked(changes: &[(Change, u64)]) -> (VecDeque<Pending>, Vec<oneshot::Receiver
     changes.iter().map(pending).unzip()
 }
 
+fn settled(settled: Settled) -> Ended {
+    Ended::Settled(settled, None)
+}
+
 fn heard(hears: &mut oneshot::Receiver<Told>) -> Settled {
     match hears.try_recv().unwrap() {
-        Told::Settled(settled) => settled,
+        Told(Ended::Settled(settled, _), _) => settled,
         other => panic!("{other:?}"),
     }
 }
@@ -116,8 +167,8 @@ fn each_task_gets_its_own_number_out_of_the_sum() {
     let adds = [1, 0, 5, 10].map(|value| (Change::Add(value), 0));
     let (mut waiting, mut hears) = asked(&adds);
     let batch = Batch::take(&mut waiting, 1).unwrap();
-    assert_eq!((batch.change, waiting.len()), (Change::Add(16), 0));
-    assert!(batch.settle(Settled::Done(116)).is_empty());
+    assert_eq!((batch.request.change, waiting.len()), (Change::Add(16), 0));
+    assert!(batch.tell(&settled(Settled::Done(116))).is_empty());
     let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
     assert_eq!(numbers, [101, 101, 106, 116].map(Settled::Done));
 }
@@ -139,7 +190,7 @@ fn what_leaves_together_has_one_sign_one_ttl_and_a_sum() {
     ]);
     let mut left = Vec::new();
     while let Some(batch) = Batch::take(&mut waiting, 1) {
-        left.push(batch.change);
+        left.push(batch.request.change);
     }
     let add = Change::Add;
     assert_eq!(left, [add(6), add(-1), set, add(i64::MAX), add(3)]);
@@ -149,12 +200,16 @@ fn what_leaves_together_has_one_sign_one_ttl_and_a_sum() {
 fn after_a_sum_that_is_too_large_each_change_leaves_alone() {
     let (mut waiting, mut hears) = asked(&[(Change::Add(1), 0), (Change::Add(2), 0)]);
     let batch = Batch::take(&mut waiting, 1).unwrap();
-    waiting.extend(batch.settle(Settled::Overflow(i64::MAX - 2)));
+    waiting.extend(batch.tell(&settled(Settled::Overflow(i64::MAX - 2))));
     let first = Batch::take(&mut waiting, 2).unwrap();
-    assert_eq!((first.change, waiting.len()), (Change::Add(1), 1));
-    assert!(first.settle(Settled::Done(i64::MAX - 1)).is_empty());
+    assert_eq!((first.request.change, waiting.len()), (Change::Add(1), 1));
+    assert!(first.tell(&settled(Settled::Done(i64::MAX - 1))).is_empty());
     let second = Batch::take(&mut waiting, 3).unwrap();
-    assert!(second.settle(Settled::Overflow(i64::MAX - 1)).is_empty());
+    assert!(
+        second
+            .tell(&settled(Settled::Overflow(i64::MAX - 1)))
+            .is_empty()
+    );
     let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
     assert_eq!(
         numbers,
@@ -167,7 +222,7 @@ fn a_change_whose_task_has_gone_away_does_not_leave() {
     let (mut waiting, mut hears) = asked(&[(Change::Add(1), 0), (Change::Add(2), 0)]);
     drop(hears.remove(0));
     let batch = Batch::take(&mut waiting, 1).unwrap();
-    assert_eq!(batch.change, Change::Add(2));
+    assert_eq!(batch.request.change, Change::Add(2));
     let (mut waiting, hears) = asked(&[(Change::Add(1), 0)]);
     drop(hears);
     assert!(Batch::take(&mut waiting, 2).is_none());

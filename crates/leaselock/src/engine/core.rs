@@ -84,7 +84,7 @@ pub(crate) struct Engine {
     /// How many owners were made.
     pub(crate) owners: AtomicU64,
     /// The latest number of a change that this client has sent; it never sends another one under the same number.
-    pub(crate) numbers: Arc<AtomicU64>,
+    pub(crate) numbers: AtomicU64,
     /// What its tasks share for one key.
     pub(crate) shared: SharedStates,
 }
@@ -130,7 +130,7 @@ impl Engine {
             announced: AtomicU64::new(0),
             has_announced: AtomicBool::new(false),
             owners: AtomicU64::new(0),
-            numbers: Arc::default(),
+            numbers: AtomicU64::new(0),
             shared: SharedStates::default(),
             id,
             prefix,

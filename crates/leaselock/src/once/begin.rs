@@ -15,7 +15,7 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::run::until_lost;
 use crate::engine::resource::Resource;
-use crate::engine::wait::trying::Try;
+use crate::engine::wait::trying::{CallNumbers, Try};
 
 /// What a caller begins with: a run of its own, or the result of another one.
 #[derive(Debug)]
@@ -112,6 +112,7 @@ impl Once {
             ttl: self.named.options.check()?,
             terms: Arc::clone(&terms),
             after: None,
+            calls: CallNumbers::default(),
         };
         let wait = self.named.options.patience();
         let name = name.clone();
@@ -162,6 +163,7 @@ struct Tries {
     terms: Arc<Terms>,
     /// The run that it waits for, whose failure it shares.
     after: Option<Fence>,
+    calls: CallNumbers,
 }
 
 impl Try for Tries {
@@ -175,6 +177,7 @@ impl Try for Tries {
             ttl: self.ttl,
             terms: Arc::clone(&self.terms),
             after: self.after,
+            number: self.calls.next(token),
         }
     }
 

@@ -8,8 +8,9 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::grant::{Acquired, seen};
+use crate::engine::request::Copies;
 use crate::engine::resource::Resource;
-use crate::engine::wait::trying::Tried;
+use crate::engine::wait::trying::{CallNumber, Tried};
 use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
@@ -28,6 +29,8 @@ pub(super) struct Terms {
     pub(super) attempts: Option<u32>,
     pub(super) on_crash: OnCrash,
     pub(super) keeps_failures: bool,
+    /// The replicas that confirm a result.
+    pub(super) copies: Option<Copies>,
     /// Where changes of the record are broadcast.
     pub(super) channel: String,
 }
@@ -41,6 +44,8 @@ pub(super) struct Acquire {
     pub(super) terms: Arc<Terms>,
     /// The run that the caller has waited for.
     pub(super) after: Option<Fence>,
+    /// Which request of which call this is.
+    pub(super) number: CallNumber,
 }
 
 /// What a caller is told.
@@ -84,6 +89,8 @@ impl Operation for Acquire {
                 OnCrash::Refuse => "refuse",
             })
             .arg(self.after.map_or(0, Fence::get))
+            .arg(&self.number.call)
+            .arg(self.number.request)
             .arg(&terms.channel);
         if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());

@@ -112,6 +112,18 @@ pub enum OnceError {
         source: StoreError,
     },
 
+    /// The body ran to its end and its result is stored, and too few replicas have confirmed it in time.
+    ///
+    /// Callers get the result, unless the server is lost before its replicas have it: then the work is done again, or
+    /// callers find a run that crashed.
+    #[error("`{name}` has run and its result is stored, but a failover may lose it: {source}")]
+    NotReplicated {
+        /// The key.
+        name: Name,
+        /// How many replicas have it, or why that is not known.
+        source: StoreError,
+    },
+
     /// The store did not reply to a read or to [`forget`](crate::Once::forget), or refused. The record may be forgotten.
     #[error("`{name}`: {source}")]
     Store {

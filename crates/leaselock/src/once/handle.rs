@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::broadcast;
 use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::request::{Wait, Waiting};
+use crate::engine::request::{Copies, Wait, Waiting};
 use crate::engine::resource::Resource;
 use crate::quorum::votable::Votable;
 
@@ -78,9 +78,12 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn once(&self, key: impl Into<String>) -> Once {
+        let mut named = Named::new(&self.state, &ONCE, key.into());
+        let copies = named.options.copies.take(); // of the result, and not of the grant
         Once {
-            named: Named::new(&self.state, &ONCE, key.into()),
+            named,
             terms: Terms {
+                copies,
                 fingerprint: NO_FINGERPRINT.to_owned(),
                 kept: DAY,
                 pause: Duration::ZERO,
@@ -161,6 +164,33 @@ impl Once {
         self
     }
 
+    /// Requires that `count` replicas confirm the result within `timeout`, before [`run`](Once::run) or
+    /// [`finish`](crate::OnceRun::finish) returns it; or a failure that is kept. Beginning a run is not confirmed.
+    ///
+    /// At least one replica; the timeout is from 1 ms to less than the ttl. With too few the error is
+    /// [`OnceError::NotReplicated`]: the result is stored all the same. This narrows what a failover can lose and does not
+    /// close it, because a replica without the result may be promoted. Only where
+    /// [`Mutex::min_replicas`](crate::Mutex::min_replicas) is possible.
+    pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.terms.copies = Some(Copies {
+            replicas: count,
+            on_disk: None,
+            within: timeout,
+        });
+        self
+    }
+
+    /// Requires that replicas confirm the result on disk, as [`Mutex::fsynced`](crate::Mutex::fsynced); replaces
+    /// [`min_replicas`](Self::min_replicas).
+    pub fn fsynced(mut self, here: bool, replicas: u32, timeout: Duration) -> Self {
+        self.terms.copies = Some(Copies {
+            replicas,
+            on_disk: Some(here),
+            within: timeout,
+        });
+        self
+    }
+
     /// Returns the key; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
         self.named.name.as_ref().ok().map(Name::as_str)
@@ -191,6 +221,10 @@ impl Once {
         } else if options.owner.is_some() {
             "a run has no owner, because no other task may share it".to_owned()
         } else {
+            if let Some(copies) = self.terms.copies {
+                copies.check(options.length())?;
+            }
+            self.named.state.engine.check_replicas(self.terms.copies)?;
             return self.named.validate();
         };
         Err(InvalidInput::new(wrong))

@@ -8,6 +8,8 @@ use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
 use crate::base::fence::Fence;
 use crate::engine::lease::{Lease, LeaseView};
+use crate::engine::replicas::Written;
+use crate::engine::replicas::confirm::enough;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
@@ -77,14 +79,14 @@ impl OnceRun {
     ///
     /// # Waiting
     /// A store that does not reply is asked again, until the lease ends or its ttl has passed: the work is done, and a
-    /// result that is lost would have it done again.
+    /// result that is lost would have it done again. Then for replicas, with [`min_replicas`](crate::Once::min_replicas).
     ///
     /// # Cancel safety
     /// When dropped, the result may be stored. If it is not, the run counts as crashed.
     ///
     /// # Errors
-    /// [`OnceError::Failed`] when a failure was stored. [`OnceError::TooLarge`], [`OnceError::Stale`] and
-    /// [`OnceError::NotStored`] say what later callers find.
+    /// [`OnceError::Failed`] when a failure was stored. [`OnceError::TooLarge`], [`OnceError::Stale`],
+    /// [`OnceError::NotStored`] and [`OnceError::NotReplicated`] say what later callers find.
     pub async fn finish(self, outcome: Result<Vec<u8>, String>) -> Result<OnceResult, OnceError> {
         let size = outcome.as_ref().map_or(0, Vec::len);
         let name = self.lease.name().clone();
@@ -167,12 +169,30 @@ impl OnceRun {
                 terms: &self.terms,
             }
         };
-        match self.lease.ask_until_over(&finish).await {
-            Ok(Finished::Stored) => {
-                self.lease.given_back();
-                Ok(())
+        let engine = Arc::clone(self.lease.parts().0);
+        // A failure that is not kept has another run begin, also when it is lost.
+        let asked = match self.terms.copies.filter(|_| kind != "fail") {
+            Some(copies) => {
+                let within = engine.request_timeout(self.lease.parts().1.ttl());
+                let write = || Written::new(&engine, &finish, copies, within);
+                let asked = self.lease.repeat_until_over(write).await;
+                asked.map(|(written, finished)| (finished, Some((written, copies))))
             }
-            Ok(Finished::Stale { fence }) => Err(OnceError::Stale { name, fence }),
+            None => {
+                let asked = self.lease.ask_until_over(&finish).await;
+                asked.map(|finished| (finished, None))
+            }
+        };
+        match asked {
+            Ok((Finished::Stored, written)) => {
+                self.lease.given_back();
+                let Some((written, copies)) = written else {
+                    return Ok(());
+                };
+                let confirmed = enough(written, copies).await;
+                confirmed.map_err(|source| OnceError::NotReplicated { name, source })
+            }
+            Ok((Finished::Stale { fence }, _)) => Err(OnceError::Stale { name, fence }),
             Err(source) => Err(OnceError::NotStored { name, source }),
         }
     }

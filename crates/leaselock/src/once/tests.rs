@@ -7,7 +7,7 @@ mod model;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::model::{Asks, Kind, Model};
+use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
 
 use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
@@ -22,6 +22,7 @@ use crate::engine::calls;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::resource::Resource;
+use crate::engine::wait::trying::CallNumber;
 use crate::mutex::MUTEX;
 use crate::quorum::votable::Votable;
 
@@ -83,6 +84,7 @@ impl Subject {
                 false => OnCrash::Again,
             },
             keeps_failures: false,
+            copies: None,
             channel: String::new(),
         })
     }
@@ -95,6 +97,10 @@ impl Subject {
             ttl: Ttl::whole_ms(TTL_MS).unwrap(),
             terms: Self::terms(asks),
             after: Fence::from_answer(asks.after),
+            number: CallNumber {
+                call: self.tokens[asks.call].clone(),
+                request: asks.number,
+            },
         };
         let (acquired, told) = self.ask(&acquire).await;
         let Told::Run { attempt } = told else {
@@ -167,17 +173,28 @@ async fn a_run_does_what_a_plain_model_does() {
     let (mut model, mut subject, mut rng) = (Model::default(), Subject::new(), Rng::with_seed(11));
     let mut sent: Vec<Asks> = Vec::new();
     let mut locks: Vec<usize> = Vec::new();
-    let (mut told_done, mut crashed, mut stale) = (0, 0, 0);
+    let (mut told_done, mut crashed, mut stale, mut repeated) = (0, 0, 0, 0);
     for step in 0..STEPS {
         let recent = sent.len().saturating_sub(6);
         let pick = |rng: &mut Rng| sent[recent + rng.usize(..sent.len() - recent)];
         let is_asked = !sent.is_empty();
         match rng.usize(..16) {
             choice @ 0..=5 => {
-                let asks = match is_asked && choice == 0 {
-                    true => pick(&mut rng),
-                    false => Asks {
+                let asks = match choice {
+                    0 if is_asked => pick(&mut rng),
+                    // The reply to an earlier request of the call was lost.
+                    1 if is_asked => {
+                        let before = pick(&mut rng);
+                        Asks {
+                            token: subject.new_token(),
+                            number: before.number + 1,
+                            ..before
+                        }
+                    }
+                    _ => Asks {
                         token: subject.new_token(),
+                        call: subject.tokens.len() - 1,
+                        number: 1,
                         request: usize::from(rng.usize(..12) == 0),
                         limited: rng.usize(..4) == 0,
                         refuses: rng.usize(..3) == 0,
@@ -189,13 +206,16 @@ async fn a_run_does_what_a_plain_model_does() {
                 };
                 sent.push(asks);
                 let (said, fence) = subject.acquire(asks).await;
-                let runs = model.runs;
+                let (runs, begun) = (model.runs, model.record.as_ref().map(|r| r.state));
                 let wanted = model.acquire(asks, fence);
                 assert_eq!(said, wanted, "step {step}: {asks:?}");
                 if model.runs > runs {
                     assert!(fence.unwrap() > subject.highest, "step {step}");
                     subject.highest = fence.unwrap();
                 }
+                let is_again = |begun: State| begun.call == asks.call && begun.token != asks.token;
+                let is_granted = matches!(said, Told::Run { .. });
+                repeated += usize::from(is_granted && begun.is_some_and(is_again));
                 told_done += usize::from(matches!(said, Told::Ended(OnceState::Done(_))));
                 crashed += usize::from(matches!(said, Told::Ended(OnceState::Crashed { .. })));
             }
@@ -257,6 +277,6 @@ async fn a_run_does_what_a_plain_model_does() {
         }
     }
     // Each way was taken often, so that the comparison means something.
-    let seen = [model.runs, told_done, crashed, stale];
+    let seen = [model.runs, told_done, crashed, stale, repeated];
     assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
 }

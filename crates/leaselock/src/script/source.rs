@@ -91,7 +91,7 @@ macro_rules! fragments {
 }
 const FRAGMENTS: &[Fragment] = fragments![
     "prelude" "many" "fence" "many_fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
-        "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron"
+        "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron" "fence_checker"
 ];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.

@@ -3,11 +3,11 @@
 use std::sync::mpsc::channel;
 use std::thread;
 
-use leaselock::blocking::Client;
+use leaselock::blocking::{Client, OnceStart};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::strict::StrictStatus;
 use leaselock::{AcquireError, BarrierError, CounterError, ExtendError, LatchError, LimiterError};
-use leaselock::{LostReason, RunError};
+use leaselock::{LostReason, OnceError, OnceState, RunError, Wait};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -124,6 +124,37 @@ fn run_releases_after_the_body_and_says_when_the_lease_was_gone() {
     wait_until(PATIENCE, "the panic released it", || {
         leftovers(&server).is_empty()
     });
+}
+
+#[test]
+fn work_is_done_once_without_async_and_a_second_caller_gets_its_result() {
+    let (_server, one, two) = rig();
+    let (ours, theirs) = (one.once("job").ttl(LONG), two.once("job").ttl(LONG));
+    let OnceStart::Run(run) = ours.begin().unwrap() else {
+        panic!("it is the first")
+    };
+    assert!(run.is_held() && run.attempt() == 1 && run.fence() == run.view().fence());
+    let refused = theirs.forget().unwrap_err();
+    assert!(matches!(refused, OnceError::Running { fence, .. } if fence == run.fence()));
+    let busy = theirs.clone().wait(Wait::Never).begin().unwrap_err();
+    assert!(
+        matches!(busy, OnceError::Acquire(AcquireError::StillBusy { .. })),
+        "{busy:?}"
+    );
+    run.cancel().unwrap();
+    assert_eq!(theirs.state().unwrap(), OnceState::Absent);
+    let failed = ours.run(|_| Err::<Vec<u8>, _>("no paper")).unwrap_err();
+    assert!(matches!(failed, OnceError::Failed { attempt: 1, .. }));
+    let ran = ours.run(|run| {
+        assert!(run.lease().is_held());
+        Ok::<_, String>(format!("attempt {}", run.attempt()))
+    });
+    assert_eq!(ran.unwrap().value, b"attempt 2");
+    let told = theirs.run(|_| Ok::<_, String>("another")).unwrap();
+    assert!(!told.ran_here && told.value == b"attempt 2");
+    assert!(theirs.forget().unwrap());
+    let invalid = ours.attempts(0).validate();
+    assert!(invalid.is_err());
 }
 
 #[test]

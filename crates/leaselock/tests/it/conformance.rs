@@ -218,6 +218,7 @@ conformance! {
             a_number_is_replaced_only_if_it_is_the_expected_one
             a_sum_that_needs_more_than_64_bits_is_refused_and_the_number_stays
             a_counter_with_a_ttl_begins_anew_after_it
+            a_change_of_a_late_holder_is_refused_and_does_not_count
             a_counter_that_is_asked_for_in_a_bad_way_is_refused;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use leaselock::{
     AcquireError, Client, ErrorKind, OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState,
@@ -10,6 +11,9 @@ use testkit::{Cut, Fault, Proxy, Server, Way};
 use tokio::task::JoinSet;
 
 use crate::support::{LONG, eventually, millis, pttl, soon};
+
+/// Ends before a silent connection counts as dead.
+const SHORT: Duration = Duration::from_millis(300);
 
 struct Counted {
     once: Once,
@@ -118,6 +122,46 @@ async fn a_run_whose_connection_ends_anywhere_is_made_once_and_its_result_is_kep
     while let Some(ended) = lanes.join_next().await {
         ended.unwrap();
     }
+}
+
+/// The client's thread, which would take the run back, has a dead connection until the lease of the run is over. The caller
+/// reaches the store again at once: its run goes on under the token of the second request, and is neither busy nor crashed.
+#[tokio::test]
+async fn a_run_whose_first_reply_was_lost_is_the_callers_by_its_next_request() {
+    let server = Server::start();
+    let near = Proxy::to(server.port());
+    let far = Proxy::to(near.port());
+    let client = Client::connect(&far.url()).unwrap();
+    let rival = Client::connect(&server.url()).unwrap();
+    let runs = Arc::default();
+    Counted::new(&client, "warm", &runs).run().await.unwrap();
+    let lease = client.mutex("other").acquire().await.unwrap();
+    drop(client.mutex("another").acquire().await.unwrap());
+    eventually("the client's thread is connected", async || {
+        pttl(&server, "another") == -2
+    })
+    .await;
+
+    near.set(Way::ToServer, Fault::HalfOpen);
+    let before = far.bytes(Way::ToServer);
+    drop(lease); // which the client's thread releases
+    eventually("its connection is dead", async || {
+        far.bytes(Way::ToServer) > before
+    })
+    .await;
+    near.heal();
+    let how = Cut::Reset;
+    far.set(Way::ToClient, Fault::CutAfter { bytes: 0, how });
+    let once = client.once("job").ttl(SHORT).on_crash(OnCrash::Refuse);
+    let run = match soon(once.begin()).await {
+        Ok(OnceStart::Run(run)) => run,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run.attempt(), 1);
+    run.finish(Ok(b"result".to_vec())).await.unwrap();
+    client.close().await; // what takes the first request back has arrived, and changes nothing
+    let told = Counted::new(&rival, "job", &runs).run().await.unwrap();
+    assert!(told.value == b"result" && !told.ran_here && told.attempt == 1);
 }
 
 /// The store has the result, its run does not know: it says the same again.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use leaselock::clock::Clock;
 use leaselock::interop::Protocol;
 use leaselock::options::Options;
-use leaselock::{AcquireError, Client, ErrorKind, Lease, Wait};
-use testkit::{Server, Value};
+use leaselock::{AcquireError, Client, ErrorKind, Lease, OnceError, OnceStart, OnceState, Wait};
+use testkit::{Fault, Proxy, Server, Value, Way};
 
 use crate::support::{LONG, eventually, is_free, leftovers, millis, soon, until_queued};
 
@@ -116,6 +116,71 @@ async fn a_grant_that_no_replica_has_in_time_is_given_back() {
         .release()
         .await
         .unwrap();
+}
+
+/// The result is stored all the same, so it cannot be given back: the error says what a failover may do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_told_once_a_replica_has_it_and_otherwise_as_one_that_a_failover_may_lose() {
+    let (primary, replica) = pair();
+    let careful = client(&primary, 1, AT_EASE);
+    let done = async |_| Ok::<_, String>("result");
+    let ran = soon(careful.once("first").run(done)).await.unwrap();
+    assert!(ran.ran_here && ran.value == b"result");
+    let there = replica.cli(&["HGET", "{first}:ll:once", "result"]);
+    assert_eq!(there.text(), Some("result"));
+
+    let frozen = replica.pause();
+    let hurried = client(&primary, 1, WITHIN);
+    let once = hurried.once("second");
+    let ran = soon(once.run(done)).await.unwrap_err();
+    let OnceError::NotReplicated { ref source, .. } = ran else {
+        panic!("{ran}")
+    };
+    assert!(source.to_string().contains("0 of 1 replicas"), "{ran}");
+    assert!(is_free(&hurried, "second").await && hurried.held().is_empty());
+    let later = soon(once.run(done)).await.unwrap();
+    assert!(!later.ran_here && later.value == b"result");
+    // Another run follows a failure anyway, so no replica needs to have it.
+    let failed = async |_| Err::<Vec<u8>, _>("no paper");
+    let ran = soon(hurried.once("third").run(failed)).await.unwrap_err();
+    assert!(matches!(ran, OnceError::Failed { .. }), "{ran}");
+    let kept = hurried.once("fourth").keep_failures(true);
+    let ran = soon(kept.run(failed)).await.unwrap_err();
+    assert!(matches!(ran, OnceError::NotReplicated { .. }), "{ran}");
+    drop(frozen);
+
+    let memory = Client::connect("mem:").unwrap().once("job");
+    assert!(memory.min_replicas(1, WITHIN).validate().is_err());
+    let once = plain(&primary).once("job");
+    assert!(once.clone().min_replicas(1, LONG).validate().is_err());
+    assert!(once.min_replicas(1, WITHIN).validate().is_ok());
+}
+
+/// The connection that stored it is gone, and on another one the server would wait for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_counted() {
+    let (primary, replica) = pair();
+    let proxy = Proxy::to(primary.port());
+    let builder = Client::builder()
+        .url(&proxy.url())
+        .request_timeout(millis(300));
+    let once = builder.build().unwrap().once("job").ttl(LONG);
+    let rival = plain(&primary).once("job");
+    let OnceStart::Run(run) = once.min_replicas(1, WITHIN).begin().await.unwrap() else {
+        panic!("it is the first")
+    };
+    let frozen = replica.pause();
+    proxy.set(Way::ToClient, Fault::Swallow);
+    let finish = tokio::spawn(run.finish(Ok(b"result".to_vec())));
+    eventually("the store has it", async || {
+        matches!(rival.state().await.unwrap(), OnceState::Done(_))
+    })
+    .await;
+    assert!(!finish.is_finished());
+    proxy.heal();
+    let ran = soon(finish).await.unwrap().unwrap_err();
+    assert!(matches!(ran, OnceError::NotReplicated { .. }), "{ran}");
+    drop(frozen);
 }
 
 /// Each of them as the mutex: a permit or a read that a failover could take away is given back.

@@ -17,11 +17,22 @@ impl Lease {
         operation: &O,
     ) -> Result<O::Reply, StoreError> {
         let (engine, record, _) = self.parts();
+        let within = engine.request_timeout(record.ttl());
+        self.repeat_until_over(|| engine.ask(operation, within))
+            .await
+    }
+
+    /// The same for a request that is made in another way.
+    pub(crate) async fn repeat_until_over<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let (engine, record, _) = self.parts();
         let (ttl, clock) = (record.ttl(), &engine.clock);
         let until = clock.now().plus(ttl.as_duration());
         let mut backoff = Backoff::new(PAUSES_MS);
         loop {
-            let error = match engine.ask(operation, engine.request_timeout(ttl)).await {
+            let error = match request().await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

@@ -21,10 +21,6 @@ pub(crate) enum Confirmed {
     Taken,
 }
 
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have replicas")
-)]
 impl<'a> Confirm<'a> {
     /// Creates the request; `None` for a kind that cannot wait for replicas.
     pub(crate) fn of(resource: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::call::ReplicaAck;
-#[cfg(feature = "redis")]
-use super::written::Written;
+use super::Written;
+use super::call::{Confirm, Confirmed, ReplicaAck};
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
 use crate::base::name::Name;
 use crate::engine::core::Engine;
 use crate::engine::lease::Lease;
+use crate::engine::lease::record::LeaseRecord;
 use crate::engine::request::Copies;
 
 impl Engine {
@@ -36,7 +36,7 @@ impl Engine {
 }
 
 impl ReplicaAck {
-    fn are_enough(&self, asked: Copies) -> bool {
+    pub(crate) fn are_enough(&self, asked: Copies) -> bool {
         self.replicas >= asked.replicas && (self.on_own_disk || asked.on_disk != Some(true))
     }
 }
@@ -51,7 +51,7 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
         (Arc::clone(engine), Arc::clone(record))
     };
     let (name, ttl) = (&record.name, record.ttl().as_duration());
-    let written = match Written::new(&engine, &record, asked).await {
+    let written = match grant_again(&engine, &record, asked).await {
         Ok(written) => written,
         Err(source) => {
             let name = name.clone();
@@ -81,6 +81,42 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
             Err(error_or_unknown(released, error, ttl))
         }
     }
+}
+
+/// Writes the grant once more.
+async fn grant_again<'a>(
+    engine: &'a Engine,
+    record: &LeaseRecord,
+    asked: Copies,
+) -> Result<Written<'a>, StoreError> {
+    let Some(confirm) = Confirm::of(&record.resource, &record.token, record.ttl()) else {
+        let message = format!("a {} cannot wait for replicas", record.resource.kind.name);
+        return Err(StoreError::refused(ErrorKind::Unsupported, message));
+    };
+    let within = engine.request_timeout(record.ttl());
+    match Written::new(engine, &confirm, asked, within).await? {
+        (written, Confirmed::Written) => Ok(written),
+        (_, Confirmed::Expired | Confirmed::Taken) => {
+            let message = "the grant was gone before a replica could confirm it";
+            Err(StoreError::refused(ErrorKind::NotServing, message))
+        }
+    }
+}
+
+/// Waits until there are enough copies of what was written; an error says how many there are.
+pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), StoreError> {
+    let counted = written.count(asked).await?;
+    if counted.are_enough(asked) {
+        return Ok(());
+    }
+    let own_disk = match asked.on_disk {
+        Some(true) if !counted.on_own_disk => ", and it is not on the server's own disk",
+        _ => "",
+    };
+    let (have, want, within) = (counted.replicas, asked.replicas, asked.within);
+    let message =
+        format!("{have} of {want} replicas have confirmed it within {within:?}{own_disk}");
+    Err(StoreError::refused(ErrorKind::TimedOut, message))
 }
 
 fn verdict(
@@ -145,31 +181,5 @@ fn error_or_unknown(
                 source,
             }
         }
-    }
-}
-
-/// Without servers there are no replicas, so no value of this type exists.
-#[cfg(not(feature = "redis"))]
-enum Written {}
-
-#[cfg(not(feature = "redis"))]
-impl Written {
-    async fn new(
-        _: &Engine,
-        _: &crate::engine::lease::record::LeaseRecord,
-        _: Copies,
-    ) -> Result<Self, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "this store has no replicas",
-        ))
-    }
-
-    fn end(&self) -> crate::base::clock::Moment {
-        match *self {}
-    }
-
-    async fn count(self, _: Copies) -> Result<ReplicaAck, StoreError> {
-        match self {}
     }
 }

@@ -1,8 +1,15 @@
-//! Grants that count only once replicas have them.
+//! Grants and changes that count only once replicas have them.
 
 pub(crate) mod call;
 pub(crate) mod confirm;
 #[cfg(feature = "redis")]
 pub(crate) mod pool;
+#[cfg(not(feature = "redis"))]
+mod without;
 #[cfg(feature = "redis")]
-pub(crate) mod written;
+mod written;
+
+#[cfg(not(feature = "redis"))]
+pub(crate) use self::without::Written;
+#[cfg(feature = "redis")]
+pub(crate) use self::written::Written;

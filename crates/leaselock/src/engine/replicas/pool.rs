@@ -36,7 +36,7 @@ impl ReplicaPool {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
                 let message = format!(
-                    "{WAITS_MAX} acquisitions of this client wait for replicas already, which is the limit"
+                    "{WAITS_MAX} requests of this client wait for replicas already, which is the limit"
                 );
                 Err(StoreError::refused(ErrorKind::NotServing, message))
             }

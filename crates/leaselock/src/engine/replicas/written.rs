@@ -1,17 +1,16 @@
-//! A grant that the client writes once more and counts on replicas.
+//! What the client writes over a connection of its own, and counts on replicas.
 
 use std::time::Duration;
 
 use tokio::sync::SemaphorePermit;
 
-use super::call::{Confirm, Confirmed, ReplicaAck};
+use super::call::ReplicaAck;
 use super::pool::ReplicaPool;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::core::Engine;
-use crate::engine::lease::record::LeaseRecord;
 use crate::engine::request::Copies;
-use crate::script::Value;
+use crate::script::{Operation, Value};
 use crate::store::redis::DedicatedConnection;
 
 /// How much earlier the server's wait times out than our own clock says.
@@ -19,7 +18,7 @@ use crate::store::redis::DedicatedConnection;
 /// The server counts in whole milliseconds, from when it has received the command.
 const BEFORE: Duration = Duration::from_millis(2);
 
-/// A grant that was written once more, over a connection of the pool.
+/// What was written over a connection of the pool.
 pub(crate) struct Written<'a> {
     pool: &'a ReplicaPool,
     _permit: SemaphorePermit<'a>,
@@ -32,51 +31,58 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    pub(crate) async fn new(
+    /// Runs an operation that writes in any case, and returns its reply too. An error says whether it may have run.
+    pub(crate) async fn new<O: Operation>(
         engine: &'a Engine,
-        record: &LeaseRecord,
+        operation: &O,
         asked: Copies,
-    ) -> Result<Self, StoreError> {
-        let within = engine.request_timeout(record.ttl());
+        within: Duration,
+    ) -> Result<(Self, O::Reply), StoreError> {
         let pool = &engine.replica_pool;
         let permit = pool.admit(asked.within + within).await?;
-        let Some(confirm) = Confirm::of(&record.resource, &record.token, record.ttl()) else {
-            let message = format!("a {} cannot wait for replicas", record.resource.kind.name);
-            return Err(StoreError::refused(ErrorKind::Unsupported, message));
-        };
         let mut begin = engine.clock.now();
-        let written = match pool.take_idle() {
-            // The server may have closed it just now.
-            Some(mut connection) => connection
-                .run(&confirm, within)
-                .await
-                .ok()
-                .map(|found| (connection, found)),
-            None => None,
-        };
-        let (connection, found) = match written {
+        let mut failed = None;
+        let mut written = None;
+        if let Some(mut connection) = pool.take_idle() {
+            match connection.run(operation, within).await {
+                Ok(reply) => written = Some((connection, reply)),
+                Err(error) => failed = Some(error), // the server may have closed it just now
+            }
+        }
+        let (connection, reply) = match written {
             Some(written) => written,
             None => {
-                let mut connection = engine.connections()?.private(within).await?;
-                begin = engine.clock.now();
-                let found = connection.run(&confirm, within).await?;
-                (connection, found)
+                let opened = async {
+                    let mut connection = engine.connections()?.private(within).await?;
+                    begin = engine.clock.now();
+                    let reply = connection.run(operation, within).await?;
+                    Ok((connection, reply))
+                };
+                let may_have_run = failed.is_some_and(|error| error.maybe_applied());
+                opened
+                    .await
+                    .map_err(|error: StoreError| match may_have_run {
+                        true => StoreError::unknown(error.kind(), error.to_string()),
+                        false => error,
+                    })?
             }
         };
-        if found != Confirmed::Written {
-            let message = "the grant was gone before a replica could confirm it";
-            return Err(StoreError::refused(ErrorKind::NotServing, message));
-        }
         let now = engine.clock.now();
         let patience = patience(asked.within, now.saturating_since(begin));
-        Ok(Written {
+        let written = Written {
             pool,
             _permit: permit,
             connection,
             limit: patience.saturating_sub(BEFORE),
             within,
             end: now.plus(patience),
-        })
+        };
+        Ok((written, reply))
+    }
+
+    /// Gives the connection back without a wait for replicas.
+    pub(crate) fn put_back(self) {
+        self.pool.put_back(self.connection);
     }
 
     /// Returns when the replicas' time is over.
@@ -113,7 +119,7 @@ impl<'a> Written<'a> {
 
 /// Returns how long the replicas have after a write that took `took`.
 ///
-/// The time includes a possible release of the grant, which takes about as long as the write.
+/// The time includes a possible release of a grant, which takes about as long as the write.
 fn patience(within: Duration, took: Duration) -> Duration {
     within - took.min(within / 4) * 2
 }

@@ -3,7 +3,8 @@
 //! Its waiters join no queue. Each tries again when a broadcast says that something has changed, when the holder's lease
 //! would end, and now and then.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::attempt::{Acquisition, Outcome};
@@ -73,6 +74,32 @@ impl Acquisition<'_> {
             Some(source) => self.error(source, false),
             None => self.still_busy(start, patience.seen.clone()),
         })
+    }
+}
+
+/// Which request of which call: so the store knows a request whose earlier reply was lost from that of another caller.
+#[derive(Debug, Clone)]
+pub(crate) struct CallNumber {
+    /// The token of the first request.
+    pub(crate) call: Token,
+    /// From 1.
+    pub(crate) request: u64,
+}
+
+/// Numbers the requests of one call.
+#[derive(Debug, Default)]
+pub(crate) struct CallNumbers {
+    call: OnceLock<Token>,
+    requests: AtomicU64,
+}
+
+impl CallNumbers {
+    /// Returns the number of the next request, which has this token.
+    pub(crate) fn next(&self, token: &Token) -> CallNumber {
+        CallNumber {
+            call: self.call.get_or_init(|| token.clone()).clone(),
+            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
+        }
     }
 }
 

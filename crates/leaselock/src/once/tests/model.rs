@@ -33,6 +33,9 @@ pub(super) struct State {
     pub(super) token: usize,
     pub(super) fence: u64,
     pub(super) attempt: u32,
+    /// Of the request that began it.
+    pub(super) call: usize,
+    pub(super) number: u64,
     /// From when on another run may begin.
     pub(super) at_ms: u64,
 }
@@ -59,6 +62,9 @@ pub(super) struct Model {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asks {
     pub(super) token: usize,
+    /// The first token of its call, and its number in the call.
+    pub(super) call: usize,
+    pub(super) number: u64,
     pub(super) request: usize,
     pub(super) limited: bool,
     pub(super) refuses: bool,
@@ -99,6 +105,7 @@ impl Model {
     /// `fence`: the one that the script has given, if it has granted. Each new run has a larger one.
     pub(super) fn acquire(&mut self, asks: Asks, fence: Option<u64>) -> Told {
         self.forget_what_is_over();
+        let is_own = self.begun_by(asks);
         if let Some(record) = &self.record {
             let state = record.state;
             let (fence, attempt) = (Fence::new(state.fence), state.attempt);
@@ -111,10 +118,10 @@ impl Model {
                 Kind::Run | Kind::Fail => {}
             }
             let is_run = state.kind == Kind::Run;
-            if is_run && self.holder() == Some(state.token) && state.token != asks.token {
+            if self.is_running(state) && !is_own {
                 return Told::Running { fence };
             }
-            if self.held.is_none() {
+            if self.held.is_none() && !is_own {
                 if !is_run && state.fence == asks.after {
                     return Told::Ended(self.failed(record));
                 }
@@ -133,14 +140,21 @@ impl Model {
                 }
             }
         }
-        if self.held.is_some_and(|(token, _)| token != asks.token) {
+        let running = self.record.as_ref().map(|record| record.state);
+        let is_replay = is_own && running.is_some_and(|state| self.is_running(state));
+        if self.held.is_some() && !is_replay {
             return Told::Busy;
         }
-        let is_replay = self.held.is_some();
         self.held = Some((asks.token, self.now_ms + TTL_MS));
-        if is_replay {
-            let state = self.record.as_ref().unwrap().state;
-            assert_eq!(fence, Some(state.fence));
+        if is_own {
+            let state = &mut self.record.as_mut().unwrap().state;
+            (state.token, state.number) = (asks.token, asks.number);
+            if is_replay {
+                assert_eq!(fence, Some(state.fence));
+            } else {
+                state.fence = fence.expect("it is granted");
+                self.runs += 1;
+            }
             return Told::Run {
                 attempt: state.attempt,
             };
@@ -157,6 +171,8 @@ impl Model {
                 token: asks.token,
                 fence: fence.expect("it is granted"),
                 attempt,
+                call: asks.call,
+                number: asks.number,
                 at_ms: self.now_ms,
             },
             before,
@@ -166,6 +182,16 @@ impl Model {
         });
         self.runs += 1;
         Told::Run { attempt }
+    }
+
+    /// Whether it asks for its own run, of which the call has not learned.
+    fn begun_by(&self, asks: Asks) -> bool {
+        self.record.as_ref().is_some_and(|record| {
+            let state = record.state;
+            let is_earlier = state.number < asks.number;
+            let is_same = state.token == asks.token && self.is_running(state);
+            state.kind == Kind::Run && state.call == asks.call && (is_earlier || is_same)
+        })
     }
 
     pub(super) fn done(&self, record: &Record) -> OnceResult {

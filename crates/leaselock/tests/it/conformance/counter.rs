@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{Client, CounterError};
+use leaselock::{Client, CounterError, Sequencer};
 use tokio::task::JoinSet;
 
 use crate::engine::Engine;
@@ -99,6 +99,41 @@ pub(super) async fn a_counter_with_a_ttl_begins_anew_after_it(engine: &Engine) {
     assert_eq!(kept.get().await.unwrap(), 5);
 }
 
+/// By the rule of the fence checkers: a read of the later holder is enough, and equal numbers are told apart by owner.
+pub(super) async fn a_change_of_a_late_holder_is_refused_and_does_not_count(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let mut shown = Vec::new();
+    for client in [&one, &two] {
+        let lease = client.mutex("import").acquire().await.unwrap();
+        shown.push(lease.sequencer().unwrap());
+        lease.release().await.unwrap();
+    }
+    let [late, later] = [0, 1].map(|at| one.counter("imported").fenced(&shown[at]));
+    assert_eq!(late.add(5).await.unwrap(), 5);
+    let differs = later.compare_and_set(0, 1).await.unwrap_err();
+    assert!(
+        matches!(differs, CounterError::Differs { value: 5, .. }),
+        "{differs}"
+    );
+    let fence = shown[1].fence();
+    let twin = Sequencer::new(shown[1].name().clone(), fence, "other").unwrap();
+    for refused in [
+        late.incr().await.map(drop),
+        late.compare_and_set(5, 6).await,
+        two.counter("imported").fenced(&twin).incr().await.map(drop),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, CounterError::Stale { seen, .. } if seen == fence),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("is stale"), "{refused}");
+    }
+    assert_eq!(later.incr().await.unwrap(), 6);
+    // Without a sequencer nothing is compared.
+    assert_eq!(two.counter("imported").incr().await.unwrap(), 7);
+}
+
 pub(super) async fn a_counter_that_is_asked_for_in_a_bad_way_is_refused(engine: &Engine) {
     let client = engine.client_of_one_store().await;
     let day = millis(24 * 3600 * 1000);
@@ -112,6 +147,14 @@ pub(super) async fn a_counter_that_is_asked_for_in_a_bad_way_is_refused(engine: 
         (
             client.counter("a").ttl(day * 367).incr().await,
             "1 s to 366",
+        ),
+        (
+            client.counter("a").min_replicas(0, day).incr().await,
+            "at least one",
+        ),
+        (
+            client.counter("a").min_replicas(1, day).incr().await,
+            "1 minute",
         ),
     ] {
         let refused = refused.unwrap_err();

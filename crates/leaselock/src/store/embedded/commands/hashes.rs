@@ -3,7 +3,7 @@
 use super::super::packed::Fields;
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
-use super::arguments::typed;
+use super::arguments::{number, typed};
 use crate::script::keyspace::Keyspace;
 
 /// Runs a command that only reads; `None` for any other.
@@ -50,6 +50,7 @@ pub(super) fn write(
             let is_new = typed(step.hash_get(key, field))?.is_none();
             Reply::flag(is_new && typed(step.hash_set(key, field, value))?)
         }
+        (b"HINCRBY", [field, value]) => increment(step, key, field, value)?,
         (b"HDEL", [_, ..]) => {
             let mut deleted = 0;
             for field in args {
@@ -59,4 +60,14 @@ pub(super) fn write(
         }
         _ => return Ok(None),
     }))
+}
+
+fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, Failure> {
+    let no_integer = |_| Failure::internal("ERR hash value is not an integer");
+    let before = typed(step.hash_get(key, field))?;
+    let before: i64 = before.map_or(Ok(0), number).map_err(no_integer)?;
+    let sum = before.checked_add(number(value)?);
+    let sum = sum.ok_or_else(|| Failure::internal("ERR increment or decrement would overflow"))?;
+    typed(step.hash_set(key, field, sum.to_string().as_bytes()))?;
+    Ok(Reply::Int(sum))
 }

@@ -47,7 +47,6 @@ pub(super) fn write(
             before
         }
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms)?,
-        (b"INCRBY", [value]) => increment(step, key, value)?,
         _ => return Ok(None),
     }))
 }
@@ -61,14 +60,6 @@ fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply,
     }
     step.set(key, value, ttl_ms);
     Ok(Reply::Status("OK"))
-}
-
-fn increment(step: &mut Step, key: &str, value: &[u8]) -> Result<Reply, Failure> {
-    let before: i64 = typed(step.get(key))?.map_or(Ok(0), number)?;
-    let sum = before.checked_add(number(value)?);
-    let sum = sum.ok_or_else(|| Failure::internal("ERR increment or decrement would overflow"))?;
-    step.set_keep_ttl(key, sum.to_string().as_bytes());
-    Ok(Reply::Int(sum))
 }
 
 fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, Failure> {

@@ -1,0 +1,140 @@
+//! Who sends the changes of a queue: a caller its own, and a task those of others.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::oneshot;
+
+use super::change::{Change, Ended, Pending, Terms, Told};
+use super::queue::{ChangeQueue, DriverId, Progress, Role};
+use super::send::{send, within};
+use crate::engine::core::Engine;
+use crate::quorum::executor::Executor;
+
+/// Asks for a change, and waits for what becomes of it.
+pub(super) async fn ask(
+    queue: &Arc<ChangeQueue>,
+    engine: &Arc<Engine>,
+    change: Change,
+    terms: Terms,
+) -> Told {
+    let (told, hears) = oneshot::channel();
+    let is_alone = false;
+    let pending = Pending {
+        change,
+        terms,
+        is_alone,
+        told,
+    };
+    hear(queue, engine, Some(pending), hears).await
+}
+
+/// Waits for what becomes of a change, and sends it while no other task does.
+pub(super) async fn hear(
+    queue: &Arc<ChangeQueue>,
+    engine: &Arc<Engine>,
+    pending: Option<Pending>,
+    hears: oneshot::Receiver<Told>,
+) -> Told {
+    let background = match engine.background() {
+        Ok(background) => background,
+        Err(error) => return Told(Ended::Refused(error), None),
+    };
+    match queue.enqueue(pending, || engine.clock.now()) {
+        // The future of a request is large: tasks that only wait do not pay for its size.
+        Role::Sends(id) => {
+            let driver = Driver::new(queue, engine, &engine.store, id);
+            Box::pin(driver.send_one()).await;
+        }
+        Role::Waits => {}
+        Role::WaitsAndStartsWatch => {
+            let (queue, engine) = (Arc::downgrade(queue), Arc::downgrade(engine));
+            drop(background.handle.spawn(watch(queue, engine)));
+        }
+    }
+    let forgotten = Told(Ended::Forgotten, None); // no task sends any more
+    hears.await.unwrap_or(forgotten)
+}
+
+/// Sends the changes of a queue, one request after the other.
+///
+/// A single change leaves in its caller's future. For those that come meanwhile there is a task, because a caller may be
+/// dropped, or never be polled again, while others wait.
+struct Driver {
+    queue: Arc<ChangeQueue>,
+    engine: Arc<Engine>,
+    store: Executor,
+    id: DriverId,
+}
+
+impl Driver {
+    fn new(queue: &Arc<ChangeQueue>, engine: &Arc<Engine>, store: &Executor, id: DriverId) -> Self {
+        Driver {
+            queue: Arc::clone(queue),
+            engine: Arc::clone(engine),
+            store: store.clone(),
+            id,
+        }
+    }
+
+    /// Sends one request, and leaves the others to a task.
+    async fn send_one(self) {
+        if self.send_next().await && self.queue.has_more(self.id) {
+            drop(tokio::spawn(self.run()));
+        }
+    }
+
+    async fn run(self) {
+        loop {
+            // The tasks that the latest reply woke run first, so that their next changes are in this request.
+            tokio::task::yield_now().await;
+            if !self.send_next().await {
+                return;
+            }
+        }
+    }
+
+    async fn send_next(&self) -> bool {
+        let number = || self.engine.numbers.fetch_add(1, Ordering::SeqCst) + 1;
+        let now = self.engine.clock.now();
+        let Some(request) = self.queue.next(self.id, now, number) else {
+            return false;
+        };
+        let number = request.number;
+        let ended = send(&self.engine, &self.store, &self.queue.keys, request).await;
+        self.queue.finish(self.id, number, &ended);
+        true
+    }
+}
+
+/// The request in flight may have arrived: the client's thread sends it again, under the number that it has.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let next = self.queue.replace(self.id, self.engine.clock.now());
+        if let (Some(id), Some(background)) = (next, self.engine.started()) {
+            let driver = Driver::new(&self.queue, &self.engine, &background.store, id);
+            drop(background.handle.spawn(driver.run()));
+        }
+    }
+}
+
+/// Sends in place of a driver that makes no progress, because no thread drives its runtime, or its future is not polled.
+async fn watch(queue: Weak<ChangeQueue>, engine: Weak<Engine>) {
+    loop {
+        let Some(every) = engine.upgrade().map(|engine| within(&engine)) else {
+            return;
+        };
+        tokio::time::sleep(every).await;
+        let (Some(queue), Some(engine)) = (queue.upgrade(), engine.upgrade()) else {
+            return;
+        };
+        match (queue.check(engine.clock.now(), every), engine.started()) {
+            (Progress::Overdue(id), Some(background)) => {
+                let driver = Driver::new(&queue, &engine, &background.store, id);
+                driver.run().await;
+            }
+            (Progress::Sends, Some(_)) => {}
+            _ => return,
+        }
+    }
+}
