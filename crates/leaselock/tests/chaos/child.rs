@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{Child, clock};
 
-use crate::{barrier, deadlock, heads, limiter, once, several, witness};
+use crate::{barrier, cron, deadlock, heads, limiter, once, several, witness};
 
 /// Until when the children of a scenario work: as a word for them, and back.
 pub(crate) fn moment(text: &str) -> Duration {
@@ -56,6 +56,10 @@ fn obeys_its_parent() {
             }
             ["runs work once", folder, round, refuses, ref urls @ ..] => {
                 once::works(folder.as_ref(), round, refuses == "true", urls).await;
+            }
+            ["runs ticks", folder, round, again, start_s, ref urls @ ..] => {
+                let start_s = start_s.parse().unwrap();
+                cron::works(folder.as_ref(), round, again == "true", start_s, urls).await;
             }
             _ => panic!("an order that nobody gives: {words:?}"),
         }

@@ -10,6 +10,8 @@ mod child;
 mod cluster;
 mod counter;
 #[cfg(feature = "embedded")]
+mod cron;
+#[cfg(feature = "embedded")]
 mod crowd;
 #[cfg(feature = "embedded")]
 mod deadlock;
