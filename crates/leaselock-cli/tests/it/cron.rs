@@ -1,5 +1,9 @@
 //! `leaselock cron`: a command at the ticks of a schedule, on one host of many.
 
+mod crashed;
+mod down;
+mod ticks;
+
 use testkit::process::Signal;
 
 use crate::common::{Running, Store, object, on_both, until};
