@@ -3,6 +3,7 @@
 use super::barrier::Barrier;
 use super::borrowed::BorrowedLease;
 use super::counter::Counter;
+use super::cron::Cron;
 use super::detached::DetachedLease;
 use super::election::Election;
 use super::latch::Latch;
@@ -185,6 +186,27 @@ impl Client {
         Once {
             client: self.client.clone(),
             once: self.client.once(key),
+        }
+    }
+
+    /// Returns the ticks of a schedule of this name.
+    ///
+    /// ```
+    /// use leaselock::Claim;
+    ///
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let hourly = client.cron("report");
+    /// let tick = hourly.state()?.now; // the program works it out
+    /// if let Claim::Run(run) = hourly.claim(tick)? {
+    ///     run.finish()?; // … after the work
+    /// }
+    /// assert!(matches!(hourly.claim(tick)?, Claim::Over));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cron(&self, name: impl Into<String>) -> Cron {
+        Cron {
+            client: self.client.clone(),
+            cron: self.client.cron(name),
         }
     }
 

@@ -4,8 +4,8 @@
 //! async runtime: they panic there rather than stop the executor. Readers, writers and holders of permits all get a
 //! [`Lease`]; upgradable readers get an [`UpgradableLease`].
 //!
-//! Not here: a [`Quorum`](crate::Quorum), and a [`Cron`](crate::Cron). An [`Owner`](crate::Owner) has no async method, so it
-//! is the same type.
+//! Not here: a [`Quorum`](crate::Quorum), and the runs of a schedule: a [`Cron`] claims ticks. An
+//! [`Owner`](crate::Owner) has no async method, so it is the same type.
 //!
 //! ```
 //! use leaselock::blocking::Client;
@@ -24,6 +24,7 @@ mod barrier;
 mod borrowed;
 mod client;
 mod counter;
+mod cron;
 mod detached;
 mod election;
 mod latch;
@@ -40,6 +41,7 @@ pub use self::barrier::Barrier;
 pub use self::borrowed::BorrowedLease;
 pub use self::client::Client;
 pub use self::counter::Counter;
+pub use self::cron::{Cron, CronRun};
 pub use self::detached::DetachedLease;
 pub use self::election::{Election, LeaderObserver, Leadership};
 pub use self::latch::Latch;

@@ -10,6 +10,7 @@ use crate::base::error::{
 };
 use crate::base::name::Name;
 use crate::counter::CounterError;
+use crate::cron::CronError;
 use crate::election::ProclaimError;
 use crate::engine::lease::loss::LossWatch;
 use crate::latch::LatchError;
@@ -223,7 +224,7 @@ macro_rules! errors_with_names {
 }
 errors_with_names!(
     AcquireError ExtendError ReleaseError LatchError BarrierError ProclaimError LimiterError CounterError
-    OnceError
+    OnceError CronError
 );
 
 impl CannotStart for MultiReleaseError {

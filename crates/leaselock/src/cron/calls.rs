@@ -1,8 +1,10 @@
-//! The requests of callers and runs.
+//! The requests of callers: to claim a tick, and to read what is known.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::outcome::Claim;
 use super::state::{CronState, LatestTick, Overlap, TickState};
 use super::tick::Tick;
 use crate::base::token::Token;
@@ -14,8 +16,6 @@ use crate::engine::wait::trying::Tried;
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-pub(super) static FINISH: Script = script!("cron/finish");
-pub(super) static FINISH_STRICT: Script = script!("cron/finish", strict);
 pub(super) static INSPECT: Script = script!("cron/inspect", reads_only);
 
 /// What every claim of one caller says of the schedule.
@@ -48,19 +48,7 @@ pub(super) enum Told {
     Run {
         attempt: u32,
     },
-    Early {
-        wait: Duration,
-    },
-    Over,
-    Running {
-        rest: Duration,
-    },
-    Overlap {
-        rest: Duration,
-    },
-    Missed {
-        late: Duration,
-    },
+    NoRun(Claim<Infallible>),
     /// The caller waits for the run of an earlier tick.
     Behind,
     /// The caller waits for another lock of the name, or nothing is granted at present.
@@ -94,36 +82,35 @@ impl Operation for Acquire {
     }
 
     fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
-        let told = match answer.tag() {
-            "granted" => Told::Run {
-                attempt: attempt(answer, 4)?,
-            },
+        let why = match answer.tag() {
+            "granted" => {
+                let attempt = attempt(answer, 4)?;
+                let granted = Acquired::decode(answer)?;
+                return Ok((Some(granted), Told::Run { attempt }));
+            }
             "behind" => {
                 let seen = seen(answer)?;
                 return Ok((Some(Acquired::Busy { seen }), Told::Behind));
             }
-            "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
-            other => {
-                let told = match other {
-                    "early" => Told::Early {
-                        wait: Duration::from_micros(answer.number(0)?),
-                    },
-                    "over" => Told::Over,
-                    "running" => Told::Running {
-                        rest: rest(answer)?,
-                    },
-                    "overlap" => Told::Overlap {
-                        rest: rest(answer)?,
-                    },
-                    "missed" => Told::Missed {
-                        late: Duration::from_micros(answer.number(0)?),
-                    },
-                    _ => return Err(Malformed),
-                };
-                return Ok((None, told));
+            "busy" | "waiting" | "quarantined" | "disagrees" => {
+                return Ok((Some(Acquired::decode(answer)?), Told::Busy));
             }
+            "early" => Claim::Early {
+                wait: Duration::from_micros(answer.number(0)?),
+            },
+            "over" => Claim::Over,
+            "running" => Claim::Running {
+                rest: rest(answer)?,
+            },
+            "overlap" => Claim::Overlap {
+                rest: rest(answer)?,
+            },
+            "missed" => Claim::Missed {
+                late: Duration::from_micros(answer.number(0)?),
+            },
+            _ => return Err(Malformed),
         };
-        Ok((Some(Acquired::decode(answer)?), told))
+        Ok((None, Told::NoRun(why)))
     }
 }
 
@@ -135,56 +122,6 @@ fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
 fn rest(answer: &Answer) -> Result<Duration, Malformed> {
     let ms = u64::try_from(answer.signed(0)?).unwrap_or(0);
     Ok(Duration::from_millis(ms))
-}
-
-/// Records that a run has finished, and gives the name back. Runs `cron/finish`.
-#[derive(Debug)]
-pub(super) struct Finish {
-    pub(super) resource: Resource,
-    pub(super) token: Token,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finished {
-    Done,
-    /// The latest tick that has begun since; `None` when the record is gone.
-    Stale {
-        latest: Option<Tick>,
-    },
-}
-
-impl Operation for Finish {
-    type Reply = Finished;
-
-    fn script(&self) -> &'static Script {
-        match self.resource.gate {
-            Some(_) => &FINISH_STRICT,
-            None => &FINISH,
-        }
-    }
-
-    fn encode(&self, call: &mut Call) {
-        let keys = &self.resource;
-        call.key(&keys.lock)
-            .key(keys.queue())
-            .key(keys.waiters())
-            .key(keys.fence())
-            .key(keys.cron());
-        if let Some(gate) = &keys.gate {
-            call.key(&*gate.key_for(&keys.lock));
-        }
-        call.arg(&self.token);
-    }
-
-    fn decode(answer: &Answer) -> Result<Finished, Malformed> {
-        match answer.tag() {
-            "done" => Ok(Finished::Done),
-            "stale" => Ok(Finished::Stale {
-                latest: Tick::from_answer(answer, 0)?,
-            }),
-            _ => Err(Malformed),
-        }
-    }
 }
 
 /// Reads what is known of the ticks. Runs `cron/inspect`.
@@ -229,9 +166,6 @@ impl Operation for Inspect<'_> {
 
 #[cfg(feature = "redis")]
 impl Votable for Acquire {}
-
-#[cfg(feature = "redis")]
-impl Votable for Finish {}
 
 #[cfg(feature = "redis")]
 impl Votable for Inspect<'_> {}

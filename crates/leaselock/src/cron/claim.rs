@@ -7,52 +7,20 @@ use std::time::{Duration, SystemTime};
 use super::calls::{Acquire, Terms, Told};
 use super::error::CronError;
 use super::handle::{Cron, NOUN};
+use super::outcome::Claim;
 use super::run::CronRun;
 use super::tick::Tick;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::replicas::confirm::confirmed;
+use crate::engine::replicas::unconfirmed::GiveBack;
 use crate::engine::request::Wait;
 use crate::engine::resource::Resource;
 use crate::engine::wait::trying::Try;
 
 /// How much longer than the lateness a claim may take: its last request says that the tick is missed.
 const LAST_REQUEST: Duration = Duration::from_secs(2);
-
-/// What a caller that claims a tick is told.
-#[derive(Debug)]
-#[must_use = "a run that is dropped did not finish"]
-pub enum Claim {
-    /// The tick is the caller's: it does the work, and says that by [`finish`](CronRun::finish).
-    Run(CronRun),
-    /// The tick is not due yet by the store's clock. Nothing was recorded.
-    Early {
-        /// How long until it is due.
-        wait: Duration,
-    },
-    /// The tick is over for every host: it was run, it was left out, or it is older than the latest one that has begun.
-    Over,
-    /// A run of this tick has begun, and holds the name.
-    ///
-    /// It may still crash, so with [`again`](Cron::again) the caller claims the tick again after `rest`. The same is told
-    /// of a tick whose run crashed while another lock of the name is held.
-    Running {
-        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
-        rest: Duration,
-    },
-    /// The name is held by the run of another tick, or by another lock of the name. With
-    /// [`Overlap::Skip`](crate::Overlap) only: the tick is left out, for every host.
-    Overlap {
-        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
-        rest: Duration,
-    },
-    /// The tick was due longer ago than [`late`](Cron::late) allows, and is not run now. Nothing was recorded: a claim
-    /// that allows more may still run it.
-    Missed {
-        /// How long ago it was due.
-        late: Duration,
-    },
-}
 
 impl Cron {
     /// Claims a tick: of all callers with the same instant, one gets the run. The time is rounded down to microseconds.
@@ -70,7 +38,8 @@ impl Cron {
     /// Safe: a claim that the caller no longer awaits is taken back in the background, as if the tick had never begun.
     ///
     /// # Errors
-    /// [`CronError::Acquire`]: the tick was not claimed. A tick before 1970 or after 2255 is refused.
+    /// [`CronError::Acquire`]: the tick was not claimed. A tick before 1970 or after 2255 is refused. When too few
+    /// [replicas](Cron::min_replicas) have the claim, it is taken back.
     ///
     /// # Examples
     /// ```
@@ -100,21 +69,25 @@ impl Cron {
             requests: AtomicU64::new(0),
         };
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
-        let told = acquisition.run_tries(&mut tries, NOUN, wait).await?;
-        Ok(match told {
-            (Some(lease), Told::Run { attempt }) => Claim::Run(CronRun::new(lease, tick, attempt)),
-            (_, Told::Early { wait }) => Claim::Early { wait },
-            (_, Told::Over) => Claim::Over,
-            (_, Told::Running { rest }) => Claim::Running { rest },
-            (_, Told::Overlap { rest }) => Claim::Overlap { rest },
-            (_, Told::Missed { late }) => Claim::Missed { late },
-            (_, Told::Run { .. } | Told::Behind | Told::Busy) => {
+        let (lease, told) = acquisition.run_tries(&mut tries, NOUN, wait).await?;
+        let lease = match (lease, self.named.options.copies) {
+            (Some(lease), Some(copies)) => {
+                Some(Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?) // seldom
+            }
+            (lease, _) => lease,
+        };
+        match (told, lease) {
+            (Told::Run { attempt }, Some(lease)) => {
+                Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
+            }
+            (Told::NoRun(why), None) => Ok(why.map(|never| match never {})),
+            (Told::Run { .. } | Told::NoRun(_) | Told::Behind | Told::Busy, _) => {
                 let message = "a reply that no version of this script gives";
                 let source = StoreError::refused(ErrorKind::Malformed, message);
                 let name = self.named.name()?.clone();
-                return Err(CronError::Store { name, source });
+                Err(CronError::Store { name, source })
             }
-        })
+        }
     }
 }
 

@@ -95,6 +95,16 @@ impl Cron {
         self
     }
 
+    /// Requires that `count` replicas confirm a claim within `timeout`, as [`Mutex::min_replicas`](crate::Mutex::min_replicas).
+    ///
+    /// Otherwise the claim is taken back, as if the tick had never begun, and the error is
+    /// [`TooFewReplicas`](crate::AcquireError::TooFewReplicas). A failover that loses a record makes the latest tick run
+    /// again; this makes it less likely, and does not rule it out.
+    pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.named.options = self.named.options.min_replicas(count, timeout);
+        self
+    }
+
     /// Sets how long after its time a tick may begin, by the store's clock: 60 s by default, at most 366 days.
     ///
     /// A host that catches up with ticks of the past claims them with a longer time, and with [`Overlap::Wait`]: the run

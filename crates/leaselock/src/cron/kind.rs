@@ -2,7 +2,8 @@
 //!
 //! No caller queues for a tick: it belongs to the first one that asks, and is over for all others.
 
-use super::calls::{FINISH, FINISH_STRICT, INSPECT};
+use super::calls::INSPECT;
+use super::finish::{FINISH, FINISH_STRICT};
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{Kind, Step};
 use crate::script::script;
@@ -18,7 +19,7 @@ pub(crate) static CRON: Kind = Kind {
     cancel: Step::new(script!("cron/cancel"), script!("cron/cancel", strict)),
     release_alone: Some(&COMPARE_AND_DELETE),
     position: None,
-    confirm: None,
+    confirm: Some(script!("mutex/confirm")),
     detach: None,
     detach_keys: &[],
     note: Some(script!("mutex/note")),

@@ -3,8 +3,10 @@
 mod calls;
 mod claim;
 mod error;
+mod finish;
 mod handle;
 mod kind;
+mod outcome;
 #[cfg(feature = "cron")]
 mod plan;
 mod run;
@@ -27,10 +29,10 @@ mod state;
 mod tests;
 mod tick;
 
-pub use self::claim::Claim;
 pub use self::error::CronError;
 pub use self::handle::Cron;
 pub(crate) use self::kind::CRON;
+pub use self::outcome::Claim;
 #[cfg(feature = "cron")]
 pub use self::plan::CatchUp;
 pub use self::run::CronRun;

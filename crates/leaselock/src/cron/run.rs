@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::time::SystemTime;
 
-use super::calls::{Finish, Finished};
 use super::error::CronError;
+use super::finish::{Finish, Finished};
 use super::tick::Tick;
 use crate::base::fence::Fence;
 use crate::engine::lease::Lease;

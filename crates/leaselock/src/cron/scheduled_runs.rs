@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::pending;
 use std::time::{Duration, SystemTime};
 
-use super::claim::Claim;
 use super::error::CronError;
 use super::handle::{Cron, LATE_MAX};
+use super::outcome::Claim;
 use super::plan::{CatchUp, Known, Plan};
 use super::run::CronRun;
 use super::schedule::Schedule;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use super::claim::Claim;
 use super::error::CronError;
 use super::handle::Cron;
+use super::outcome::Claim;
 use super::plan::CatchUp;
 use super::schedule::Schedule;
 use super::service::CronView;

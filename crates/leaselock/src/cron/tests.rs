@@ -12,7 +12,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use self::model::{Asks, Model, Said};
-use super::calls::{Acquire, Finish, Finished, Inspect, Terms};
+use super::calls::{Acquire, Inspect, Terms};
+use super::finish::{Finish, Finished};
 use super::kind::CRON;
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;

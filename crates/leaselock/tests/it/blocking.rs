@@ -6,8 +6,10 @@ use std::thread;
 use leaselock::blocking::{Client, OnceStart};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::strict::StrictStatus;
-use leaselock::{AcquireError, BarrierError, CounterError, ExtendError, LatchError, LimiterError};
-use leaselock::{LostReason, OnceError, OnceState, RunError, Wait};
+use leaselock::{
+    AcquireError, BarrierError, Claim, CounterError, ExtendError, LatchError, LimiterError,
+};
+use leaselock::{LostReason, OnceError, OnceState, RunError, TickState, Wait};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -355,6 +357,28 @@ fn threads_share_a_limiter_and_a_counter() {
     assert!(matches!(differs, CounterError::Differs { value: 5, .. }));
     other.compare_and_set(5, -5).unwrap();
     assert_eq!(visits.get().unwrap(), -5);
+}
+
+#[test]
+fn threads_share_the_ticks_of_a_schedule() {
+    let (_server, one, two) = rig();
+    let here = one.cron("job").ttl(LONG).validate().unwrap();
+    let there = two.cron("job").ttl(LONG).again(true);
+    let tick = here.state().unwrap().now;
+    let Claim::Run(run) = here.claim(tick).unwrap() else {
+        panic!("it is free")
+    };
+    assert!((run.tick(), run.attempt(), run.is_held()) == (tick, 1, true));
+    let running = there.claim(tick).unwrap();
+    assert!(matches!(running, Claim::Running { .. }), "{running:?}");
+    run.cancel().unwrap();
+    let Claim::Run(run) = there.claim(tick).unwrap() else {
+        panic!("it has not begun")
+    };
+    run.finish().unwrap();
+    assert!(matches!(here.claim(tick).unwrap(), Claim::Over));
+    let latest = here.state().unwrap().latest.unwrap();
+    assert_eq!((latest.tick, latest.state), (tick, TickState::Done));
 }
 
 #[test]

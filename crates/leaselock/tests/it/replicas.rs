@@ -7,7 +7,9 @@ use std::time::Duration;
 use leaselock::clock::Clock;
 use leaselock::interop::Protocol;
 use leaselock::options::Options;
-use leaselock::{AcquireError, Client, ErrorKind, Lease, OnceError, OnceStart, OnceState, Wait};
+use leaselock::{
+    AcquireError, Claim, Client, CronError, ErrorKind, Lease, OnceError, OnceStart, OnceState, Wait,
+};
 use testkit::{Fault, Proxy, Server, Value, Way};
 
 use crate::support::{LONG, eventually, is_free, leftovers, millis, soon, until_queued};
@@ -332,6 +334,45 @@ async fn a_task_that_goes_away_while_it_waits_for_replicas_holds_nothing() {
     waits.abort();
     eventually("it was given back", async || is_free(&other, "job").await).await;
     drop(frozen);
+}
+
+/// A release would record a run that did not finish, and at most once the tick would be over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_no_replica_has_in_time_or_whose_claim_is_dropped_has_not_begun() {
+    let (primary, replica) = pair();
+    let other = plain(&primary).cron("job");
+    let tick = other.state().await.unwrap().now;
+    let frozen = replica.pause();
+    let hurried = client(&primary, 1, WITHIN).cron("job");
+    let error = soon(hurried.claim(tick)).await.unwrap_err();
+    let CronError::Acquire(error) = error else {
+        panic!("{error:?}")
+    };
+    too_few(&error, 1, 0, WITHIN);
+    assert_eq!(other.state().await.unwrap().latest, None);
+
+    let patient = client(&primary, 1, LONG / 2).cron("job");
+    let dropped = tokio::spawn(async move { patient.claim(tick).await.map(drop) });
+    let has_begun = async || other.state().await.unwrap().latest.is_some();
+    eventually("it has begun", has_begun).await;
+    assert!(!dropped.is_finished());
+    dropped.abort();
+    eventually("it was taken back", async || !has_begun().await).await;
+
+    let Claim::Run(run) = soon(other.claim(tick)).await.unwrap() else {
+        panic!("another host may run it")
+    };
+    assert_eq!(run.attempt(), 1);
+    run.finish().await.unwrap();
+    drop(frozen);
+    let careful = plain(&primary).cron("job").min_replicas(1, AT_EASE);
+    let next = careful.state().await.unwrap().now;
+    let Claim::Run(run) = soon(careful.claim(next)).await.unwrap() else {
+        panic!("the replica confirms it")
+    };
+    let fields = ["HGETALL", "{job}:ll:cron"];
+    assert_eq!(replica.cli(&fields), primary.cli(&fields));
+    run.finish().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! What is promised of ticks, in plain Rust. A token and a call are places in the list of all tokens.
 
 use super::super::calls::Told;
+use super::super::outcome::Claim;
 use super::super::state::TickState;
 use super::EARLY;
 use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
@@ -39,11 +40,14 @@ impl Said {
     pub(super) fn of(told: &Told) -> Self {
         match told {
             Told::Run { attempt } => Said::Run { attempt: *attempt },
-            Told::Early { .. } => Said::Early,
-            Told::Over => Said::Over,
-            Told::Running { .. } => Said::Running,
-            Told::Overlap { .. } => Said::Overlap,
-            Told::Missed { .. } => Said::Missed,
+            Told::NoRun(why) => match why {
+                Claim::Run(never) => match *never {},
+                Claim::Early { .. } => Said::Early,
+                Claim::Over => Said::Over,
+                Claim::Running { .. } => Said::Running,
+                Claim::Overlap { .. } => Said::Overlap,
+                Claim::Missed { .. } => Said::Missed,
+            },
             Told::Behind => Said::Behind,
             Told::Busy => Said::Busy,
         }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Written;
 use super::call::{Confirm, Confirmed, ReplicaAck};
+use super::unconfirmed::{GiveBack, Unconfirmed};
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
 use crate::base::name::Name;
 use crate::engine::core::Engine;
@@ -41,21 +42,27 @@ impl ReplicaAck {
     }
 }
 
-/// Returns the lease once there are enough copies of it; otherwise releases it first.
+/// Returns the lease once there are enough copies of it; otherwise gives it back first.
 ///
 /// A server checks only ten times a second, or when another event occurs, whether a wait has timed out. So the client
 /// ends the wait by its own clock: it releases the lease, and that release makes the server reply to the wait.
-pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
+pub(crate) async fn confirmed(
+    lease: Lease,
+    asked: Copies,
+    how: GiveBack,
+) -> Result<Lease, AcquireError> {
     let (engine, record) = {
         let (engine, record, _) = lease.parts();
         (Arc::clone(engine), Arc::clone(record))
     };
     let (name, ttl) = (&record.name, record.ttl().as_duration());
+    let mut lease = Unconfirmed::new(lease, how);
     let written = match grant_again(&engine, &record, asked).await {
         Ok(written) => written,
         Err(source) => {
             let name = name.clone();
-            return Err(release_after(lease, AcquireError::Store { name, source }, ttl).await);
+            let error = AcquireError::Store { name, source };
+            return Err(error_or_unknown(lease.give_back().await, error, ttl));
         }
     };
     let over = engine.clock.sleep_until(written.end());
@@ -64,14 +71,16 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
         biased;
         counted = &mut count => {
             let error = match verdict(counted, asked, name) {
-                Ok(()) if lease.is_held() => return Ok(lease),
-                Ok(()) => late(name),
+                Ok(()) => match lease.take_if_held() {
+                    Some(lease) => return Ok(lease),
+                    None => late(name),
+                },
                 Err(error) => error,
             };
-            Err(release_after(lease, error, ttl).await)
+            Err(error_or_unknown(lease.give_back().await, error, ttl))
         }
         () = over => {
-            let released = lease.release().await;
+            let released = lease.give_back().await;
             let within = engine.request_timeout(record.ttl());
             let counted = timeout(within, count).await.unwrap_or_else(|_| Err(no_count()));
             let error = match verdict(counted, asked, name) {
@@ -158,10 +167,6 @@ fn no_count() -> StoreError {
         ErrorKind::TimedOut,
         "the server has not said in time how many replicas have the grant",
     )
-}
-
-async fn release_after(lease: Lease, error: AcquireError, ttl: Duration) -> AcquireError {
-    error_or_unknown(lease.release().await, error, ttl)
 }
 
 /// Returns the error, or `Unknown` when it is not known whether the lease was released.

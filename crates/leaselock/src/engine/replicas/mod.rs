@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod confirm;
 #[cfg(feature = "redis")]
 pub(crate) mod pool;
+pub(crate) mod unconfirmed;
 #[cfg(not(feature = "redis"))]
 mod without;
 #[cfg(feature = "redis")]

@@ -12,7 +12,8 @@ use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
-use crate::engine::replicas::confirm;
+use crate::engine::replicas::confirm::confirmed;
+use crate::engine::replicas::unconfirmed::GiveBack;
 use crate::engine::request::Wait;
 
 impl Acquisition<'_> {
@@ -38,7 +39,7 @@ impl Acquisition<'_> {
         let lease = self.granted_by(wait, groups).await?;
         match copies {
             None => Ok(lease),
-            Some(copies) => Box::pin(confirm::confirmed(lease, copies)).await, // seldom
+            Some(copies) => Box::pin(confirmed(lease, copies, GiveBack::Release)).await, // seldom
         }
     }
 

@@ -1,0 +1,56 @@
+//! What a claim comes to.
+
+use std::time::Duration;
+
+use super::run::CronRun;
+
+/// What a caller that claims a tick is told.
+///
+/// `R` is the run: a [`CronRun`], or that of the [blocking front](crate::blocking).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a run that is dropped did not finish"]
+pub enum Claim<R = CronRun> {
+    /// The tick is the caller's: it does the work, and says that by [`finish`](CronRun::finish).
+    Run(R),
+    /// The tick is not due yet by the store's clock. Nothing was recorded.
+    Early {
+        /// How long until it is due.
+        wait: Duration,
+    },
+    /// The tick is over for every host: it was run, it was left out, or it is older than the latest one that has begun.
+    Over,
+    /// A run of this tick has begun, and holds the name.
+    ///
+    /// It may still crash, so with [`again`](crate::Cron::again) the caller claims the tick again after `rest`. The same is told
+    /// of a tick whose run crashed while another lock of the name is held.
+    Running {
+        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
+        rest: Duration,
+    },
+    /// The name is held by the run of another tick, or by another lock of the name. With
+    /// [`Overlap::Skip`](crate::Overlap) only: the tick is left out, for every host.
+    Overlap {
+        /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
+        rest: Duration,
+    },
+    /// The tick was due longer ago than [`late`](crate::Cron::late) allows, and is not run now. Nothing was recorded: a claim
+    /// that allows more may still run it.
+    Missed {
+        /// How long ago it was due.
+        late: Duration,
+    },
+}
+
+impl<R> Claim<R> {
+    /// The same with another kind of run.
+    pub(crate) fn map<T>(self, run: impl FnOnce(R) -> T) -> Claim<T> {
+        match self {
+            Claim::Run(begun) => Claim::Run(run(begun)),
+            Claim::Early { wait } => Claim::Early { wait },
+            Claim::Over => Claim::Over,
+            Claim::Running { rest } => Claim::Running { rest },
+            Claim::Overlap { rest } => Claim::Overlap { rest },
+            Claim::Missed { late } => Claim::Missed { late },
+        }
+    }
+}
