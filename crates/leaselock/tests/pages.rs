@@ -60,6 +60,8 @@ fn the_texts_of_the_fence_checkers_on_the_page_are_those_of_the_library() {
         redis::READ_OR_WRITE.trim_end(),
         sql::postgresql::TABLE,
         sql::postgresql::ADMIT,
+        sql::postgresql::TRIGGER_FUNCTION,
+        sql::postgresql::SHOW,
         sql::sqlite::TABLE,
         sql::sqlite::ADMIT,
         sql::mysql::TABLE,

@@ -33,6 +33,61 @@ INSERT INTO fence_checker AS seen (name, fence, owner) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, owner = excluded.owner
 WHERE seen.fence < excluded.fence OR (seen.fence = excluded.fence AND seen.owner = excluded.owner)
 RETURNING fence";
+
+    /// Creates the function of a trigger, for statements that know nothing of fences. It needs the table.
+    ///
+    /// A trigger on a table refuses every statement that writes to it and is late, or shows no fencing token:
+    /// ```sql
+    /// CREATE TRIGGER fence_checker BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON account
+    /// FOR EACH STATEMENT EXECUTE FUNCTION fence_checker('account');
+    /// ```
+    /// Its argument is the lock's name, because fences of different names cannot be compared. Without an argument the
+    /// holder of any name is admitted.
+    ///
+    /// The transaction begins with [`SHOW`]. A trigger sees no reads, and the statement that it lets through works on
+    /// what was committed before that statement began. So a transaction that reads, or that derives what it writes from
+    /// rows, has [`ADMIT`] as its second statement.
+    ///
+    /// | SQLSTATE | the statement | do |
+    /// |---|---|---|
+    /// | `LK412` | of a holder that is late, or of another one with the same fence | stop |
+    /// | `LK428` | without a fencing token | begin the transaction with [`SHOW`] |
+    /// | `LK400` | with another lock's name, or with a fence that is no number of 1 to 16 digits | correct the program |
+    ///
+    /// Nothing was written, and the transaction can only be rolled back. The page `docs/fencing.md` says which
+    /// statements no trigger sees.
+    pub const TRIGGER_FUNCTION: &str = "\
+CREATE OR REPLACE FUNCTION fence_checker() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+  lock_name TEXT := nullif(current_setting('leaselock.name', true), '');
+  shown_fence TEXT := nullif(current_setting('leaselock.fence', true), '');
+  shown_owner TEXT := nullif(current_setting('leaselock.owner', true), '');
+  last RECORD;
+BEGIN
+  IF lock_name IS NULL OR shown_fence IS NULL OR shown_owner IS NULL THEN
+    RAISE SQLSTATE 'LK428' USING MESSAGE = format('no fencing token is shown to the table %I', TG_TABLE_NAME);
+  ELSIF lock_name <> TG_ARGV[0] THEN
+    RAISE SQLSTATE 'LK400' USING MESSAGE =
+      format('`%s` does not protect the table %I: `%s` does', lock_name, TG_TABLE_NAME, TG_ARGV[0]);
+  ELSIF shown_fence !~ '^[1-9][0-9]{0,15}$' THEN
+    RAISE SQLSTATE 'LK400' USING MESSAGE = format('`%s`: %L is no fencing token', lock_name, shown_fence);
+  END IF;
+  INSERT INTO fence_checker AS seen (name, fence, owner) VALUES (lock_name, shown_fence::BIGINT, shown_owner)
+  ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, owner = excluded.owner
+  WHERE seen.fence < excluded.fence OR (seen.fence = excluded.fence AND seen.owner = excluded.owner);
+  IF NOT FOUND THEN
+    SELECT * INTO last FROM fence_checker WHERE name = lock_name;
+    RAISE SQLSTATE 'LK412' USING MESSAGE =
+      format('`%s`: the fencing token %s of owner %s is stale: the resource has seen %s of owner %s',
+        lock_name, shown_fence, shown_owner, last.fence, last.owner);
+  END IF;
+  RETURN NULL;
+END $$";
+
+    /// Shows the holder `$1` (name), `$2` (fencing token), `$3` (owner) to the triggers, until the transaction ends.
+    pub const SHOW: &str = "\
+SELECT set_config('leaselock.name', $1, true), set_config('leaselock.fence', CAST($2 AS BIGINT)::TEXT, true),
+  set_config('leaselock.owner', $3, true)";
 }
 
 /// SQLite from 3.35 on, the first with `RETURNING`.

@@ -95,3 +95,16 @@ fn a_transaction_of_sqlite_that_has_read_before_it_asks_cannot_write() {
     let code = refused.sqlite_error_code();
     assert_eq!(code, Some(rusqlite::ErrorCode::DatabaseBusy), "{refused}");
 }
+
+#[test]
+fn a_table_of_sqlite_that_lacks_its_column_is_an_error() {
+    let database = Connection::open_in_memory().unwrap();
+    let said = database.prepare(ADMIT).unwrap_err().to_string();
+    assert!(said.contains("no such table: fence_checker"), "{said}");
+    let other = "CREATE TABLE fence_checker (name TEXT PRIMARY KEY, fence INTEGER)";
+    for table in [other, TABLE] {
+        database.execute_batch(table).unwrap();
+    }
+    let said = database.prepare(ADMIT).unwrap_err().to_string();
+    assert!(said.contains("no column named owner"), "{said}");
+}

@@ -2,26 +2,29 @@
 
 use leaselock::Sequencer;
 use leaselock::fence_checker::sql::mysql::{ADMIT, RAISE, TABLE};
+use rustix::process::Signal;
 
-use super::Dialect;
-use super::keeps_its_promises;
 use super::server::{Database, Programs, Session};
+use super::{Dialect, Resource, keeps_its_promises};
 
-const PROGRAMS: Programs = Programs {
+pub(super) const PROGRAMS: Programs = Programs {
     name: "MariaDB",
     packages: "mariadb-server-core mariadb-client-core",
     places: &["/usr/sbin"],
     all: ["mariadb-install-db", "mariadbd", "mariadb"],
     create: |folder| {
         let data = format!("--datadir={}/data", folder.display());
-        let rest = ["--auth-root-authentication-method=normal", "--skip-test-db"];
-        let words = ["--no-defaults", &data].into_iter().chain(rest);
-        words.map(str::to_owned).collect()
+        let words = [
+            "--no-defaults",
+            &data,
+            "--auth-root-authentication-method=normal",
+        ];
+        words.map(str::to_owned).into()
     },
     serve: |folder| {
         let words = format!(
             "--no-defaults --datadir={0}/data --socket={0}/socket --pid-file={0}/pid --skip-networking \
-             --innodb-flush-log-at-trx-commit=0 --innodb-use-native-aio=0",
+             --innodb-flush-log-at-trx-commit=2 --innodb-use-native-aio=0",
             folder.display()
         );
         words.split(' ').map(str::to_owned).collect()
@@ -29,23 +32,21 @@ const PROGRAMS: Programs = Programs {
     talk: |folder| {
         let words = format!(
             "--no-defaults --socket={}/socket --user=root --batch --skip-column-names --unbuffered --force \
-             --default-character-set=utf8mb4",
+             --default-character-set=utf8mb4 test",
             folder.display()
         );
         words.split(' ').map(str::to_owned).collect()
     },
+    print_end: "SELECT '-- end of the reply';\n",
+    crash: Signal::KILL,
 };
 
-struct MariaDb;
+pub(super) struct MariaDb;
 
 impl Dialect for MariaDb {
     fn set_up(session: &mut Session) {
-        session.run("CREATE DATABASE IF NOT EXISTS test");
-        session.run("USE test");
         session.run(TABLE);
-        for (name, text) in [("raise_fence", RAISE), ("admit_fence", ADMIT)] {
-            session.run(&format!("PREPARE {name} FROM '{text}'"));
-        }
+        prepare(session, RAISE, ADMIT);
     }
 
     fn admit(shown: &Sequencer) -> Vec<String> {
@@ -57,11 +58,27 @@ impl Dialect for MariaDb {
         ]
     }
 
-    /// The table `innodb_trx` will not do: it is made anew only when it was not read for 100 ms.
+    fn unchecked(mut session: Session) -> Box<dyn Resource> {
+        let all_pass = ADMIT.replace("fence = ? AND owner = ?", "? > 0 AND ? IS NOT NULL");
+        prepare(&mut session, RAISE, &all_pass);
+        Self::resource(session)
+    }
+
     fn waiting(session: &mut Session) -> u64 {
-        let waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
-        let reply = session.run(waiting);
-        reply[0].split('\t').next_back().unwrap().parse().unwrap()
+        waiting(session)
+    }
+}
+
+/// The table `innodb_trx` will not do: it is made anew only when it was not read for 100 ms.
+pub(super) fn waiting(session: &mut Session) -> u64 {
+    let waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
+    let reply = session.run(waiting);
+    reply[0].split('\t').next_back().unwrap().parse().unwrap()
+}
+
+fn prepare(session: &mut Session, raise: &str, admit: &str) {
+    for (name, text) in [("raise_fence", raise), ("admit_fence", admit)] {
+        session.run(&format!("PREPARE {name} FROM '{text}'"));
     }
 }
 

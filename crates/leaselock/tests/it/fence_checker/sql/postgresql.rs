@@ -2,11 +2,12 @@
 
 use leaselock::Sequencer;
 use leaselock::fence_checker::sql::postgresql::{ADMIT, TABLE};
+use rustix::process::Signal;
 
 use super::server::{Database, Programs, Session};
-use super::{Dialect, admitted, keeps_its_promises, shown};
+use super::{Dialect, Resource, admitted, error, keeps_its_promises, shown};
 
-const PROGRAMS: Programs = Programs {
+pub(super) const PROGRAMS: Programs = Programs {
     name: "PostgreSQL",
     packages: "postgresql",
     places: &[],
@@ -40,14 +41,16 @@ const PROGRAMS: Programs = Programs {
     },
     talk: |folder| {
         let words = format!(
-            "-h {} -U test -d postgres --no-psqlrc --quiet --no-align --tuples-only --set=VERBOSITY=sqlstate",
+            "-h {} -U test -d postgres --no-psqlrc --quiet --no-align --tuples-only --set=VERBOSITY=verbose",
             folder.display()
         );
         words.split(' ').map(str::to_owned).collect()
     },
+    print_end: "\\warn -- end of the reply\n", // to the standard error, which no buffer holds back
+    crash: Signal::QUIT,
 };
 
-struct Postgresql;
+pub(super) struct Postgresql;
 
 impl Dialect for Postgresql {
     fn set_up(session: &mut Session) {
@@ -62,31 +65,55 @@ impl Dialect for Postgresql {
     }
 
     fn waiting(session: &mut Session) -> u64 {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-        session.run(waiting)[0].parse().unwrap()
+        waiting(session)
     }
 
-    /// The other isolation levels report the conflict themselves; the transaction that is repeated is refused.
     fn promises_more(open: &mut dyn FnMut() -> Session) {
-        for (round, level) in (1..).zip(["REPEATABLE READ", "SERIALIZABLE"]) {
-            let [mut late, mut next, mut observer] = [open(), open(), open()];
-            let (before, after) = (shown(60 + 10 * round, "a"), shown(61 + 10 * round, "b"));
-            assert!(admitted::<Postgresql>(&mut late, &before));
-            next.run("BEGIN");
-            assert!(admitted::<Postgresql>(&mut next, &after));
-            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
-            let mut statements = Postgresql::admit(&before);
-            statements.push("ROLLBACK".to_owned());
-            late.send(&statements);
-            observer.wait_until("the late one waits", |observer| {
-                Postgresql::waiting(observer) == 1
-            });
-            next.run("COMMIT");
-            assert_eq!(late.reply(), ["ERROR:  40001"], "{level}");
-            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
-            assert!(!admitted::<Postgresql>(&mut late, &before));
-        }
+        other_isolation_levels_report_the_conflict::<Self>(open);
     }
+
+    fn unchecked(mut session: Session) -> Box<dyn Resource> {
+        let (before, condition) = ADMIT.split_once("\nWHERE ").unwrap();
+        let (_, after) = condition.split_once('\n').unwrap();
+        session.run("DEALLOCATE admit");
+        session.run(&format!(
+            "PREPARE admit (text, bigint, text) AS {before}\n{after}"
+        ));
+        Self::resource(session)
+    }
+}
+
+pub(super) fn waiting(session: &mut Session) -> u64 {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    session.run(waiting)[0].parse().unwrap()
+}
+
+/// The late holder gets an error, and the transaction that is repeated is refused.
+pub(super) fn other_isolation_levels_report_the_conflict<D: Dialect>(
+    open: &mut dyn FnMut() -> Session,
+) {
+    for (round, level) in (1..).zip(["REPEATABLE READ", "SERIALIZABLE"]) {
+        let [mut late, mut next, mut observer] = [open(), open(), open()];
+        let (before, after) = (shown(60 + 10 * round, "a"), shown(61 + 10 * round, "b"));
+        assert!(admitted::<D>(&mut late, &before));
+        next.run("BEGIN");
+        assert!(admitted::<D>(&mut next, &after));
+        late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+        late.send(&D::admit(&before));
+        observer.wait_until("the late one waits", |observer| waiting(observer) == 1);
+        next.run("COMMIT");
+        let reply = late.reply();
+        assert_eq!(sqlstate(&reply), Some("40001"), "{level}: {reply:?}");
+        late.run("ROLLBACK");
+        late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+        assert!(!admitted::<D>(&mut late, &before));
+    }
+}
+
+/// The code of the error in a reply.
+pub(super) fn sqlstate(reply: &[String]) -> Option<&str> {
+    let (code, _) = error(reply)?.strip_prefix("ERROR:  ")?.split_once(':')?;
+    Some(code)
 }
 
 #[tokio::test]

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::{TempDir, tempdir, wait_until};
 
 /// The user `nobody`: neither server runs as root.
 const NOBODY: u32 = 65534;
 const END: &str = "-- end of the reply";
+/// With these the client of MariaDB says that the connection has ended; that of PostgreSQL ends itself.
+const GONE: [&str; 2] = ["ERROR 2006", "ERROR 2013"];
 
 /// How a server is started and talked to.
 pub(super) struct Programs {
@@ -21,23 +24,28 @@ pub(super) struct Programs {
     /// Each is found at one of these places.
     pub(super) places: &'static [&'static str],
     pub(super) all: [&'static str; 3],
-    /// The arguments to create a database in the folder, to serve it and to talk to it, and what each program has to
-    /// set up besides.
+    /// The arguments to create a database in the folder, to serve it and to talk to it.
     pub(super) create: fn(&Path) -> Vec<String>,
     pub(super) serve: fn(&Path) -> Vec<String>,
     pub(super) talk: fn(&Path) -> Vec<String>,
+    /// The line at which the client prints [`END`], also in a transaction that has failed.
+    pub(super) print_end: &'static str,
+    /// The signal at which the server ends at once, as after a crash.
+    pub(super) crash: Signal,
 }
 
 /// A server that runs, in a folder of its own without a network port. It ends with this value.
 pub(super) struct Database {
+    programs: &'static Programs,
     folder: TempDir,
+    serve: Command,
     server: Child,
     talk: Command,
 }
 
 impl Database {
     /// Starts a server; `None` where it is not installed, unless `CI` says that nothing may be left out.
-    pub(super) fn start(programs: &Programs) -> Option<Database> {
+    pub(super) fn start(programs: &'static Programs) -> Option<Database> {
         let found: Option<Vec<PathBuf>> =
             programs.all.iter().map(|one| find(programs, one)).collect();
         let Some(found) = found else {
@@ -59,26 +67,46 @@ impl Database {
             .output()
             .unwrap();
         assert!(create.status.success(), "{create:?}");
-        let server = command(&found[1], (programs.serve)(path), path);
-        let server = { server }.spawn().unwrap();
+        let mut serve = command(&found[1], (programs.serve)(path), path);
+        let server = serve.spawn().unwrap();
         let mut talk = Command::new("sh");
         // Errors are part of the reply.
         talk.args(["-c", "exec \"$0\" \"$@\" 2>&1"])
             .arg(&found[2])
             .args((programs.talk)(path));
         let mut database = Database {
+            programs,
             folder,
+            serve,
             server,
             talk,
         };
+        database.wait_until_it_serves();
+        Some(database)
+    }
+
+    fn wait_until_it_serves(&mut self) {
+        let name = self.programs.name;
         wait_until(Duration::from_secs(60), "the server of SQL", || {
-            let exited = database.server.try_wait().unwrap();
-            assert!(exited.is_none(), "{}: {}", programs.name, database.log());
-            let mut session = database.session();
+            let exited = self.server.try_wait().unwrap();
+            assert!(exited.is_none(), "{name}: {}", self.log());
+            let mut session = self.session();
             session.send(&["SELECT 'ready'".to_owned()]);
             session.try_reply().is_some_and(|reply| reply == ["ready"])
         });
-        Some(database)
+    }
+
+    /// Ends the server in the middle of what it does.
+    pub(super) fn crash(&mut self) {
+        let server = Pid::from_child(&self.server);
+        kill_process(server, self.programs.crash).unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Starts the server again, with the data that it has on disk.
+    pub(super) fn restart(&mut self) {
+        self.server = self.serve.spawn().unwrap();
+        self.wait_until_it_serves();
     }
 
     pub(super) fn session(&self) -> Session {
@@ -93,6 +121,7 @@ impl Database {
             client,
             input,
             output,
+            print_end: self.programs.print_end,
         }
     }
 
@@ -113,17 +142,19 @@ pub(super) struct Session {
     client: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    print_end: &'static str,
 }
 
 impl Session {
     /// Sends statements without waiting for the reply.
     pub(super) fn send(&mut self, statements: &[String]) {
-        let end = format!("SELECT '{END}'");
-        for statement in statements.iter().chain([&end]) {
-            let text = format!("{};\n", statement.replace('\n', " "));
-            drop(self.input.write_all(text.as_bytes())); // a client that has ended shows in the reply
+        let mut text = String::new();
+        for statement in statements {
+            text.push_str(&statement.replace('\n', " "));
+            text.push_str(";\n");
         }
-        drop(self.input.flush());
+        text.push_str(self.print_end);
+        drop(self.input.write_all(text.as_bytes())); // a client that has ended shows in the reply
     }
 
     /// The lines of the reply to all statements that were sent together; `None` when the connection has ended.
@@ -136,6 +167,7 @@ impl Session {
             }
             match line.trim_end() {
                 END => return Some(lines),
+                line if GONE.iter().any(|gone| line.starts_with(gone)) => return None,
                 line => lines.push(line.to_owned()),
             }
         }
@@ -148,8 +180,7 @@ impl Session {
     pub(super) fn run(&mut self, statement: &str) -> Vec<String> {
         self.send(&[statement.to_owned()]);
         let reply = self.reply();
-        let failed = reply.iter().find(|line| line.contains("ERROR"));
-        assert_eq!(failed, None, "{statement}");
+        assert_eq!(error(&reply), None, "{statement}");
         reply
     }
 
@@ -163,6 +194,12 @@ impl Drop for Session {
         drop(self.client.kill());
         drop(self.client.wait());
     }
+}
+
+/// What the server says is wrong, if anything is.
+pub(super) fn error(reply: &[String]) -> Option<&str> {
+    let mut errors = reply.iter().filter(|line| line.starts_with("ERROR"));
+    errors.next().map(String::as_str)
 }
 
 fn find(programs: &Programs, program: &str) -> Option<PathBuf> {
