@@ -116,8 +116,8 @@ RETURNING fence";
 ///
 /// Any isolation level: both statements read what is committed, and lock the row, also under REPEATABLE READ, the
 /// default. Neither asks how many rows were changed: MySQL counts 0 for a row that is as it was, so a holder that shows
-/// its fencing token a second time would pass for a late one. An error 1213 (deadlock) has undone the transaction:
-/// repeat it.
+/// its fencing token a second time would pass for a late one. The errors 1213 (deadlock) and 1020 (MariaDB with
+/// `innodb_snapshot_isolation`, when the transaction has read before) have undone the transaction: repeat it.
 pub mod mysql {
     /// Creates the table. Names are compared byte by byte, and the engine has transactions.
     pub const TABLE: &str = "\

@@ -4,8 +4,8 @@ use leaselock::Sequencer;
 use leaselock::fence_checker::sql::mysql::{ADMIT, RAISE, TABLE};
 use rustix::process::Signal;
 
-use super::server::{Database, Programs, Session};
-use super::{Dialect, Resource, keeps_its_promises};
+use super::server::{Database, Programs, Session, error};
+use super::{Dialect, Resource, admitted, keeps_its_promises, shown};
 
 pub(super) const PROGRAMS: Programs = Programs {
     name: "MariaDB",
@@ -24,7 +24,8 @@ pub(super) const PROGRAMS: Programs = Programs {
     serve: |folder| {
         let words = format!(
             "--no-defaults --datadir={0}/data --socket={0}/socket --pid-file={0}/pid --skip-networking \
-             --innodb-flush-log-at-trx-commit=2 --innodb-use-native-aio=0",
+             --innodb-flush-log-at-trx-commit=2 --innodb-use-native-aio=0 \
+             --loose-innodb-snapshot-isolation=OFF",
             folder.display()
         );
         words.split(' ').map(str::to_owned).collect()
@@ -67,6 +68,30 @@ impl Dialect for MariaDb {
     fn waiting(session: &mut Session) -> u64 {
         waiting(session)
     }
+
+    fn promises_more(open: &mut dyn FnMut() -> Session) {
+        snapshot_isolation_reports_the_conflict(open);
+    }
+}
+
+/// The late holder gets an error, its transaction is over, and the one that is repeated is refused.
+fn snapshot_isolation_reports_the_conflict(open: &mut dyn FnMut() -> Session) {
+    let [mut late, mut next] = [open(), open()];
+    late.run("SET innodb_snapshot_isolation = ON");
+    assert!(admitted::<MariaDb>(&mut late, &shown(63, "a")));
+    late.run("BEGIN");
+    late.run(MariaDb::SEEN);
+    assert!(admitted::<MariaDb>(&mut next, &shown(64, "b")));
+    late.send(&MariaDb::admit(&shown(63, "a")));
+    let reply = late.reply();
+    assert!(
+        error(&reply).unwrap().starts_with("ERROR 1020"),
+        "{reply:?}"
+    );
+    assert_eq!(late.run("SELECT @@in_transaction"), ["0"]);
+    late.run("BEGIN");
+    assert!(!admitted::<MariaDb>(&mut late, &shown(63, "a")));
+    late.run("ROLLBACK");
 }
 
 /// The table `innodb_trx` will not do: it is made anew only when it was not read for 100 ms.
