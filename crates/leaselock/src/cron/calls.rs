@@ -11,7 +11,7 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::grant::{Acquired, seen};
 use crate::engine::resource::Resource;
-use crate::engine::wait::trying::Tried;
+use crate::engine::wait::trying::{CallNumber, Tried};
 #[cfg(feature = "redis")]
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
@@ -36,10 +36,8 @@ pub(super) struct Acquire {
     pub(super) ttl: Ttl,
     pub(super) tick: Tick,
     pub(super) terms: Arc<Terms>,
-    /// The token of the first request of the same call.
-    pub(super) call: Token,
-    /// The number of this request in its call, from 1.
-    pub(super) request: u64,
+    /// Which request of which call this is.
+    pub(super) number: CallNumber,
 }
 
 /// What a caller is told.
@@ -73,8 +71,8 @@ impl Operation for Acquire {
                 Overlap::Skip => "skip",
                 Overlap::Wait => "wait",
             })
-            .arg(&self.call)
-            .arg(self.request)
+            .arg(&self.number.call)
+            .arg(self.number.request)
             .arg(&self.terms.channel);
         if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());

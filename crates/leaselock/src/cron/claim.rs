@@ -1,7 +1,6 @@
 //! Claiming a tick.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::calls::{Acquire, Terms, Told};
@@ -17,7 +16,7 @@ use crate::engine::replicas::confirm::confirmed;
 use crate::engine::replicas::unconfirmed::GiveBack;
 use crate::engine::request::Wait;
 use crate::engine::resource::Resource;
-use crate::engine::wait::trying::Try;
+use crate::engine::wait::trying::{CallNumbers, Try};
 
 /// How much longer than the lateness a claim may take: its last request says that the tick is missed.
 const LAST_REQUEST: Duration = Duration::from_secs(2);
@@ -65,8 +64,7 @@ impl Cron {
             ttl: self.named.options.check()?,
             tick,
             terms,
-            call: OnceLock::new(),
-            requests: AtomicU64::new(0),
+            calls: CallNumbers::default(),
         };
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
         let (lease, told) = acquisition.run_tries(&mut tries, NOUN, wait).await?;
@@ -96,10 +94,7 @@ struct Tries {
     ttl: Ttl,
     tick: Tick,
     terms: Arc<Terms>,
-    /// The token of the first request.
-    call: OnceLock<Token>,
-    /// How many requests were made.
-    requests: AtomicU64,
+    calls: CallNumbers,
 }
 
 impl Try for Tries {
@@ -113,8 +108,7 @@ impl Try for Tries {
             ttl: self.ttl,
             tick: self.tick,
             terms: Arc::clone(&self.terms),
-            call: self.call.get_or_init(|| token.clone()).clone(),
-            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
+            number: self.calls.next(token),
         }
     }
 

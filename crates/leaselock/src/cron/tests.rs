@@ -24,6 +24,7 @@ use crate::engine::calls;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::resource::Resource;
+use crate::engine::wait::trying::CallNumber;
 use crate::inspect::BreakOptions;
 use crate::mutex::MUTEX;
 use crate::quorum::votable::Votable;
@@ -106,8 +107,10 @@ impl Subject {
                 },
                 channel: String::new(),
             }),
-            call: self.tokens[asks.call].clone(),
-            request: asks.request,
+            number: CallNumber {
+                call: self.tokens[asks.call].clone(),
+                request: asks.request,
+            },
         };
         let (acquired, told) = self.ask(&acquire).await;
         let fence = match acquired {
