@@ -12,7 +12,7 @@ use leaselock::{
 };
 use testkit::{Fault, Proxy, Server, Value, Way};
 
-use crate::support::{LONG, eventually, is_free, leftovers, millis, soon, until_queued};
+use crate::support::{LONG, calls, eventually, is_free, leftovers, millis, soon, until_queued};
 
 /// How long replicas may take that are frozen and never answer.
 const WITHIN: Duration = Duration::from_millis(300);
@@ -158,7 +158,8 @@ async fn a_result_is_told_once_a_replica_has_it_and_otherwise_as_one_that_a_fail
     assert!(once.min_replicas(1, WITHIN).validate().is_ok());
 }
 
-/// The connection that stored it is gone, and on another one the server would wait for nothing.
+/// The connection that stored it is gone. A server waits for what was written on the connection that asks, so the result is
+/// written once more on another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_counted() {
     let (primary, replica) = pair();
@@ -166,7 +167,11 @@ async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_coun
     let builder = Client::builder()
         .url(&proxy.url())
         .request_timeout(millis(300));
-    let once = builder.build().unwrap().once("job").ttl(LONG);
+    let client = builder.build().unwrap();
+    let done = async |_| Ok::<_, String>("warm");
+    let warm = client.once("warm").min_replicas(1, millis(9_000));
+    soon(warm.run(done)).await.unwrap(); // which opens a connection that can be used again
+    let once = client.once("job").ttl(LONG);
     let rival = plain(&primary).once("job");
     let OnceStart::Run(run) = once.min_replicas(1, WITHIN).begin().await.unwrap() else {
         panic!("it is the first")
@@ -179,9 +184,11 @@ async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_coun
     })
     .await;
     assert!(!finish.is_finished());
+    let writes = calls(&primary, "pexpire");
     proxy.heal();
     let ran = soon(finish).await.unwrap().unwrap_err();
     assert!(matches!(ran, OnceError::NotReplicated { .. }), "{ran}");
+    assert!(calls(&primary, "pexpire") > writes);
     drop(frozen);
 }
 
