@@ -184,9 +184,9 @@ impl Exit {
             | OnceError::GivenUp { .. }
             | OnceError::Failed { .. } => Exit::REFUSED,
             OnceError::Lost(_) | OnceError::Stale { .. } => Exit::LOST,
-            OnceError::NotStored { source, .. } | OnceError::Store { source, .. } => {
-                Exit::of_store(source.kind())
-            }
+            OnceError::NotStored { source, .. }
+            | OnceError::NotReplicated { source, .. }
+            | OnceError::Store { source, .. } => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
         }
     }

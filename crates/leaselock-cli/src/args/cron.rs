@@ -25,6 +25,12 @@ The name is that of a lock, which is held while the command runs. The command's 
 run, and has LEASELOCK_TICK too: when the run was due. A signal that asks for an end is passed on to the \
 command, and ends the service; the exit code is then that of the command.";
 
+const REPLICAS: &str = "Run at a tick only if this many replicas of the server have its claim";
+const LONG_REPLICAS: &str = "\
+Run at a tick only if this many replicas of the server have its claim
+
+If fewer confirm it in time, leaselock takes the claim back, says so, and asks again.";
+
 const NOT_TAKEN: NotTaken = NotTaken {
     other_libraries: "other libraries know no ticks",
     other_modes: "one runs at a time",
@@ -47,8 +53,7 @@ const LATE_MIN: Duration = Duration::from_secs(1);
 #[command(mut_args(hide_flags_of_run))]
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
 #[command(mut_arg("why", |flag| flag.hide(true)))]
-#[command(mut_arg("min_replicas", |flag| flag.hide(true)))]
-#[command(mut_arg("replica_timeout", |flag| flag.hide(true)))]
+#[command(mut_arg("min_replicas", |flag| flag.help(REPLICAS).long_help(LONG_REPLICAS)))]
 #[command(mut_arg("nonblock", |flag| flag.hide(true)))]
 #[command(mut_arg("wait", |flag| flag.hide(true)))]
 #[command(mut_arg("busy_exit_code", |flag| flag.hide(true)))]
@@ -173,6 +178,9 @@ impl CronArgs {
         if let Some(longest) = run.max_hold {
             cron = cron.max_hold(longest);
         }
+        if let Some((count, timeout)) = run.lock.replicas(longest) {
+            cron = cron.min_replicas(count, timeout);
+        }
         cron
     }
 }
@@ -210,7 +218,6 @@ mod tests {
             &["--protocol", "redisson"],
             &["--priority", "3"],
             &["--why", "month-end"],
-            &["--min-replicas", "1"],
             &["-n"],
             &["-w", "3"],
             &["-E", "3"],

@@ -27,6 +27,14 @@ const NOT_TAKEN: NotTaken = NotTaken {
     queue_and_note: Some("callers wait in no queue, and a run has no note"),
 };
 
+const REPLICAS: &str =
+    "Exit as the command did only once this many replicas of the server have its result";
+const LONG_REPLICAS: &str = "\
+Exit as the command did only once this many replicas of the server have its result
+
+If fewer confirm it in time, leaselock exits 69. The result is stored all the same; if the server is \
+lost before its replicas have it, the command may run again.";
+
 /// What `run` has, but for how the lock is held.
 #[derive(Debug, Args)]
 #[command(about = ABOUT, long_about = LONG_ABOUT)]
@@ -40,8 +48,7 @@ const NOT_TAKEN: NotTaken = NotTaken {
 #[command(mut_arg("command", |command| command))] // what is mutated becomes the last position
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
 #[command(mut_arg("why", |flag| flag.hide(true)))]
-#[command(mut_arg("min_replicas", |flag| flag.hide(true)))]
-#[command(mut_arg("replica_timeout", |flag| flag.hide(true)))]
+#[command(mut_arg("min_replicas", |flag| flag.help(REPLICAS).long_help(LONG_REPLICAS)))]
 pub(crate) struct OnceArgs {
     /// How long the result is kept, from 1s to 30d [default: 1d]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
@@ -99,6 +106,9 @@ impl OnceArgs {
         if let Some(longest) = run.max_hold {
             once = once.max_hold(longest);
         }
+        if let Some((count, timeout)) = run.lock.replicas(longest) {
+            once = once.min_replicas(count, timeout);
+        }
         once
     }
 }
@@ -134,7 +144,6 @@ mod tests {
             "--protocol redisson",
             "--priority 3",
             "--why month-end",
-            "--min-replicas 1",
         ] {
             let refused = once(&format!("leaselock once {wrong} job date")).check();
             assert!(refused.unwrap_err().contains("or use run"), "{wrong}");

@@ -211,8 +211,7 @@ impl RunArgs {
     pub(crate) fn check_not_taken(&self, why: &NotTaken) -> Result<(), String> {
         let lock = &self.lock;
         let is_native = self.effective_protocol() == Protocol::Native && lock.like.preset.is_none();
-        let queue_and_note =
-            lock.priority != 0 || lock.why.is_some() || lock.replicas(None).is_some();
+        let queue_and_note = lock.priority != 0 || lock.why.is_some();
         let (flags, why) = if !is_native {
             ("--like and --protocol", why.other_libraries)
         } else if !self.mode.is_alone() {
@@ -220,7 +219,7 @@ impl RunArgs {
         } else if !self.also.is_empty() {
             ("--also", why.several_names)
         } else if let Some(why) = why.queue_and_note.filter(|_| queue_and_note) {
-            ("--priority, --why and --min-replicas", why)
+            ("--priority and --why", why)
         } else {
             return Ok(());
         };
@@ -318,10 +317,7 @@ mod tests {
     #[test]
     fn without_a_command_there_is_nothing_to_run() {
         let refusal = run("leaselock run job").plan(None).unwrap_err();
-        assert!(
-            refusal.contains("leaselock run NAME -- COMMAND"),
-            "{refusal}"
-        );
+        assert!(refusal.contains("`-- COMMAND` after the name"), "{refusal}");
     }
 
     #[test]

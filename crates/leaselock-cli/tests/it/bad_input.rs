@@ -83,7 +83,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
         .refuses(64, "from 10 ms to 30 days");
     store
         .run(&["run", "job"])
-        .refuses(64, "leaselock run NAME -- COMMAND");
+        .refuses(64, "`-- COMMAND` after the name");
     let try_this = "no command given. Try: leaselock run NAME -- COMMAND";
     store.run(&[]).refuses(64, try_this);
     let flown = store.run(&["fly", "--", "touch", "ran"]);

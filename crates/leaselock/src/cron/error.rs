@@ -18,7 +18,8 @@ pub enum CronError {
 
     /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
     ///
-    /// With [`again`](crate::Cron::again) the other run may be one of the same tick.
+    /// With [`again`](crate::Cron::again) the other run may be one of the same tick. An end that was recorded is told so
+    /// too, when its reply was lost and the next run began before the request was repeated.
     #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
     Stale {
         /// The name.

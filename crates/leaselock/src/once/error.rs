@@ -38,7 +38,8 @@ pub enum OnceError {
 
     /// As many runs failed or crashed as [`attempts`](crate::Once::attempts) allows. The body did not begin.
     #[error(
-        "`{name}` was given up after {attempts} attempts: {}",
+        "`{name}` was given up after {attempts} attempt{}: {}",
+        if *attempts == 1 { "" } else { "s" },
         or_crashed(message)
     )]
     GivenUp {

@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 use crate::rounds;
 
 const CLIENTS: usize = 4;
-const TASKS: usize = 4;
 const CUTS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -29,7 +28,7 @@ struct Shared {
 /// The connection of each client ends before a request, behind it, and within a reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_change_counts_once_through_replies_that_are_lost_and_connections_that_are_cut() {
-    let wanted = rounds(500, 10_000);
+    let (wanted, of_each_client) = (rounds(500, 1_000_000), rounds(4, 128));
     let server = Server::start();
     let shared = Arc::<Shared>::default();
     let (mut tasks, mut faults) = (JoinSet::new(), JoinSet::new());
@@ -38,7 +37,7 @@ async fn each_change_counts_once_through_replies_that_are_lost_and_connections_t
         let client = Client::builder().url(&proxy.url());
         let client = client.request_timeout(Duration::from_millis(300));
         let visits = client.build().unwrap().counter("visits");
-        for task in 0..TASKS {
+        for task in 0..of_each_client {
             let value = [1, -1, 10][task % 3];
             tasks.spawn(changes(visits.clone(), value, Arc::clone(&shared)));
         }

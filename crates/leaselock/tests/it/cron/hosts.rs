@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "cron")]
+use leaselock::Schedule;
 use leaselock::clock::Clock;
 use leaselock::{Claim, Client, Cron, CronRun, Overlap, TickState};
 use testkit::Server;
@@ -15,6 +17,10 @@ use crate::support::{LONG, eventually};
 const HOSTS: usize = 5;
 const TICKS: u32 = 1_000;
 const SECOND: Duration = Duration::from_secs(1);
+#[cfg(feature = "cron")]
+const HOUR: Duration = Duration::from_secs(60 * 60);
+#[cfg(feature = "cron")]
+const BERLIN: &str = "Europe/Berlin";
 /// The time between two ticks.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// What a run takes, and what its lease lasts: both together less than the interval.
@@ -68,16 +74,15 @@ struct Host {
     cron: Cron,
     /// How far its clock is ahead, in seconds.
     ahead_s: i64,
-    next: u32,
+    next: usize,
     /// When it asks, by the store's clock.
     asks_at: SystemTime,
     running: Option<(CronRun, SystemTime)>,
 }
 
 impl Host {
-    /// True if its own clock says that its next tick is due.
-    fn thinks_it_due(&self, now: SystemTime, first: SystemTime) -> bool {
-        let due = first + self.next * INTERVAL;
+    /// True if its own clock says that the tick is due.
+    fn thinks_it_due(&self, now: SystemTime, due: SystemTime) -> bool {
         match u64::try_from(self.ahead_s) {
             Ok(ahead_s) => now + Duration::from_secs(ahead_s) >= due,
             Err(_) => now - Duration::from_secs(self.ahead_s.unsigned_abs()) >= due,
@@ -86,16 +91,25 @@ impl Host {
 }
 
 /// What became of each tick: how many runs have begun and finished.
-type Counts = BTreeMap<u32, (usize, usize)>;
+type Counts = BTreeMap<usize, (usize, usize)>;
 
-/// Five hosts whose clocks are up to five minutes off, and that crash now and then.
-async fn on_hosts(url: &str, again: bool, ticks: u32, crashes_of_100: usize) -> Counts {
+/// Five hosts whose clocks are up to five minutes off, and that crash now and then. `ticks_after` returns the ticks in
+/// order; up to shortly before the first one the time passes at once.
+async fn on_hosts(
+    url: &str,
+    again: bool,
+    crashes_of_100: usize,
+    ticks_after: impl Fn(SystemTime) -> Vec<SystemTime>,
+) -> Counts {
     let clock = Clock::manual();
     let client = || Client::builder().url(url).clock(clock.clone()).build();
-    let mut rng = fastrand::Rng::with_seed(u64::from(ticks));
     let watch = client().unwrap().cron("job");
     let start = server_time(&watch).await;
-    let first = start + INTERVAL;
+    let ticks = ticks_after(start);
+    let mut rng = fastrand::Rng::with_seed(ticks.len() as u64);
+    let until_first = ticks[0].duration_since(start).unwrap() - INTERVAL;
+    clock.advance(until_first);
+    let start = start + until_first;
     let mut hosts: Vec<Host> = [0, 300, -300, 7, -120]
         .into_iter()
         .map(|ahead_s| Host {
@@ -107,7 +121,7 @@ async fn on_hosts(url: &str, again: bool, ticks: u32, crashes_of_100: usize) -> 
         })
         .collect();
     let (mut counts, mut now) = (Counts::new(), start);
-    while hosts[0].next < ticks {
+    while hosts.iter().any(|host| host.next < ticks.len()) {
         for host in &mut hosts {
             if let Some((run, ends_at)) = host.running.take() {
                 if now < ends_at {
@@ -125,10 +139,12 @@ async fn on_hosts(url: &str, again: bool, ticks: u32, crashes_of_100: usize) -> 
                 }
                 continue;
             }
-            if now < host.asks_at || !host.thinks_it_due(now, first) {
+            let Some(&tick) = ticks.get(host.next) else {
+                continue;
+            };
+            if now < host.asks_at || !host.thinks_it_due(now, tick) {
                 continue;
             }
-            let tick = first + host.next * INTERVAL;
             match host.cron.claim(tick).await.unwrap() {
                 Claim::Run(run) => {
                     assert!(now >= tick, "before its time");
@@ -152,16 +168,65 @@ async fn on_hosts(url: &str, again: bool, ticks: u32, crashes_of_100: usize) -> 
     counts
 }
 
+/// So many ticks, one each interval.
+fn every_interval(count: u32) -> impl Fn(SystemTime) -> Vec<SystemTime> {
+    move |start| {
+        (1..=count)
+            .map(|number| start + number * INTERVAL)
+            .collect()
+    }
+}
+
+fn each_once(ticks: u32) -> Counts {
+    (0..ticks as usize).map(|tick| (tick, (1, 1))).collect()
+}
+
 #[tokio::test]
 async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_and_in_time() {
-    let counts = on_hosts("mem:hosts", false, TICKS, 0).await;
-    let wanted = (0..TICKS).map(|tick| (tick, (1, 1))).collect();
-    assert_eq!(counts, wanted);
+    let counts = on_hosts("mem:hosts", false, 0, every_interval(TICKS)).await;
+    assert_eq!(counts, each_once(TICKS));
+}
+
+/// Noon before the next change of Berlin's clocks that makes the day so many hours long.
+#[cfg(feature = "cron")]
+fn noon_before_a_day_of(hours: u32, start: SystemTime) -> SystemTime {
+    let noon: Schedule = "0 12 * * *".parse().unwrap();
+    let noons: Vec<SystemTime> = noon.tz(BERLIN).unwrap().after(start).take(400).collect();
+    let mut days = noons.windows(2);
+    let day = days.find(|day| day[1].duration_since(day[0]).unwrap() == hours * HOUR);
+    day.expect("the clocks change twice a year")[0]
+}
+
+#[cfg(feature = "cron")]
+#[tokio::test]
+async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_where_the_hour_changes() {
+    let cases = [
+        // The day has no 2:30: its tick comes when the clock goes forward.
+        (23, "30 2 * * *", 1),
+        (23, "*/10 * * * *", 6 * 23),
+        // The day has 2:30 twice: its tick comes with the first one.
+        (25, "30 2 * * *", 1),
+        (25, "*/10 * * * *", 6 * 25),
+    ];
+    for (hours, expression, expected) in cases {
+        let schedule: Schedule = expression.parse().unwrap();
+        let schedule = schedule.tz(BERLIN).unwrap();
+        let ticks_after = |start| {
+            let noon = noon_before_a_day_of(hours, start);
+            let ticks = schedule.after(noon);
+            ticks
+                .take_while(|tick| *tick <= noon + hours * HOUR)
+                .collect()
+        };
+        let url = format!("mem:changing-{hours}-{expected}");
+        let counts = on_hosts(&url, false, 0, ticks_after).await;
+        assert_eq!(counts, each_once(expected), "{expression}");
+    }
 }
 
 #[tokio::test]
 async fn ticks_of_hosts_that_crash_begin_once_each() {
-    let counts = on_hosts("mem:crashing", false, 150, 20).await;
+    let counts = on_hosts("mem:crashing", false, 20, every_interval(150)).await;
     let begun: Counts = (0..150).map(|tick| (tick, (1, counts[&tick].1))).collect();
     assert_eq!(counts, begun);
     let finished = counts.values().filter(|(_, finished)| *finished == 1);
@@ -170,7 +235,7 @@ async fn ticks_of_hosts_that_crash_begin_once_each() {
 
 #[tokio::test]
 async fn ticks_of_hosts_that_crash_are_run_again_until_one_run_of_each_has_finished() {
-    let counts = on_hosts("mem:repairing", true, 150, 20).await;
+    let counts = on_hosts("mem:repairing", true, 20, every_interval(150)).await;
     let once_done: Counts = (0..150).map(|tick| (tick, (counts[&tick].0, 1))).collect();
     assert_eq!(counts, once_done);
     assert!(counts.values().any(|(begun, _)| *begun > 1), "some crashed");
