@@ -36,6 +36,13 @@ pub(super) fn system(doing: &str, path: &Path, error: Errno) -> StoreError {
         .with_source(error)
 }
 
+/// True if this process or the whole system had no descriptor left.
+pub(super) fn lacks_descriptors(error: &StoreError) -> bool {
+    let source = std::error::Error::source(error);
+    let system = source.and_then(|source| source.downcast_ref::<Errno>());
+    matches!(system, Some(&Errno::MFILE | &Errno::NFILE))
+}
+
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
     let path = path.display();
     let message = format!(

@@ -9,7 +9,7 @@ use super::engine;
 use super::folder::{Folder, Settings};
 use super::gc::Gc;
 use super::image::Image;
-use super::io_error::FileError;
+use super::io_error::{FileError, lacks_descriptors};
 use super::listings::Listings;
 use super::lockfile;
 use super::receiver::Receiver;
@@ -96,7 +96,15 @@ impl FolderStore {
         let (mut turn, mut head) = (0, None);
         loop {
             let outcome = self.folder().and_then(|folder| {
-                let outcome = attempt(&folder);
+                let outcome = match attempt(&folder) {
+                    // Idle lock files give way to the file that a call needs: a release must not fail for want of it.
+                    Err(FileError::Store(error))
+                        if lacks_descriptors(&error) && folder.kept.close_all() =>
+                    {
+                        attempt(&folder)
+                    }
+                    outcome => outcome,
+                };
                 if matches!(outcome, Err(FileError::Gone)) {
                     self.forget(&folder);
                 }

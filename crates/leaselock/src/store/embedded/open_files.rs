@@ -50,9 +50,10 @@ impl OpenFiles {
         idle.insert(name.to_owned(), file);
     }
 
-    /// Closes all files: a removed file takes up space as long as a process has it open.
-    pub(super) fn close_all(&self) {
-        hold(&self.idle).clear();
+    /// Closes all files: each takes a descriptor, and a removed one takes up space. True if there was one.
+    pub(super) fn close_all(&self) -> bool {
+        let idle = std::mem::take(&mut *hold(&self.idle));
+        !idle.is_empty()
     }
 }
 
@@ -93,7 +94,8 @@ mod tests {
             kept.put_back(&number.to_string(), some_file());
         }
         assert!(hold(&kept.idle).len() <= MOST);
-        kept.close_all();
+        assert!(kept.close_all());
         assert!(hold(&kept.idle).is_empty());
+        assert!(!kept.close_all());
     }
 }

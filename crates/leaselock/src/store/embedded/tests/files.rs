@@ -1,9 +1,16 @@
 //! Lock files in ordinary use.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
 
 use super::*;
 use crate::base::error::ErrorKind;
+use crate::store::embedded::folder::{Folder, Settings};
+use crate::store::embedded::io_error::{FileError, lacks_descriptors, system};
+use crate::store::embedded::on_disk::FolderStore;
 use crate::store::report::Verdict;
 
 #[tokio::test]
@@ -288,4 +295,31 @@ fn two_threads_of_a_process_exclude_each_other() {
     assert!(held.is_some() && lock().is_err());
     drop(held);
     assert!(lock().is_ok());
+}
+
+#[tokio::test]
+async fn idle_lock_files_give_way_once_when_descriptors_run_out() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    let store = FolderStore::new(Settings {
+        path: scratch.path().join("locks here"),
+        clock: Clock::boot(),
+        client: peer.client.as_str().to_owned(),
+        session: false,
+    });
+    let call = acquire("job", &peer.token(), 60_000);
+    for idle in [true, false] {
+        if idle {
+            store.run(&call, WITHIN).await.unwrap();
+        }
+        let mut tries = 0;
+        let attempt = |_: &Arc<Folder>| -> Result<(), FileError> {
+            tries += 1;
+            Err(system("open", Path::new("job"), Errno::MFILE).into())
+        };
+        let ended = store.keep_trying("job", WITHIN, attempt).await;
+        assert!(lacks_descriptors(&ended.unwrap_err()));
+        assert_eq!(tries, if idle { 2 } else { 1 });
+        assert!(!store.folder().unwrap().kept.close_all());
+    }
 }
