@@ -99,9 +99,6 @@ impl CounterError {
         told: Told,
     ) -> Result<i64, CounterError> {
         let Told(ended, later) = told;
-        if let Ended::Settled(Settled::Done(value), None) = ended {
-            return Ok(value);
-        }
         let name = queue.name.clone();
         Err(match (ended, later) {
             (Ended::Settled(Settled::Done(value), None), _) => return Ok(value),
@@ -127,7 +124,6 @@ impl CounterError {
                 CounterError::Unknown(Box::new(UnknownChange {
                     queue: Arc::clone(queue),
                     engine: Arc::clone(engine),
-                    name,
                     source,
                     later,
                 }))
@@ -141,12 +137,11 @@ impl CounterError {
 ///
 /// Until it is resolved or dropped, later changes of this client fail and do not count, unless the store replies again.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}`: the change counts once or not at all: {source}")]
+#[error("`{}`: the change counts once or not at all: {source}", queue.name)]
 #[must_use = "resolve it to learn whether the change counts"]
 pub struct UnknownChange {
     queue: Arc<ChangeQueue>,
     engine: Arc<Engine>,
-    name: Name,
     source: StoreError,
     later: oneshot::Receiver<Told>,
 }
@@ -154,7 +149,7 @@ pub struct UnknownChange {
 impl UnknownChange {
     /// Returns the counter's name.
     pub fn name(&self) -> &Name {
-        &self.name
+        &self.queue.name
     }
 
     /// Returns why no reply came.
