@@ -8,6 +8,7 @@ pub mod child;
 pub mod clock;
 pub mod cluster;
 pub mod history;
+pub mod notes;
 pub mod oracle;
 pub mod process;
 pub mod proxy;

@@ -5,16 +5,16 @@
 //! there. Requests and replies that were held back arrive before or after others have asked. Every second name has a second
 //! tick, which the others run meanwhile.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use leaselock::{Claim, Client, Cron, CronError, CronRun, Overlap, TickState};
-use testkit::process::Signal;
-use testkit::{Child, Fault, Proxy, Server, TempDir, Way, clock, tempdir};
+use testkit::notes::{lines, note};
+use testkit::{Server, Way};
 use tokio::task::JoinSet;
 
-use self::notes::{judged, lines, note, noted, until_told};
+use self::notes::{judged, noted};
+use crate::failing_process::{FailingProcess, Failure, until_told};
 use crate::rounds;
 
 mod notes;
@@ -52,7 +52,6 @@ const NAMES: usize = 8;
 /// The lease of a host that was struck ends after it. The others have the usual one, which no slow machine ends.
 const TTL: Duration = Duration::from_millis(300);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Point {
     /// On the way to the server, to the client, or nowhere.
@@ -149,67 +148,38 @@ async fn runs(run: CronRun, point: Point, folder: &Path) {
     }
 }
 
-/// How a round goes.
-#[derive(Debug, Clone, Copy)]
+/// One process and its names.
 struct Round {
-    /// A tick whose run did not finish is run again.
-    again: bool,
-    /// Frozen past its leases, and not killed.
-    freezes: bool,
-    /// What was held back arrives only after others have asked.
-    heals_late: bool,
-}
-
-struct Stage {
-    round: Round,
+    process: FailingProcess,
     name: String,
-    folder: TempDir,
     client: Client,
     /// Before all ticks.
     start: SystemTime,
-    proxies: Vec<Proxy>,
+    /// A tick whose run did not finish is run again.
+    again: bool,
 }
 
-impl Stage {
+impl Round {
     fn folder(&self) -> &Path {
-        self.folder.path()
+        self.process.folder()
     }
 
     fn hold(&self, at_its_end: bool) {
-        for (point, proxy) in POINTS.into_iter().zip(&self.proxies) {
-            if let Some(way) = point.held()
-                && point.is_held_at_its_end() == at_its_end
-            {
-                proxy.set(way, Fault::Hold);
-            }
-        }
+        let now = |point: &Point| point.is_held_at_its_end() == at_its_end;
+        let ways = POINTS.map(|point| point.held().filter(|_| now(&point)));
+        self.process.hold(ways);
     }
 
-    fn heal(&self) {
-        self.proxies.iter().for_each(Proxy::heal);
-    }
-
-    async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
-        let end = clock::now() + PATIENCE;
-        while !condition().await {
-            assert!(clock::now() < end, "{:?}: {what}", self.round);
-            tokio::time::sleep(Duration::from_millis(2)).await; // between two reads of the condition
-        }
-    }
-
-    /// Whether all names of this point are noted there. A run that lost its lease on a slow machine has ended.
+    /// Whether all names of this point are noted there.
     fn all_noted(&self, point: Point, file: &str) -> bool {
-        let there: BTreeSet<String> = [file, "ended"]
-            .iter()
-            .flat_map(|file| lines(self.folder(), file))
-            .collect();
+        let noted = self.process.noted(file);
         let mut names = (0..NAMES).map(|number| name(&self.name, point, number));
-        names.all(|name| there.contains(&name))
+        names.all(|name| noted.contains(&name))
     }
 
     /// Whether the first tick of all names of this point has begun, or has been recorded as done.
     async fn all_recorded(&self, point: Point, is_done: bool) -> bool {
-        let ended: BTreeSet<String> = lines(self.folder(), "ended").into_iter().collect();
+        let ended = self.process.noted("ended");
         for number in 0..NAMES {
             let name = name(&self.name, point, number);
             let latest = self.client.cron(&name).state().await.unwrap().latest;
@@ -224,32 +194,31 @@ impl Stage {
     /// The child is at every point.
     async fn reaches_all_points(&self) {
         let connected = async || !lines(self.folder(), "connected").is_empty();
-        self.until("it connects", connected).await;
+        self.process.until("it connects", connected).await;
         self.hold(false);
         note(self.folder(), "begin", "");
-        self.until("it works", async || {
-            let working = POINTS
-                .into_iter()
-                .filter(|point| point.ends_with().is_some());
-            { working }.all(|point| self.all_noted(point, "runs"))
-                && self.all_noted(Point::Claims, "at the point")
-                && self.all_noted(Point::Told, "ended")
-                && self.all_recorded(Point::Claimed, false).await
-        })
-        .await;
+        self.process
+            .until("it works", async || {
+                let working = POINTS
+                    .into_iter()
+                    .filter(|point| point.ends_with().is_some());
+                { working }.all(|point| self.all_noted(point, "runs"))
+                    && self.all_noted(Point::Claims, "at the point")
+                    && self.all_noted(Point::Told, "ended")
+                    && self.all_recorded(Point::Claimed, false).await
+            })
+            .await;
         self.hold(true);
         note(self.folder(), "finish", "");
-        self.until("its end is recorded", async || {
-            self.all_recorded(Point::Finished, true).await
-        })
-        .await;
+        let recorded = async || self.all_recorded(Point::Finished, true).await;
+        self.process.until("its end is recorded", recorded).await;
     }
 
     /// Other hosts claim all ticks, until each is over for them.
     async fn others_ask(&self) {
         let mut tasks = JoinSet::new();
         for (number, name) in names(&self.name) {
-            let (again, start) = (self.round.again, self.start);
+            let (again, start) = (self.again, self.start);
             let (cron, folder) = (cron(&self.client, &name, again), self.folder().to_owned());
             tasks.spawn(async move {
                 for number in 1..=ticks(number) {
@@ -267,31 +236,16 @@ impl Stage {
 
     /// How many runs there were.
     async fn plays(self) -> [usize; 2] {
-        let again = self.round.again.to_string();
+        let again = self.again.to_string();
         let folder = self.folder().display().to_string();
         let start = self.start.duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let start = start.as_secs().to_string();
-        let urls: Vec<String> = self.proxies.iter().map(Proxy::url).collect();
-        let mut words = vec![&*folder, &*self.name, &*again, &*start];
-        words.extend(urls.iter().map(String::as_str));
-        let mut child = Child::start("runs ticks", &words);
+        let words = [&*folder, &*self.name, &*again, &*start];
+        let child = self.process.start("runs ticks", &words);
         self.reaches_all_points().await;
-        if self.round.freezes {
-            child.stop();
-        } else {
-            child.kill();
-        }
-        if !self.round.heals_late {
-            self.heal();
-        }
-        self.others_ask().await;
-        self.heal();
-        note(self.folder(), "go on", "");
-        if self.round.freezes {
-            child.signal(Signal::CONT);
-            child.ends_well();
-        }
-        self.others_ask().await;
+        self.process
+            .fails(child, async || self.others_ask().await)
+            .await;
         self.is_as_promised().await;
         ["begun", "stale"].map(|file| lines(self.folder(), file).len())
     }
@@ -299,16 +253,16 @@ impl Stage {
     async fn is_as_promised(&self) {
         let noted = noted(self.folder());
         for (number, name) in names(&self.name) {
-            let context = format!("{name} {:?}", self.round);
-            judged(&noted, &name, 1, self.round.again, &context);
+            let context = format!("{name}, again {}", self.again);
+            judged(&noted, &name, 1, self.again, &context);
             if ticks(number) == 2 {
-                let second = judged(&noted, &name, 2, self.round.again, &context);
+                let second = judged(&noted, &name, 2, self.again, &context);
                 assert_eq!(second, [1, 1, 1], "{context}: the second tick");
             }
             let latest = self.client.cron(&name).state().await.unwrap().latest;
             let latest = latest.unwrap_or_else(|| panic!("{context}: no tick has begun"));
             assert_eq!(latest.tick, self.start + tick(ticks(number)), "{context}");
-            if self.round.again || ticks(number) == 2 {
+            if self.again || ticks(number) == 2 {
                 assert_eq!(latest.state, TickState::Done, "{context}");
             }
         }
@@ -343,20 +297,15 @@ async fn strikes(again: bool) {
     let start = SystemTime::UNIX_EPOCH + Duration::from_secs(now_s - 3600);
     let (mut struck, mut runs, mut stale) = (0, 0, 0);
     for number in 0..rounds(1, 45) {
-        for (freezes, heals_late) in [(false, false), (false, true), (true, false), (true, true)] {
-            let stage = Stage {
-                round: Round {
-                    again,
-                    freezes,
-                    heals_late,
-                },
-                name: format!("{number}-{freezes}-{heals_late}"),
-                folder: tempdir().unwrap(),
+        for failure in Failure::all() {
+            let round = Round {
+                process: FailingProcess::at(&server, POINTS.len(), failure),
+                name: format!("{number}-{}", failure.word()),
                 client: client.clone(),
                 start,
-                proxies: POINTS.map(|_| Proxy::to(server.port())).into(),
+                again,
             };
-            let [begun, late] = stage.plays().await;
+            let [begun, late] = round.plays().await;
             struck += POINTS.len() * NAMES;
             runs += begun;
             stale += late;

@@ -17,6 +17,8 @@ mod crowd;
 mod deadlock;
 #[cfg(feature = "embedded")]
 mod election;
+#[cfg(feature = "embedded")]
+mod failing_process;
 mod figures;
 mod heads;
 mod kinds;

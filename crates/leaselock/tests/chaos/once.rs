@@ -6,16 +6,15 @@
 //! comes back, asks for the results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use leaselock::{Client, OnCrash, Once, OnceError, OnceStart, OnceState};
-use testkit::process::Signal;
-use testkit::{Child, Fault, Proxy, Server, TempDir, Way, clock, tempdir};
+use testkit::notes::{lines, note};
+use testkit::{Server, Way};
 use tokio::task::JoinSet;
 
+use crate::failing_process::{FailingProcess, Failure, until_told};
 use crate::rounds;
 
 /// How far a run is when its process is struck.
@@ -50,7 +49,6 @@ const POINTS: [Point; 7] = [
 const KEYS: usize = 8;
 /// The lease of a process that was struck ends after it. Whoever asks later has the usual one, which no slow machine ends.
 const TTL: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Point {
     /// On the way to the server, to the client, or nowhere.
@@ -82,29 +80,6 @@ fn keys(round: &str) -> Vec<String> {
 
 fn once(client: &Client, key: &str, on_crash: OnCrash) -> Once {
     client.once(key).on_crash(on_crash)
-}
-
-fn note(folder: &Path, file: &str, line: &str) {
-    let options = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(folder.join(file));
-    options
-        .unwrap()
-        .write_all(format!("{line}\n").as_bytes())
-        .unwrap();
-}
-
-fn lines(folder: &Path, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// Between processes: the file is there.
-async fn until_told(folder: &Path, what: &str) {
-    while !folder.join(what).exists() {
-        tokio::time::sleep(Duration::from_millis(2)).await; // between two reads of the condition
-    }
 }
 
 /// What a child does with all keys of a round. The URL of each point is that of its proxy.
@@ -177,72 +152,35 @@ async fn finishes_late(once: &Once, key: &str, folder: &Path) -> Result<Vec<u8>,
         .map(|result| result.value)
 }
 
-/// How a round goes.
-#[derive(Debug, Clone, Copy)]
+/// One process and its keys.
 struct Round {
-    on_crash: OnCrash,
-    /// Frozen past its leases, and not killed.
-    freezes: bool,
-    /// What was held back arrives only after others have run.
-    heals_late: bool,
-}
-
-struct Stage {
-    round: Round,
+    process: FailingProcess,
     name: String,
-    folder: TempDir,
     client: Client,
-    proxies: Vec<Proxy>,
+    on_crash: OnCrash,
 }
 
-impl Stage {
-    fn set(server: &Server, client: &Client, round: Round, name: String) -> Stage {
-        Stage {
-            round,
-            name,
-            folder: tempdir().unwrap(),
-            client: client.clone(),
-            proxies: POINTS.map(|_| Proxy::to(server.port())).into(),
-        }
-    }
-
+impl Round {
     fn folder(&self) -> &Path {
-        self.folder.path()
+        self.process.folder()
     }
 
     fn hold(&self, behind_the_work: bool) {
-        for (point, proxy) in POINTS.into_iter().zip(&self.proxies) {
-            if let Some(way) = point
-                .held()
-                .filter(|_| point.is_behind_the_work() == behind_the_work)
-            {
-                proxy.set(way, Fault::Hold);
-            }
-        }
+        let now = |point: &Point| point.is_behind_the_work() == behind_the_work;
+        let ways = POINTS.map(|point| point.held().filter(|_| now(&point)));
+        self.process.hold(ways);
     }
 
-    fn noted(&self, file: &str) -> BTreeSet<String> {
-        lines(self.folder(), file).into_iter().collect()
-    }
-
-    async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
-        let end = clock::now() + PATIENCE;
-        while !condition().await {
-            assert!(clock::now() < end, "{:?}: {what}", self.round);
-            tokio::time::sleep(Duration::from_millis(2)).await; // between two reads of the condition
-        }
-    }
-
-    /// Whether all keys of this point are noted there. A run that lost its lease on a slow machine has ended.
+    /// Whether all keys of this point are noted there.
     fn all_noted(&self, point: Point, file: &str) -> bool {
-        let (noted, ended) = (self.noted(file), self.noted("ended"));
+        let noted = self.process.noted(file);
         let mut keys = (0..KEYS).map(|number| key(&self.name, point, number));
-        keys.all(|key| noted.contains(&key) || ended.contains(&key))
+        keys.all(|key| noted.contains(&key))
     }
 
     /// Whether the server has a record of all keys of this point, with a result or not.
     async fn all_recorded(&self, point: Point, is_done: bool) -> bool {
-        let ended = self.noted("ended");
+        let ended = self.process.noted("ended");
         for number in 0..KEYS {
             let key = key(&self.name, point, number);
             let state = self.client.once(&key).state().await.unwrap();
@@ -260,41 +198,34 @@ impl Stage {
 
     /// The child is at every point.
     async fn reaches_all_points(&self) {
-        self.until("it connects", async || !self.noted("connected").is_empty())
-            .await;
+        let connected = async || !lines(self.folder(), "connected").is_empty();
+        self.process.until("it connects", connected).await;
         self.hold(false);
         note(self.folder(), "begin", "");
-        self.until("it works", async || {
-            let behind = [Point::Works, Point::WorksOn, Point::Finished, Point::Stored];
-            behind
-                .into_iter()
-                .all(|point| self.all_noted(point, "works"))
-                && self.all_noted(Point::Asked, "at the point")
-                && self.all_noted(Point::Told, "ended")
-                && self.all_recorded(Point::Begun, false).await
-        })
-        .await;
+        self.process
+            .until("it works", async || {
+                let behind = [Point::Works, Point::WorksOn, Point::Finished, Point::Stored];
+                behind
+                    .into_iter()
+                    .all(|point| self.all_noted(point, "works"))
+                    && self.all_noted(Point::Asked, "at the point")
+                    && self.all_noted(Point::Told, "ended")
+                    && self.all_recorded(Point::Begun, false).await
+            })
+            .await;
         self.hold(true);
         note(self.folder(), "finish", "");
-        self.until("its result is stored", async || {
-            self.all_recorded(Point::Stored, true).await
-        })
-        .await;
-    }
-
-    fn heal(&self) {
-        self.proxies.iter().for_each(Proxy::heal);
+        let stored = async || self.all_recorded(Point::Stored, true).await;
+        self.process.until("its result is stored", stored).await;
     }
 
     /// Everybody asks for the result of each key; a run here is the second one.
     async fn others_ask(&self) {
         let mut tasks = JoinSet::new();
         for key in keys(&self.name) {
-            let (once, folder) = (
-                once(&self.client, &key, self.round.on_crash),
-                self.folder().to_owned(),
-            );
-            let on_crash = self.round.on_crash;
+            let on_crash = self.on_crash;
+            let once = once(&self.client, &key, on_crash);
+            let folder = self.folder().to_owned();
             tasks.spawn(async move {
                 let ran = once.run(|run| {
                     note(&folder, "runs", &key);
@@ -315,29 +246,14 @@ impl Stage {
     }
 
     async fn plays(self) -> usize {
-        let refuses = (self.round.on_crash == OnCrash::Refuse).to_string();
+        let refuses = (self.on_crash == OnCrash::Refuse).to_string();
         let folder = self.folder().display().to_string();
-        let urls: Vec<String> = self.proxies.iter().map(Proxy::url).collect();
-        let mut words = vec![&*folder, &*self.name, &*refuses];
-        words.extend(urls.iter().map(String::as_str));
-        let mut child = Child::start("runs work once", &words);
+        let words = [&*folder, &*self.name, &*refuses];
+        let child = self.process.start("runs work once", &words);
         self.reaches_all_points().await;
-        if self.round.freezes {
-            child.stop();
-        } else {
-            child.kill();
-        }
-        if !self.round.heals_late {
-            self.heal();
-        }
-        self.others_ask().await;
-        self.heal();
-        note(self.folder(), "go on", "");
-        if self.round.freezes {
-            child.signal(Signal::CONT);
-            child.ends_well();
-        }
-        self.others_ask().await;
+        self.process
+            .fails(child, async || self.others_ask().await)
+            .await;
         self.judged()
     }
 
@@ -359,10 +275,10 @@ impl Stage {
             let ran = runs.get(&key).copied().unwrap_or(0);
             let context = format!(
                 "{key} {:?}: {ran} runs, told {:?}",
-                self.round,
+                self.on_crash,
                 told.get(&key)
             );
-            match self.round.on_crash {
+            match self.on_crash {
                 OnCrash::Refuse => assert!(results <= 1 && ran <= 1, "{context}"),
                 OnCrash::Again => assert!(results == 1 && ran >= 1, "{context}"),
             }
@@ -376,14 +292,14 @@ async fn strikes(on_crash: OnCrash) {
     let client = Client::connect(&server.url()).unwrap();
     let (mut keys, mut runs) = (0, 0);
     for number in 0..rounds(1, 45) {
-        for (freezes, heals_late) in [(false, false), (false, true), (true, false), (true, true)] {
+        for failure in Failure::all() {
             let round = Round {
+                process: FailingProcess::at(&server, POINTS.len(), failure),
+                name: format!("{number}-{}", failure.word()),
+                client: client.clone(),
                 on_crash,
-                freezes,
-                heals_late,
             };
-            let name = format!("{number}-{freezes}-{heals_late}");
-            runs += Stage::set(&server, &client, round, name).plays().await;
+            runs += round.plays().await;
             keys += POINTS.len() * KEYS;
         }
     }

@@ -1,11 +1,10 @@
 //! Work that runs once, between processes that crash and freeze.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use leaselock::{Client, OnCrash, OnceError, OnceStart, OnceState};
+use testkit::notes::{lines, note};
 use testkit::process::Signal;
 use testkit::{Child, Server, TempDir, tempdir};
 use tokio::task::JoinSet;
@@ -49,21 +48,6 @@ pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {
         "again" => work(&client, folder, OnCrash::Again).await,
         _ => panic!("an order that nobody gives: {order}"),
     }
-}
-
-fn note(folder: &Path, file: &str, line: &str) {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(folder.join(file));
-    file.unwrap()
-        .write_all(format!("{line}\n").as_bytes())
-        .unwrap();
-}
-
-fn lines(folder: &Path, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
 }
 
 async fn until_told(folder: &Path) {

@@ -1,33 +1,9 @@
 //! What the hosts of a round note, and what has to be true of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
-pub(super) fn note(folder: &Path, file: &str, line: &str) {
-    let options = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(folder.join(file));
-    options
-        .unwrap()
-        .write_all(format!("{line}\n").as_bytes())
-        .unwrap();
-}
-
-pub(super) fn lines(folder: &Path, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// Between processes: the file is there.
-pub(super) async fn until_told(folder: &Path, what: &str) {
-    while !folder.join(what).exists() {
-        tokio::time::sleep(Duration::from_millis(2)).await; // between two reads of the condition
-    }
-}
+use testkit::notes::lines;
 
 /// The fences of the runs of each tick of each name: of those that have begun, have done their work, and have been told
 /// that their end is recorded.

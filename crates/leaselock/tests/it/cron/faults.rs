@@ -1,11 +1,10 @@
 //! Processes that are killed, connections that are cut, and a damaged record.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use leaselock::{AcquireError, Claim, Client, Cron, CronError, ErrorKind, Overlap, TickState};
+use testkit::notes::{lines, note};
 use testkit::{Child, Cut, Fault, Proxy, Server, Way, tempdir};
 
 use super::{is_over, latest, run, server_time};
@@ -14,21 +13,6 @@ use crate::support::{LONG, eventually, millis, pttl, soon};
 /// The ticks of the rounds in which a process is killed.
 const TICKS: u32 = 20;
 const SECOND: Duration = Duration::from_secs(1);
-
-fn note(folder: &Path, file: &str, line: &str) {
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(folder.join(file));
-    file.unwrap()
-        .write_all(format!("{line}\n").as_bytes())
-        .unwrap();
-}
-
-fn lines(folder: &Path, file: &str) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
 
 /// What a child does: one tick after the other. What was run before a kill is not run by this process.
 pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {

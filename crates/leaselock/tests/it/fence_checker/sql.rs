@@ -85,15 +85,21 @@ impl<D: Dialect> Resource for Sql<D> {
     }
 }
 
+/// Creates the balance; returns the session that did.
+fn with_balance(database: &Database) -> Session {
+    let mut session = database.session();
+    for statement in BALANCE {
+        session.run(statement);
+    }
+    session
+}
+
 /// All promises of a dialect. One server serves them all, because its start takes longer than they do.
 async fn keeps_its_promises<D: Dialect>(database: Option<Database>) {
     let Some(database) = database else {
         return; // not installed
     };
-    let mut first = database.session();
-    for statement in BALANCE {
-        first.run(statement);
-    }
+    drop(with_balance(&database));
     let open = &mut || {
         let mut session = database.session();
         D::set_up(&mut session);

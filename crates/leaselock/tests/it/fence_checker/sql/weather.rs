@@ -4,7 +4,7 @@ use super::mariadb::{self, MariaDb};
 use super::postgresql::{self, Postgresql};
 use super::server::{Database, Programs, error};
 use super::trigger::Trigger;
-use super::{BALANCE, Dialect, admitted, shown};
+use super::{Dialect, admitted, shown, with_balance};
 
 /// What was committed is there again, and what was not is gone with its admission. The caller gets an error of its
 /// connection: neither a row nor no row.
@@ -12,10 +12,7 @@ fn a_server_that_goes_down_forgets_no_holder<D: Dialect>(programs: &'static Prog
     let Some(mut database) = Database::start(programs) else {
         return; // not installed
     };
-    let mut session = database.session();
-    for statement in BALANCE {
-        session.run(statement);
-    }
+    let mut session = with_balance(&database);
     D::set_up(&mut session);
     assert!(admitted::<D>(&mut session, &shown(34, "b")));
     session.run("BEGIN");
@@ -63,10 +60,7 @@ fn a_table_that_lacks_its_column_is_an_error<D: Dialect>(programs: &'static Prog
     let Some(database) = Database::start(programs) else {
         return; // not installed
     };
-    let mut session = database.session();
-    for statement in BALANCE {
-        session.run(statement);
-    }
+    let mut session = with_balance(&database);
     D::set_up(&mut session);
     assert!(admitted::<D>(&mut session, &shown(34, "b")));
     for (damage, missing) in [
