@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::{InvalidInput, StoreError, rounded};
 use crate::base::name::Name;
 
 /// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
@@ -14,7 +14,7 @@ pub enum BarrierError {
     Invalid(#[from] InvalidInput),
 
     /// The wait ended before all had arrived. The caller does not count any more.
-    #[error("`{name}`: {arrived} of {parties} had arrived after {waited:?}")]
+    #[error("`{name}`: {arrived} of {parties} had arrived after {:?}", rounded(*waited))]
     TimedOut {
         /// The barrier's name.
         name: Name,

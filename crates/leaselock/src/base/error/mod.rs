@@ -6,6 +6,7 @@ mod kind;
 mod lost;
 mod operations;
 mod quarantine;
+mod rounded;
 mod store;
 mod vote;
 
@@ -20,6 +21,7 @@ pub use self::operations::{
     AcquireError, BreakError, ExtendError, InspectError, MultiReleaseError, NotHeld, ReleaseError,
 };
 pub use self::quarantine::Quarantine;
+pub(crate) use self::rounded::rounded;
 pub(crate) use self::store::Detail;
 #[cfg(feature = "redis")]
 pub(crate) use self::store::Tally;

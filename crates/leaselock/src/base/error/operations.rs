@@ -7,6 +7,7 @@ use super::deadlock::Deadlock;
 use super::invalid::InvalidInput;
 use super::lost::Lost;
 use super::quarantine::Quarantine;
+use super::rounded::rounded;
 use super::store::{NodeVote, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
@@ -22,7 +23,7 @@ pub enum AcquireError {
     /// The wait ended while the lock was busy: held, or with too few permits free.
     ///
     /// This attempt holds nothing and has left the queue.
-    #[error("`{name}` is still busy after {waited:?}: {} holds it", who_holds(*own))]
+    #[error("`{name}` is still busy after {:?}: {} holds it", rounded(*waited), who_holds(*own))]
     StillBusy {
         /// The lock's name.
         name: Name,

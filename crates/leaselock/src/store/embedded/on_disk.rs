@@ -19,7 +19,7 @@ use super::step::Step;
 use super::tag::one_tag;
 use super::try_queue::TryQueues;
 use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError, rounded};
 use crate::base::sync::hold;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
@@ -120,6 +120,7 @@ impl FolderStore {
             let waited = CLOCK.now().saturating_since(began);
             if waited >= within {
                 let path = self.settings.path.display();
+                let waited = rounded(waited);
                 let message = format!("{path}: {file} was held by other processes for {waited:?}");
                 return Err(if is_busy {
                     StoreError::contended(message)
