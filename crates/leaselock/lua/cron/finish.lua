@@ -24,7 +24,12 @@ local token = ARGV[1]
 local h = holds_read(lock, fence, clock_us())
 local r, other = cron_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
-if r.token ~= token then return { 'stale', whole(r.tick_us) } end
+if r.token ~= token then
+  -- The end was recorded and its reply lost, and the run of a later tick has begun since.
+  local was_done = string.find(redis.call('HGET', record, 'before') or '', 'done ' .. token .. ' ', 1, true) == 1
+  if was_done then return { 'done' } end
+  return { 'stale', whole(r.tick_us) }
+end
 -- A run whose lease has expired is still heard as long as no other run has begun: its work is done.
 redis.call('PEXPIRE', record, CRON_KEPT_MS) -- first, because memory pressure does not refuse it, nor what follows it then
 redis.call('HSET', record, 'state', cron_state('done', token, r.attempt, r.tick_us))

@@ -58,13 +58,22 @@ impl Cron {
     /// # Ok(()) }
     /// ```
     pub async fn claim(&self, tick: SystemTime) -> Result<Claim, CronError> {
+        self.claim_in_call(tick, Arc::default()).await
+    }
+
+    /// The same. A caller that goes on with the numbers of a claim that it has dropped gets the tick which that one got.
+    pub(super) async fn claim_in_call(
+        &self,
+        tick: SystemTime,
+        calls: Arc<CallNumbers>,
+    ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
         let mut acquisition = self.named.acquisition()?;
         let mut tries = Tries {
             ttl: self.named.options.check()?,
             tick,
             terms,
-            calls: CallNumbers::default(),
+            calls,
         };
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
         let (lease, told) = acquisition.run_tries(&mut tries, NOUN, wait).await?;
@@ -94,7 +103,7 @@ struct Tries {
     ttl: Ttl,
     tick: Tick,
     terms: Arc<Terms>,
-    calls: CallNumbers,
+    calls: Arc<CallNumbers>,
 }
 
 impl Try for Tries {

@@ -18,8 +18,7 @@ pub enum CronError {
 
     /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
     ///
-    /// With [`again`](crate::Cron::again) the other run may be one of the same tick. An end that was recorded is told so
-    /// too, when its reply was lost and the next run began before the request was repeated.
+    /// With [`again`](crate::Cron::again) the other run may be one of the same tick.
     #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
     Stale {
         /// The name.
@@ -39,7 +38,10 @@ pub enum CronError {
         source: StoreError,
     },
 
-    /// The store did not reply to a read or to [`cancel`](crate::CronRun::cancel), or refused.
+    /// The store did not reply to a read or to [`cancel`](crate::CronRun::cancel), or refused. Nothing is held.
+    ///
+    /// After `cancel` the client repeats the request in the background; until it succeeds, hosts find a run that holds the
+    /// name or has crashed.
     #[error("`{name}`: {source}")]
     Store {
         /// The name.

@@ -25,7 +25,8 @@ pub(super) const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// which is renewed; the record of the ticks lies beside it.
 ///
 /// The store remembers the latest tick that has begun, for 400 days: even a yearly schedule is known from one tick to the
-/// next. An older tick is over, also when the store's clock goes back.
+/// next. An older tick is over, also when the store's clock goes back. The store ignores a record that is more than 24
+/// hours ahead of its clock, because the clock was wrong then.
 ///
 /// Not on a [`Quorum`](crate::Quorum): a majority of nodes can vote on a holder, and does not agree on a record.
 ///
@@ -107,6 +108,7 @@ impl Cron {
 
     /// Sets how long after its time a tick may begin, by the store's clock: 60 s by default, at most 366 days.
     ///
+    /// The runs of a schedule need at least 1 s, because they claim each tick a moment after its time.
     /// A host that catches up with ticks of the past claims them with a longer time, and with [`Overlap::Wait`]: the run
     /// of one must not leave out the next.
     pub fn late(mut self, late: Duration) -> Self {

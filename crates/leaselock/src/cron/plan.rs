@@ -29,8 +29,8 @@ pub enum CatchUp {
 pub(super) struct Known {
     /// The latest tick that was run or left out.
     pub(super) latest: Option<SystemTime>,
-    /// That one is to be run again, because its run did not finish.
-    pub(super) is_open: bool,
+    /// A tick up to there that is to be run again, because its run did not finish. Those after it were left out.
+    pub(super) open: Option<SystemTime>,
     /// By the server's clock.
     pub(super) now: SystemTime,
 }
@@ -62,11 +62,7 @@ impl Plan {
             .checked_sub(late)
             .unwrap_or(SystemTime::UNIX_EPOCH);
         let before = |time: SystemTime| time.checked_sub(MICROSECOND).unwrap_or(time);
-        let done = if known.is_open {
-            before(latest)
-        } else {
-            latest
-        };
+        let done = known.open.map_or(latest, before);
         let after = done.max(before(in_time));
         let most = match catch_up {
             CatchUp::None => 0,
@@ -131,7 +127,7 @@ mod tests {
     fn plan(latest: u64, now: u64, catch_up: CatchUp) -> Plan {
         let known = Known {
             latest: Some(at(latest)),
-            is_open: false,
+            open: None,
             now: at(now),
         };
         Plan::new(&minutely(), known, Duration::from_secs(60), catch_up)
@@ -141,7 +137,7 @@ mod tests {
     fn a_first_start_takes_nothing_of_the_past() {
         let known = Known {
             latest: None,
-            is_open: true,
+            open: None,
             now: at(90),
         };
         for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All] {
@@ -155,7 +151,7 @@ mod tests {
         let day: Schedule = "0 0 * * *".parse().unwrap();
         let known = |now| Known {
             latest: Some(at(0)),
-            is_open: false,
+            open: None,
             now: at(now),
         };
         let late = Duration::from_secs(60);
@@ -176,16 +172,20 @@ mod tests {
 
     #[test]
     fn a_tick_whose_run_did_not_finish_comes_again_while_it_is_in_time() {
-        for (now, comes_again) in [(30, true), (60, true), (61, false)] {
-            let known = Known {
-                latest: Some(at(0)),
-                is_open: true,
-                now: at(now),
-            };
-            let plan = Plan::new(&minutely(), known, Duration::from_secs(60), CatchUp::All);
-            let next = minutely().next_after(plan.after).unwrap();
-            assert_eq!(next == at(0), comes_again, "{now}");
-            assert!(plan.missed.is_empty());
+        // Later ticks may have been left out since.
+        for left_out in [0, 60] {
+            for (late, comes_again) in [(30, true), (60, true), (61, false)] {
+                let known = Known {
+                    latest: Some(at(left_out)),
+                    open: Some(at(0)),
+                    now: at(late + left_out),
+                };
+                let in_time = Duration::from_secs(60 + left_out);
+                let plan = Plan::new(&minutely(), known, in_time, CatchUp::All);
+                let next = minutely().next_after(plan.after).unwrap();
+                assert_eq!(next == at(0), comes_again, "{late} {left_out}");
+                assert!(plan.missed.is_empty());
+            }
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
         ) {
             let schedule: Schedule = expression.parse().unwrap();
             let (latest, now) = (at(latest), at(latest + away));
-            let known = Known { latest: Some(latest), is_open: false, now };
+            let known = Known { latest: Some(latest), open: None, now };
             let late = Duration::from_secs(late);
             let plan = Plan::new(&schedule, known, late, catch_up);
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::CronError;
@@ -10,11 +11,16 @@ use super::outcome::Claim;
 use super::plan::{CatchUp, Known, Plan};
 use super::run::CronRun;
 use super::schedule::Schedule;
-use super::state::{Overlap, TickState};
-use crate::base::error::AcquireError;
+use super::state::{LatestTick, Overlap, TickState};
+use crate::base::error::{AcquireError, InvalidInput};
+use crate::engine::wait::trying::CallNumbers;
 
 /// Between two requests to a store that does not reply, and between two questions whether another host's run has crashed.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// The shortest lateness of a schedule, which asks for each tick after its time.
+const LATE_MIN: Duration = Duration::from_secs(1);
+/// The store ignores a record that is further ahead of its clock (lua/cron.lua).
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 /// A timer may stop while the machine is suspended, so no sleep is longer than this before the clock is read again.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Before a tick that is far the store is asked for its time once more, because our clock goes faster or slower.
@@ -37,8 +43,20 @@ pub struct ScheduledRuns {
     plan: Option<Plan>,
     /// Up to here every tick was run, left out or missed, as far as this caller knows.
     settled: Option<SystemTime>,
+    /// The tick that is claimed next.
+    claimed: Option<ClaimedTick>,
     on_error: Option<OnError>,
     is_failing: bool,
+}
+
+/// A tick from its first claim until it is settled.
+#[derive(Debug)]
+struct ClaimedTick {
+    tick: SystemTime,
+    /// All claims are one call, so that the tick of a claim that was dropped goes to the next one.
+    calls: Arc<CallNumbers>,
+    /// Another host has said that it runs the tick.
+    is_running: bool,
 }
 
 impl Cron {
@@ -67,6 +85,7 @@ impl Cron {
             catch_up,
             plan: None,
             settled: None,
+            claimed: None,
             on_error: None,
             is_failing: false,
         }
@@ -87,8 +106,9 @@ impl ScheduledRuns {
     ///
     /// # Waiting
     /// Until there is such a tick, by the store's clock. For each tick it sends one request when the tick before is over,
-    /// one at its time, and one in between if it is more than a minute away. With [`Cron::again`] it asks once a second
-    /// while another host runs the tick. A store that does not reply is asked again every second.
+    /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it. When another host has begun the
+    /// tick, it asks once more a second later, because that host may take its claim back; with [`Cron::again`] once a second
+    /// while that host runs it. A store that does not reply is asked again every second.
     ///
     /// # Cancel safety
     /// Safe: no tick is lost, and a run that the caller does not get never began.
@@ -97,6 +117,7 @@ impl ScheduledRuns {
     /// [`CronError::Acquire`] for a name, an option or a tick that is out of its range. Nothing else ends the wait.
     pub async fn next(&mut self) -> Result<CronRun, CronError> {
         self.cron.terms()?;
+        self.leaves_time()?;
         loop {
             match self.step().await {
                 Ok(run) => {
@@ -117,6 +138,18 @@ impl ScheduledRuns {
         }
     }
 
+    /// Refuses a schedule of which no tick would ever run.
+    fn leaves_time(&self) -> Result<(), InvalidInput> {
+        let late = self.cron.lateness();
+        if late >= LATE_MIN {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "a run begins a moment after its time, so `late({late:?})` would leave out each tick of the schedule: \
+             at least 1 s"
+        )))
+    }
+
     /// Claims the next tick, and sleeps if it is not due. `None`: there is more to do.
     async fn step(&mut self) -> Result<Option<CronRun>, CronError> {
         let plan = match self.plan.take() {
@@ -135,13 +168,21 @@ impl ScheduledRuns {
                 None => pending().await,
             },
         };
-        match Box::pin(cron.claim(tick)).await? {
+        let after = plan.after;
+        let calls = self.calls_for(tick);
+        match Box::pin(cron.claim_in_call(tick, calls)).await? {
             Claim::Run(run) => {
                 self.settle(tick);
                 return Ok(Some(run));
             }
+            Claim::Early { wait } if clock_went_back(wait, tick, after) => {
+                (self.plan, self.settled) = (None, None);
+            }
             Claim::Early { wait } => self.sleep(until_next_look(wait)).await,
             Claim::Running { .. } if self.cron.runs_again() => self.sleep(ASK_EVERY).await,
+            Claim::Running { .. } if self.is_first_told_of(tick) => {
+                self.sleep(self.may_be_taken_back_for(tick)).await;
+            }
             Claim::Missed { .. } if cron.lateness() < LATE_MAX => {
                 self.settled = self.plan.take().map(|plan| plan.after);
             }
@@ -156,19 +197,57 @@ impl ScheduledRuns {
     async fn look(&self) -> Result<Plan, CronError> {
         let state = self.cron.state().await?;
         let latest = state.known_until().max(self.settled);
-        let is_open = state.latest.is_some_and(|begun| {
-            self.cron.runs_again() && begun.state != TickState::Done && Some(begun.tick) == latest
-        });
+        let is_open = |begun: &LatestTick| match begun.state {
+            TickState::Done => false,
+            TickState::Running => Some(begun.tick) > self.settled, // its claim may be taken back
+            TickState::Crashed => self.cron.runs_again(),
+        };
         let known = Known {
             latest,
-            is_open,
+            open: state.latest.filter(is_open).map(|begun| begun.tick),
             now: state.now,
         };
         let late = self.cron.lateness();
         Ok(Plan::new(&self.schedule, known, late, self.catch_up))
     }
 
+    /// Asks the store again what is to be done: a run of this caller was lost, and may come again.
+    pub(super) fn look_again(&mut self) {
+        if self.cron.runs_again() {
+            self.plan = None;
+        }
+    }
+
+    fn calls_for(&mut self, tick: SystemTime) -> Arc<CallNumbers> {
+        let claimed = self.claimed.take().filter(|claimed| claimed.tick == tick);
+        let claimed = claimed.unwrap_or_else(|| ClaimedTick {
+            tick,
+            calls: Arc::default(),
+            is_running: false,
+        });
+        let calls = Arc::clone(&claimed.calls);
+        self.claimed = Some(claimed);
+        calls
+    }
+
+    /// True if no claim was told before that another host runs the tick.
+    fn is_first_told_of(&mut self, tick: SystemTime) -> bool {
+        let claimed = self.claimed.as_mut().filter(|claimed| claimed.tick == tick);
+        claimed.is_some_and(|claimed| !std::mem::replace(&mut claimed.is_running, true))
+    }
+
+    /// How long another host may take its claim back: it was stopped meanwhile, cannot start the work, or has too few
+    /// replicas. The next tick is not kept waiting.
+    fn may_be_taken_back_for(&self, tick: SystemTime) -> Duration {
+        let copies = self.cron.named.options.copies;
+        let usual = ASK_EVERY + copies.map(|copies| copies.within).unwrap_or_default();
+        let next = self.schedule.next_after(tick);
+        let until_next = next.and_then(|next| next.duration_since(tick).ok());
+        until_next.map_or(usual, |until_next| usual.min(until_next / 2))
+    }
+
     fn settle(&mut self, tick: SystemTime) {
+        self.claimed = None;
         if let Some(plan) = &mut self.plan {
             match plan.missed.front() == Some(&tick) {
                 true => drop(plan.missed.pop_front()),
@@ -185,6 +264,12 @@ impl ScheduledRuns {
             clock.sleep_until(until.min(longest)).await;
         }
     }
+}
+
+/// True if the store's clock was ahead when it was asked what is to be done, and was corrected since: the tick is further
+/// away than any that the answer led to.
+fn clock_went_back(wait: Duration, tick: SystemTime, after: SystemTime) -> bool {
+    wait > tick.duration_since(after).unwrap_or_default() + AHEAD
 }
 
 /// Until the tick, or until the store is asked once more.

@@ -12,11 +12,13 @@ use super::error::CronError;
 use super::handle::Cron;
 use super::outcome::Claim;
 use super::plan::CatchUp;
+use super::run::CronRun;
 use super::schedule::Schedule;
 use super::service::CronView;
 use super::state::{CronState, Overlap, TickState};
 use crate::base::clock::Clock;
 use crate::client::Client;
+use crate::inspect::BreakOptions;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -29,6 +31,7 @@ type Log = Arc<Mutex<Vec<(SystemTime, u32)>>>;
 /// A store, its time, and what was run there.
 struct World {
     clock: Clock,
+    client: Client,
     cron: Cron,
     schedule: Schedule,
     log: Log,
@@ -45,10 +48,12 @@ struct Service {
 impl World {
     fn new(expression: &str) -> World {
         let clock = Clock::manual();
-        let builder = Client::builder().url("mem:").clock(clock.clone());
+        let client = Client::builder().url("mem:").clock(clock.clone());
+        let client = client.build().unwrap();
         World {
             clock,
-            cron: builder.build().unwrap().cron("job").ttl(TTL).late(HOUR),
+            cron: client.cron("job").ttl(TTL).late(HOUR),
+            client,
             schedule: expression.parse().unwrap(),
             log: Log::default(),
             ends: Arc::new(Semaphore::new(0)),
@@ -120,6 +125,17 @@ impl World {
         };
         run.finish().await.unwrap();
         tick
+    }
+
+    /// Another host begins the tick that comes next.
+    async fn claims_the_next_tick(&self) -> (SystemTime, CronRun) {
+        let now = self.state().await.now;
+        let tick = self.schedule.after(now).next().unwrap();
+        self.clock.advance(MINUTE);
+        match self.cron.claim(tick).await.unwrap() {
+            Claim::Run(run) => (tick, run),
+            other => panic!("nobody else is there: {other:?}"),
+        }
     }
 
     async fn jump_to(&self, time: SystemTime) {
@@ -267,15 +283,7 @@ async fn a_run_that_crashed_is_followed_by_another_only_if_it_is_to_come_again()
     for again in [false, true] {
         let mut world = World::new("* * * * *").ends_at_once();
         world.cron = world.cron.again(again);
-        let tick = world
-            .schedule
-            .after(world.state().await.now)
-            .next()
-            .unwrap();
-        world.clock.advance(MINUTE);
-        let Claim::Run(crashes) = world.cron.claim(tick).await.unwrap() else {
-            panic!("nobody else is there")
-        };
+        let (tick, crashes) = world.claims_the_next_tick().await;
         let service = world.serve(CatchUp::None);
         tokio::time::sleep(Duration::from_millis(20)).await; // the service may see the run before it crashes, or after
         drop(crashes);
@@ -288,15 +296,67 @@ async fn a_run_that_crashed_is_followed_by_another_only_if_it_is_to_come_again()
 }
 
 #[tokio::test]
+async fn a_tick_that_was_given_back_is_run_by_a_host_that_found_it_running() {
+    let world = World::new("* * * * *").ends_at_once();
+    let (tick, gives_back) = world.claims_the_next_tick().await;
+    let service = world.serve(CatchUp::None);
+    tokio::time::sleep(Duration::from_millis(20)).await; // the service may find it running, or given back
+    gives_back.cancel().await.unwrap();
+    world.until_runs(1).await;
+    service.stop().await;
+    assert_eq!(world.log.lock().unwrap()[0], (tick, 1));
+}
+
+#[tokio::test]
+async fn a_tick_that_crashed_comes_again_although_later_ones_were_left_out() {
+    let mut world = World::new("* * * * *").ends_at_once();
+    world.cron = world.cron.again(true);
+    let (tick, crashes) = world.claims_the_next_tick().await;
+    world.clock.advance(MINUTE);
+    let second = world.schedule.after(tick).next().unwrap();
+    let left_out = world.cron.claim(second).await.unwrap();
+    assert!(matches!(left_out, Claim::Overlap { .. }), "{left_out:?}");
+    drop(crashes);
+    let service = world.serve(CatchUp::None);
+    world.until_runs(2).await;
+    service.stop().await;
+    let third = world.schedule.after(second).next().unwrap();
+    assert_eq!(world.log.lock().unwrap()[..2], [(tick, 2), (third, 1)]);
+}
+
+#[tokio::test]
+async fn a_service_that_loses_its_run_runs_the_tick_again_if_it_is_to_come_again() {
+    for again in [false, true] {
+        let mut world = World::new("*/2 * * * *");
+        world.cron = world.cron.again(again).ttl(MINUTE / 2); // the next renewal comes long before the next tick
+        let service = world.serve(CatchUp::None);
+        world.until_runs(1).await;
+        let tick = world.ran()[0];
+        let broken = world.client.break_lease("job", BreakOptions::default());
+        broken.await.unwrap();
+        let ran_twice = async |world: &World| world.ran().len() >= 2;
+        let step = Duration::from_millis(200);
+        world.until(step, "the next run", ran_twice).await;
+        world.ends.add_permits(2);
+        service.stop().await;
+        let second = world.schedule.after(tick).next().unwrap();
+        let expected = if again { (tick, 2) } else { (second, 1) };
+        assert_eq!(world.log.lock().unwrap()[1], expected, "{again}");
+    }
+}
+
+#[tokio::test]
 async fn what_no_schedule_can_have_ends_the_service() {
     let world = World::new("* * * * *");
-    let too_late = world.cron.clone().late(TTL * 400);
-    let service = world.serve_as(too_late, CatchUp::None, Ok(()));
-    let error = service.task.await.unwrap().unwrap_err();
-    assert!(
-        error.to_string().contains("at most 366 days late"),
-        "{error}"
-    );
+    for (late, said) in [
+        (HOUR * 24 * 367, "at most 366 days late"),
+        (Duration::from_millis(999), "at least 1 s"),
+    ] {
+        let wrong = world.cron.clone().late(late);
+        let service = world.serve_as(wrong, CatchUp::None, Ok(()));
+        let error = service.task.await.unwrap().unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }
 
 #[cfg(feature = "redis")]

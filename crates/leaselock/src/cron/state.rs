@@ -43,7 +43,7 @@ pub struct LatestTick {
 pub enum TickState {
     /// The run holds the name.
     Running,
-    /// The run has finished.
+    /// The run has ended, with or without an error. The store does not keep which.
     Done,
     /// The run did not finish, and does not hold the name any more.
     Crashed,

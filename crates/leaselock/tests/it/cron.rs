@@ -2,6 +2,8 @@
 
 mod faults;
 mod hosts;
+#[cfg(feature = "cron")]
+mod schedule;
 
 use std::time::{Duration, SystemTime};
 

@@ -176,7 +176,10 @@ impl Model {
                 self.held = self.held.filter(|held| *held != token);
                 true
             }
-            _ => false,
+            // Recorded before the latest run began.
+            _ => self
+                .before
+                .is_some_and(|before| before.token == token && before.is_done),
         }
     }
 

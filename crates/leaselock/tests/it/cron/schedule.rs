@@ -1,0 +1,64 @@
+//! The runs of a schedule, when a claim is dropped and when the store's clock was wrong.
+
+use std::time::Duration;
+
+use leaselock::{CatchUp, Client, Schedule, TickState};
+use testkit::{Fault, Proxy, Server, Way};
+
+use super::DAY_MS;
+use crate::support::{LONG, eventually, soon};
+
+fn every_second() -> Schedule {
+    "* * * * * *".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_caller_that_drops_a_claim_gets_its_tick_by_the_next_one() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let [one, other] = [proxy.url(), server.url()].map(|url| Client::connect(&url).unwrap());
+    let other = other.cron("job");
+    let mut runs = (one.cron("job").ttl(LONG)).scheduled_runs(&every_second(), CatchUp::None);
+    let first = soon(runs.next()).await.unwrap();
+    let due = every_second().after(first.tick()).next().unwrap();
+    first.finish().await.unwrap();
+    eventually("the next tick is due", async || {
+        other.state().await.unwrap().now > due
+    })
+    .await;
+    proxy.set(Way::ToClient, Fault::Hold);
+    let begun = async || {
+        let latest = other.state().await.unwrap().latest.unwrap();
+        latest.state == TickState::Running
+    };
+    tokio::select! {
+        run = runs.next() => panic!("no reply can come: {run:?}"),
+        () = eventually("the next tick has begun", begun) => {}
+    }
+    proxy.heal();
+    let run = soon(runs.next()).await.unwrap();
+    assert_eq!((run.tick(), run.attempt()), (due, 1));
+    run.finish().await.unwrap();
+    let latest = other.state().await.unwrap().latest.unwrap();
+    assert_eq!((latest.tick, latest.state), (due, TickState::Done));
+}
+
+#[tokio::test]
+async fn a_schedule_goes_on_when_a_clock_that_was_days_ahead_is_corrected() {
+    let day = Duration::from_millis(DAY_MS.unsigned_abs());
+    let server = Server::builder().shifted_clock().start();
+    let client = Client::connect(&server.url()).unwrap();
+    let cron = client.cron("job").ttl(LONG);
+    let mut runs = cron.scheduled_runs(&every_second(), CatchUp::None);
+    let run = soon(runs.next()).await.unwrap();
+    let before = run.tick();
+    run.finish().await.unwrap();
+    server.set_clock_offset_ms(2 * DAY_MS);
+    let run = soon(runs.next()).await.unwrap();
+    assert!(run.tick() > before + day);
+    run.finish().await.unwrap();
+    server.set_clock_offset_ms(0);
+    let run = soon(runs.next()).await.unwrap();
+    assert!(before < run.tick() && run.tick() < before + day);
+    run.finish().await.unwrap();
+}
