@@ -49,7 +49,12 @@ local h = holds_read(lock, fence, clock_us())
 local r, other = once_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
 local holds = h.exclusive == token
-if r and r.token ~= token then return { 'stale', r.kind, r.fence } end
+if r and r.token ~= token then
+  -- A failure was stored and its reply lost, and another run has begun since.
+  local was_stored = string.find(redis.call('HGET', record, 'before') or '', 'fail ' .. token .. ' ', 1, true) == 1
+  if was_stored then return { 'stored' } end
+  return { 'stale', r.kind, r.fence }
+end
 if r and r.kind ~= 'run' then
   redis.call('PEXPIRE', record, redis.call('PTTL', record))
   return { 'stored' }

@@ -125,7 +125,11 @@ pub enum OnceError {
         source: StoreError,
     },
 
-    /// The store did not reply to a read or to [`forget`](crate::Once::forget), or refused. The record may be forgotten.
+    /// The store did not reply to a read, to [`forget`](crate::Once::forget) or to [`cancel`](crate::OnceRun::cancel), or
+    /// refused. Nothing is held.
+    ///
+    /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
+    /// succeeds, callers find a run that holds the name or has crashed.
     #[error("`{name}`: {source}")]
     Store {
         /// The key.

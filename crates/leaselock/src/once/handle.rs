@@ -51,7 +51,8 @@ const FINGERPRINT_BYTES: usize = 16;
 /// let charged = client
 ///     .once("charge/42")
 ///     .fingerprint("42,00 EUR from card 7")
-///     .on_crash(OnCrash::Refuse); // nobody is charged twice
+///     .on_crash(OnCrash::Refuse)
+///     .keep_failures(true); // nobody is charged twice
 /// let receipt = charged.run(|run| async move { charge(run.fence()).await }).await?;
 /// let again = charged.run(|run| async move { charge(run.fence()).await }).await?;
 /// assert_eq!(receipt.value, again.value);
@@ -210,8 +211,10 @@ impl Once {
         let (kept, pause) = (self.terms.kept, self.terms.pause);
         let wrong = if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
             format!("a result is kept for 1 s to 30 days, and not {kept:?}")
-        } else if pause > KEPT_MAX {
-            format!("a pause of {pause:?} is too long: at most 30 days")
+        } else if pause > kept {
+            format!(
+                "a pause of {pause:?} outlasts the record of the failure, which is kept for {kept:?}"
+            )
         } else if self.terms.attempts == Some(0) {
             "no attempt leaves nothing to run: allow at least one".to_owned()
         } else if let Wait::Poll { .. } = options.patience() {

@@ -16,7 +16,9 @@ pub enum OnCrash {
     /// The next caller runs again: the work is done at least once.
     #[default]
     Again,
-    /// No caller runs again: the work is done at most once, and every caller is told of the crash.
+    /// No caller runs again, and every caller is told of the crash. Together with
+    /// [`keep_failures`](crate::Once::keep_failures) the work is done at most once: a body that returns an error says that it
+    /// may be done again.
     Refuse,
 }
 

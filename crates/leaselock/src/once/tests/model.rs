@@ -211,6 +211,10 @@ impl Model {
             assert!(!holds, "a run that holds has a record");
             return Finished::Stale { fence: None };
         };
+        let before = record.before.filter(|before| before.token == token);
+        if before.is_some_and(|before| before.kind == Kind::Fail) {
+            return Finished::Stored; // before the latest run began
+        }
         if record.state.token != token {
             return Finished::Stale {
                 fence: Some(Fence::new(record.state.fence)),

@@ -369,7 +369,7 @@ pub(super) async fn what_a_once_cannot_have_is_refused(engine: &Engine) {
     let [client, _] = pair(engine).await;
     for (wrong, right) in [
         (once(&client).kept(millis(10)), "1 s to 30 days"),
-        (once(&client).pause(LONG * 60 * 24 * 31), "30 days"),
+        (once(&client).pause(LONG * 60 * 24 * 31), "outlasts"),
         (once(&client).attempts(0), "at least one"),
         (once(&client).wait(Wait::retries(3)), "Timeout"),
         (once(&client).ttl(millis(1)), "10 ms"),
