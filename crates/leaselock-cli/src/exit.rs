@@ -258,7 +258,8 @@ Exit codes:
         latch: not all have arrived; limit: the rate is used up
   77    refused: credentials, permission, a file system unfit for locks, a latch of another
         count, a sum beyond 64 bits; once: an earlier run crashed, or the attempts are used up
-  79    the lease was lost before the job ended, or is not the caller's to change
+  79    the lease was lost before the job ended, or is not the caller's to change; count --fenced: a
+        later holder has changed the counter
   126   the job's command cannot be executed
   127   the job's command was not found";
 

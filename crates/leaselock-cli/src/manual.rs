@@ -81,8 +81,8 @@ Examples:
 pub(crate) const ONCE: &str = "\
 Examples:
   leaselock once mail/42 -- ./send-mail 42
-  leaselock once --on-crash refuse charge/42 -- ./charge 42
-                                            never twice, also after a crash
+  leaselock once --on-crash refuse --keep-failures charge/42 -- ./charge 42
+                                            never twice, whatever becomes of it
   leaselock once --kept 1h --keep-failures probe -c 'curl -sf http://db/health'";
 
 pub(crate) const CRON: &str = "\

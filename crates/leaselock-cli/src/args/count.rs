@@ -10,11 +10,11 @@ use crate::{duration, manual};
 /// Add to a counter and print it
 ///
 /// Adds 1 unless a flag says otherwise. Each change counts exactly once, also when the connection breaks
-/// before the reply comes. The counter begins at 0 and is kept for ever.
+/// before the reply comes. The counter begins at 0, and is kept until a program gives it a ttl.
 ///
 /// Exits 1 when --cas finds another number, which it prints.
 #[derive(Debug, Args)]
-#[command(after_help = manual::COUNT)]
+#[command(after_help = manual::COUNT, after_long_help = manual::with_exit_codes(manual::COUNT))]
 pub(crate) struct CountArgs {
     /// Add this number, which may be negative [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

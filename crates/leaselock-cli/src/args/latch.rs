@@ -12,7 +12,7 @@ use crate::{duration, manual};
 /// is started again counts once. Exits 75 when the wait ends before all have arrived. It is kept for
 /// seven days after the latest arrival.
 #[derive(Debug, Args)]
-#[command(after_help = manual::LATCH)]
+#[command(after_help = manual::LATCH, after_long_help = manual::with_exit_codes(manual::LATCH))]
 pub(crate) struct LatchArgs {
     /// How many parties there are
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

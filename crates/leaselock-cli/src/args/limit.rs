@@ -18,11 +18,13 @@ use crate::{duration, manual};
 #[command(after_help = manual::LIMIT, after_long_help = manual::with_exit_codes(manual::LIMIT))]
 #[command(override_usage = "leaselock limit [OPTIONS] --rate N/PERIOD NAME [--] COMMAND [ARG]...")]
 pub(crate) struct LimitArgs {
-    /// So many runs in each period: 10/s, 100/1m, 1000/h
+    /// Average rate: 10/s, 100/1m, 1000/h; any one period may have more, see --burst
     #[arg(long, value_name = "N/PERIOD", value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 
-    /// So many runs at once, when there were fewer before [default: those of one period]
+    /// Runs that may start at once after a pause [default: N of the rate]
+    ///
+    /// Any one period has at most N of the rate and this many runs: by default twice the rate.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) burst: Option<u32>,
 

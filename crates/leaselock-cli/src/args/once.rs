@@ -6,16 +6,18 @@ use clap::{Args, ValueEnum};
 use leaselock::{Client, OnCrash, Once};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
+use crate::exit::Exit;
 use crate::{duration, manual};
 
 const ABOUT: &str = "Run a command once for a key, and give every caller its output";
 const LONG_ABOUT: &str = "\
 Run a command once for a key, and give every caller its output
 
-One caller runs the command. The others wait, then print its standard output and exit as it did, now \
-and until the result is not kept any more. Standard output passes through, and is kept up to 1 MiB; \
-standard error is not kept. A command that fails is run again by the next caller, unless \
---keep-failures is given. A run that was killed or has lost its lease has crashed.
+One caller runs the command. The others wait, then print its standard output and exit 0, now and \
+until the result is not kept any more. Standard output passes through, and is kept up to 1 MiB; \
+standard error is not kept. If the command fails, callers that waited exit with its code and print no \
+output; the next caller runs it again. With --keep-failures all callers print its output and exit with \
+its code. A run that was killed or has lost its lease has crashed.
 
 The key is the name of a lock, which is held while the command runs. The command's environment is \
 that of run.";
@@ -41,7 +43,8 @@ lost before its replicas have it, the command may run again.";
 #[command(after_help = manual::ONCE, after_long_help = manual::with_exit_codes(manual::ONCE))]
 #[command(
     override_usage = "leaselock once [OPTIONS] KEY [--] COMMAND [ARG]...\n       \
-                            leaselock once [OPTIONS] KEY -c SCRIPT"
+                            leaselock once [OPTIONS] KEY -c SCRIPT\n       \
+                            leaselock once [OPTIONS] KEY --show | --forget"
 )]
 #[command(mut_args(hide_flags_of_run))]
 #[command(mut_arg("name", |name| name.value_name("KEY")))]
@@ -65,11 +68,23 @@ pub(crate) struct OnceArgs {
 
     /// Whether the next caller runs again after a crash
     ///
-    /// With refuse the command runs at most once, and every caller exits 77 after a crash, until the
-    /// result would not be kept any more, at least for seven days.
+    /// With refuse every caller exits 77 after a crash, until the result would not be kept any more, at
+    /// least for seven days. A command that a signal ends has crashed too then. A command that exits with
+    /// another code than 0 says that it may run again: with --keep-failures it never does.
     #[arg(long, value_name = "again|refuse", default_value = "again")]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     on_crash: AfterCrash,
+
+    /// Print what became of the latest run, and run nothing
+    #[arg(long, conflicts_with_all = ["forget", "command", "script"])]
+    pub(crate) show: bool,
+
+    /// Forget the latest run and its result, and run nothing
+    ///
+    /// The next caller runs the command. Find out first whether a run that crashed has done the work. While
+    /// a run holds the key, leaselock changes nothing and exits 75.
+    #[arg(long, conflicts_with_all = ["command", "script"])]
+    pub(crate) forget: bool,
 
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -85,6 +100,14 @@ impl OnceArgs {
     /// The second stage: refuses what only `run` can do.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.run.check_not_taken(&NOT_TAKEN)
+    }
+
+    /// True if a run that ended so may have done the work in part, and must not be followed by another.
+    pub(crate) fn has_crashed(&self, exit: Exit) -> bool {
+        const BY_SIGNAL: std::ops::RangeInclusive<u8> = 129..=192; // also by the word of a shell
+        self.on_crash == AfterCrash::Refuse
+            && !self.keep_failures
+            && BY_SIGNAL.contains(&exit.code())
     }
 
     /// The work, as the library has it.

@@ -17,6 +17,8 @@ pub(crate) mod limit;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod once;
+mod once_record;
+mod once_show;
 pub(crate) mod permits;
 pub(crate) mod request;
 pub(crate) mod run;

@@ -3,6 +3,8 @@
 use leaselock::{AnyClient, OnceError, OnceStart};
 
 use super::job_lock::{JobLock, start_guardian};
+use super::once_record::{code, code_text, read, record};
+use super::once_show;
 use crate::args::Globals;
 use crate::args::once::OnceArgs;
 use crate::boottime::End;
@@ -18,6 +20,12 @@ use crate::{output, session};
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.
 pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
+    if args.show {
+        return once_show::show(args, globals);
+    }
+    if args.forget {
+        return once_show::forget(args, globals);
+    }
     let usage = |wrong| Failure::new(wrong, Exit::USAGE);
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
@@ -90,6 +98,12 @@ async fn hold(
     let exit = match (outcome, held) {
         (Outcome::Ended(status), Held::Once(run)) => {
             let exit = Exit::of_job(status);
+            if args.has_crashed(exit) {
+                drop(run); // gives the name back without a result
+                lock.progress.released();
+                tell_of_crash(args, exit, globals);
+                return leave(lock, leaving, Ok(exit)).await;
+            }
             let outcome = match exit == Exit::OK || args.keep_failures {
                 true => Ok(record(exit, output)),
                 false => Err(code_text(exit)),
@@ -104,50 +118,30 @@ async fn hold(
         (Outcome::Unguarded(_), _) => Ok(Exit::INTERNAL),
         _ => Ok(Exit::LOST),
     };
+    leave(lock, leaving, exit).await
+}
+
+async fn leave(
+    lock: &JobLock<'_>,
+    guardian: Option<Guardian>,
+    exit: Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     let limit = session::request_timeout(lock.plan.guardian.ttl);
     session::close_within(lock.client, limit).await;
-    if let Some(guardian) = leaving {
+    if let Some(guardian) = guardian {
         guardian.wait(); // it has ended by now
     }
     exit
 }
 
-fn code_text(exit: Exit) -> String {
-    format!("exit {}", exit.code())
-}
-
-/// What is stored: a line with the exit code, and the output behind it; without one, `not-kept` in the line.
-fn record(exit: Exit, output: Option<Vec<u8>>) -> Vec<u8> {
-    let code = code_text(exit);
-    match output {
-        Some(output) => [code.as_bytes(), b"\n", &output].concat(),
-        None => format!("{code} not-kept\n").into_bytes(),
+fn tell_of_crash(args: &OnceArgs, exit: Exit, globals: &Globals) {
+    if !globals.quiet {
+        let text = format!(
+            "`{}`: a signal ended the command, so the run has crashed, and no other begins",
+            args.run.name
+        );
+        Failure::new(text, exit).say(globals.json);
     }
-}
-
-/// Reads a record; `None` for the output when it was not kept. The result of a program that uses the library is all
-/// output.
-fn read(record: &[u8]) -> (Exit, Option<&[u8]>) {
-    let whole = (Exit::OK, Some(record));
-    let Some(at) = record.iter().position(|byte| *byte == b'\n') else {
-        return whole;
-    };
-    let Ok(line) = std::str::from_utf8(&record[..at]) else {
-        return whole;
-    };
-    let (line, is_kept) = match line.strip_suffix(" not-kept") {
-        Some(line) => (line, false),
-        None => (line, true),
-    };
-    match code(line) {
-        Some(exit) => (exit, is_kept.then(|| &record[at + 1..])),
-        None => whole,
-    }
-}
-
-fn code(text: &str) -> Option<Exit> {
-    let code = text.strip_prefix("exit ")?.parse().ok()?;
-    Some(Exit::chosen(code))
 }
 
 /// Prints the output of an earlier run, and exits as it did.
@@ -183,22 +177,4 @@ fn ended(error: &OnceError, args: &OnceArgs, globals: &Globals) -> Result<Exit, 
         failure.say(globals.json);
     }
     Ok(exit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_is_read_as_it_was_written_and_other_results_are_output() {
-        for (code, output) in [(0, &b""[..]), (3, b"a\nb\xff\0"), (255, b"exit 9\n")] {
-            let exit = Exit::chosen(code);
-            let written = record(exit, Some(output.to_vec()));
-            assert_eq!(read(&written), (exit, Some(output)));
-            assert_eq!(read(&record(exit, None)), (exit, None));
-        }
-        for other in [&b"receipt 7"[..], b"exit 300\n", b"exit\n", b"", b"\xff\n"] {
-            assert_eq!(read(other), (Exit::OK, Some(other)));
-        }
-    }
 }

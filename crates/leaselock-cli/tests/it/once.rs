@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use testkit::process::Signal;
 
-use crate::common::on_both;
+use crate::common::{object, on_both};
 
 fn once<'a>(flags: &[&'a str], script: &'a str) -> Vec<&'a str> {
     [&["once"], flags, &["job", "-c", script]].concat()
@@ -89,6 +89,76 @@ fn a_run_that_was_killed_is_refused_or_runs_again() {
         refused.refuses(77, "run 1 crashed");
         let again = store.run(&once(&[], "echo again")).gives(0);
         assert_eq!(again.out, "again\n");
+    });
+}
+
+#[test]
+fn a_command_that_a_signal_ends_does_not_run_again_if_crashes_are_refused() {
+    on_both(|store| {
+        for script in ["kill -9 $$", "sh -c 'kill -9 $$'; exit $?"] {
+            let refuse = ["--on-crash", "refuse"];
+            let killed = store.run(&once(&refuse, script)).gives(137);
+            assert!(killed.err.contains("the run has crashed"), "{killed:?}");
+            store
+                .run(&once(&refuse, "echo no"))
+                .refuses(77, "run 1 crashed");
+            store.run(&["once", "job", "--forget"]).gives(0);
+            store.run(&once(&[], script)).gives(137);
+            assert_eq!(store.run(&once(&refuse, "echo yes")).gives(0).out, "yes\n");
+            store.run(&["once", "job", "--forget"]).gives(0);
+        }
+    });
+}
+
+#[test]
+fn what_became_of_a_run_is_shown_and_forgotten() {
+    on_both(|store| {
+        let show = |said: &str| {
+            let shown = store.run(&["once", "job", "--show"]).gives(0);
+            assert!(shown.out.starts_with(&format!("job: {said}")), "{shown:?}");
+            shown.out
+        };
+        let forget = || store.run(&["once", "job", "--forget"]);
+        show("no run is known\n");
+        assert!(forget().gives(0).err.contains("no run is known"));
+        store.run(&once(&[], "echo one")).gives(0);
+        let done = show("done: run 1, fence ");
+        assert!(done.ends_with(", exit 0, 4 bytes of output\n"), "{done}");
+        let printed = store.run(&["--json", "once", "job", "--show"]).gives(0);
+        let object = object(&printed.out);
+        assert_eq!(object["state"], "done");
+        assert_eq!(
+            (&object["exit"], &object["output_bytes"]),
+            (&0.into(), &4.into())
+        );
+
+        assert!(forget().gives(0).err.contains("the next caller runs"));
+        store.run(&once(&[], "exit 3")).gives(3);
+        let failed = show("failed: run 1, fence ");
+        assert!(
+            failed.ends_with(", exit 3; another may begin\n"),
+            "{failed}"
+        );
+        forget().gives(0);
+
+        let flags = ["-o", "--on-crash", "refuse", "--ttl", "1s"];
+        let mut first = store.start(&once(&flags, "echo > held; exec sleep 600"));
+        store.line_in("held");
+        show("running: run 1, fence ");
+        forget().refuses(75, "is running");
+        first.kill();
+        store
+            .run(&once(&flags, "echo no"))
+            .refuses(77, "run 1 crashed");
+        show("crashed: run 1, fence ");
+        forget().gives(0);
+        assert_eq!(store.run(&once(&flags, "echo next")).gives(0).out, "next\n");
+        store
+            .run(&["once", "job", "--show", "--", "true"])
+            .refuses(64, "--show");
+        store
+            .run(&["once", "job", "--show", "--forget"])
+            .refuses(64, "--forget");
     });
 }
 
