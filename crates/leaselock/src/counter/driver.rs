@@ -101,7 +101,9 @@ impl Driver {
             return false;
         };
         let number = request.number;
-        let ended = send(&self.engine, &self.store, &self.queue.keys, request).await;
+        let keys = &self.queue.keys;
+        let makes_progress = |now| self.queue.note_progress(self.id, now);
+        let ended = send(&self.engine, &self.store, keys, request, makes_progress).await;
         self.queue.finish(self.id, number, &ended);
         true
     }

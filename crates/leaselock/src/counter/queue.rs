@@ -153,6 +153,14 @@ impl ChangeQueue {
         state.is_awaited().then(|| state.new_driver(now))
     }
 
+    /// Notes that the driver sends a request at this moment, which may be the same one again.
+    pub(super) fn note_progress(&self, driver: DriverId, now: Moment) {
+        let mut state = hold(&self.state);
+        if let Some((_, since)) = state.driver.as_mut().filter(|(id, _)| *id == driver) {
+            *since = now;
+        }
+    }
+
     /// Checks the driver, whose requests take this long at most.
     pub(super) fn check(&self, now: Moment, within: Duration) -> Progress {
         let mut state = hold(&self.state);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::calls::ChangeOnce;
 use super::change::{Ended, Request, Settled, Shortfall};
 use crate::base::backoff::Backoff;
+use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::replicas::Written;
@@ -28,12 +29,13 @@ pub(super) fn within(engine: &Engine) -> Duration {
     limit.min(OPERATOR_WITHIN)
 }
 
-/// Sends a change, and again under the same number while its reply is lost.
+/// Sends a change, and again under the same number while its reply is lost. `makes_progress` is called before and after each request.
 pub(super) async fn send(
     engine: &Engine,
     store: &Executor,
     keys: &LockKeys,
     request: Request,
+    makes_progress: impl Fn(Moment),
 ) -> Ended {
     let change = ChangeOnce {
         keys,
@@ -50,6 +52,7 @@ pub(super) async fn send(
         if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {
             return Ended::Forgotten;
         }
+        makes_progress(now);
         let asked = match request.terms.copies {
             Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
             None => store
@@ -66,6 +69,7 @@ pub(super) async fn send(
             sent.get_or_insert(now);
         }
         now = engine.clock.now();
+        makes_progress(now);
         if sent.is_none() {
             return Ended::Refused(error);
         }

@@ -34,7 +34,7 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
              does not count any more"
         )),
         "counter" => Some(format!(
-            "`{key}` is damaged: what lies there is not a whole number. Set the key to the number that is right"
+            "`{key}` is damaged: its field `value` is not a whole number. Set that field to the number that is right, by HSET"
         )),
         _ => None,
     }
