@@ -18,7 +18,7 @@
 //! let mut data = Client::open("redis://localhost")?.get_multiplexed_async_connection().await?;
 //!
 //! let script = Script::new(READ_OR_WRITE);
-//! let mut call = script.key("account/42");
+//! let mut call = script.key("data:account/42"); // not the lock's name: the lock is a string under that key
 //! let call = call.arg(shown.fence().get()).arg(shown.owner()).arg("the new value");
 //! let reply: Vec<Option<String>> = call.invoke_async(&mut data).await?;
 //! match reply[0].as_deref() {

@@ -31,13 +31,22 @@ pub const FENCE_SEEN: &str = "leaselock-fence-seen";
 /// | without the header | 428 *Precondition Required* |
 /// | with a malformed header, or that of another name | 400 *Bad Request* |
 ///
-/// A request of the next holder waits until the service has answered those of the holder before it, so no late work
-/// follows it. Requests of one holder, and those of readers, run side by side.
+/// Requests of one holder, and those of readers, run side by side.
 ///
 /// It remembers in memory what it has seen of each name, for the life of the process: **after a restart, or in a second
 /// process behind the same address, a late holder is admitted again.** Where that matters, the service also passes the
-/// `Sequencer` on to the [checker](crate::fence_checker) of what it writes to. The service must have done its work when it returns the
-/// response: what it still does while the body is sent is not covered.
+/// `Sequencer` on to the [checker](crate::fence_checker) of what it writes to.
+///
+/// The service must have done its work when it returns the response: what it still does while the body is sent is not
+/// covered.
+///
+/// # Waiting
+/// The first request of a new holder waits until the service has answered the requests of the holder before it, so no
+/// late work follows it. Later requests of that name wait behind it, late ones included. There is no time limit: put a
+/// timeout layer inside this one.
+///
+/// # Cancel safety
+/// When a client goes away while its request waits, nothing has changed.
 ///
 /// # Examples
 /// ```

@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::base::name::Name;
 
-/// Why a call of a [`Limiter`](crate::Limiter) failed. The caller must not act after any of them. A limiter holds nothing,
-/// so there is nothing to release.
+/// Why a call of a [`Limiter`](crate::Limiter) failed. Nothing is held, so there is nothing to release.
+///
+/// After `Invalid` and `Limited` the caller must not act. After `Store` it is not known whether the rate allows it: a caller
+/// that does not act keeps the rate, and one that acts fails open.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {

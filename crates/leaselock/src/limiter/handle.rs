@@ -101,7 +101,9 @@ impl Client {
 }
 
 impl Limiter {
-    /// Sets the rate: so many permits in each period, in place of the rates before. A period is 1 ms to 30 days.
+    /// Sets the rate: so many permits in each period on average, in place of the rates before. A period is 1 ms to 30 days.
+    ///
+    /// With the [burst](Limiter::burst) any one period has at most `limit + burst`: by default twice the limit.
     pub fn rate(mut self, limit: u32, period: Duration) -> Self {
         self.bands.clear();
         self.and(limit, period)
@@ -184,12 +186,13 @@ impl Limiter {
     /// gone and it asks again. Too late is later than a whole burst takes, and at least a second.
     ///
     /// # Cancel safety
-    /// Safe: what a dropped wait has reserved is given back in the background. Behind the last reservation that stands,
-    /// it is as if it had never been made. Before others, the next caller that needs no more gets its moment.
+    /// Safe: what a dropped wait has reserved is given back in the background. If no later reservation
+    /// exists, its permits are free again. If later ones exist, they keep their times, and the next new caller with the same
+    /// or a smaller cost gets the freed time.
     ///
     /// # Errors
-    /// As [`acquire_within`](Limiter::acquire_within). Without a limit a caller waits for 30 days at most; at rates with
-    /// large numbers of permits it may be hours.
+    /// As [`acquire_within`](Limiter::acquire_within). The longest wait is 30 days, and hours for rates with very many
+    /// permits a period. A caller that would wait longer gets [`LimiterError::Limited`] at once.
     pub async fn acquire(&self, cost: u32) -> Result<(), LimiterError> {
         self.acquire_until(cost, None).await
     }
