@@ -2,6 +2,8 @@
 
 mod calls;
 mod claim;
+#[cfg(feature = "cron")]
+mod claimed_tick;
 mod error;
 mod finish;
 mod handle;

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::claimed_tick::ClaimedTick;
 use super::error::CronError;
 use super::handle::{Cron, LATE_MAX};
 use super::outcome::Claim;
@@ -13,7 +14,6 @@ use super::run::CronRun;
 use super::schedule::Schedule;
 use super::state::{LatestTick, Overlap, TickState};
 use crate::base::error::{AcquireError, InvalidInput};
-use crate::engine::wait::trying::CallNumbers;
 
 /// Between two requests to a store that does not reply, and between two questions whether another host's run has crashed.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -47,16 +47,6 @@ pub struct ScheduledRuns {
     claimed: Option<ClaimedTick>,
     on_error: Option<OnError>,
     is_failing: bool,
-}
-
-/// A tick from its first claim until it is settled.
-#[derive(Debug)]
-struct ClaimedTick {
-    tick: SystemTime,
-    /// All claims are one call, so that the tick of a claim that was dropped goes to the next one.
-    calls: Arc<CallNumbers>,
-    /// Another host has said that it runs the tick.
-    is_running: bool,
 }
 
 impl Cron {
@@ -106,9 +96,10 @@ impl ScheduledRuns {
     ///
     /// # Waiting
     /// Until there is such a tick, by the store's clock. For each tick it sends one request when the tick before is over,
-    /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it. When another host has begun the
-    /// tick, it asks once more a second later, because that host may take its claim back; with [`Cron::again`] once a second
-    /// while that host runs it. A store that does not reply is asked again every second.
+    /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it.
+    ///
+    /// When another host has begun the tick, it asks once more a second later, because that host may take its claim back;
+    /// with [`Cron::again`] once a second while that host runs it. A store that does not reply is asked again every second.
     ///
     /// # Cancel safety
     /// Safe: no tick is lost, and a run that the caller does not get never began.
@@ -169,7 +160,7 @@ impl ScheduledRuns {
             },
         };
         let after = plan.after;
-        let calls = self.calls_for(tick);
+        let calls = Arc::clone(&self.claimed(tick).calls);
         match Box::pin(cron.claim_in_call(tick, calls)).await? {
             Claim::Run(run) => {
                 self.settle(tick);
@@ -180,15 +171,14 @@ impl ScheduledRuns {
             }
             Claim::Early { wait } => self.sleep(until_next_look(wait)).await,
             Claim::Running { .. } if self.cron.runs_again() => self.sleep(ASK_EVERY).await,
-            Claim::Running { .. } if self.is_first_told_of(tick) => {
-                self.sleep(self.may_be_taken_back_for(tick)).await;
-            }
             Claim::Missed { .. } if cron.lateness() < LATE_MAX => {
                 self.settled = self.plan.take().map(|plan| plan.after);
             }
-            Claim::Over | Claim::Running { .. } | Claim::Overlap { .. } | Claim::Missed { .. } => {
-                self.settle(tick);
-            }
+            Claim::Running { .. } => match self.may_be_taken_back_for(tick) {
+                Some(rest) => self.sleep(rest).await,
+                None => self.settle(tick),
+            },
+            Claim::Over | Claim::Overlap { .. } | Claim::Missed { .. } => self.settle(tick),
         }
         Ok(None)
     }
@@ -218,32 +208,22 @@ impl ScheduledRuns {
         }
     }
 
-    fn calls_for(&mut self, tick: SystemTime) -> Arc<CallNumbers> {
-        let claimed = self.claimed.take().filter(|claimed| claimed.tick == tick);
-        let claimed = claimed.unwrap_or_else(|| ClaimedTick {
-            tick,
-            calls: Arc::default(),
-            is_running: false,
-        });
-        let calls = Arc::clone(&claimed.calls);
-        self.claimed = Some(claimed);
-        calls
+    fn claimed(&mut self, tick: SystemTime) -> &mut ClaimedTick {
+        let same = self.claimed.take().filter(|claimed| claimed.is(tick));
+        self.claimed
+            .insert(same.unwrap_or_else(|| ClaimedTick::new(tick)))
     }
 
-    /// True if no claim was told before that another host runs the tick.
-    fn is_first_told_of(&mut self, tick: SystemTime) -> bool {
-        let claimed = self.claimed.as_mut().filter(|claimed| claimed.tick == tick);
-        claimed.is_some_and(|claimed| !std::mem::replace(&mut claimed.is_running, true))
-    }
-
-    /// How long another host may take its claim back: it was stopped meanwhile, cannot start the work, or has too few
-    /// replicas. The next tick is not kept waiting.
-    fn may_be_taken_back_for(&self, tick: SystemTime) -> Duration {
+    /// For how long another host may still take its claim back: it was stopped meanwhile, cannot start the work, or has
+    /// too few replicas. The next tick is not kept waiting.
+    fn may_be_taken_back_for(&mut self, tick: SystemTime) -> Option<Duration> {
         let copies = self.cron.named.options.copies;
         let usual = ASK_EVERY + copies.map(|copies| copies.within).unwrap_or_default();
         let next = self.schedule.next_after(tick);
         let until_next = next.and_then(|next| next.duration_since(tick).ok());
-        until_next.map_or(usual, |until_next| usual.min(until_next / 2))
+        let usual = until_next.map_or(usual, |until_next| usual.min(until_next / 2));
+        let now = self.cron.named.state.engine.clock.now();
+        self.claimed(tick).may_be_taken_back_for(usual, now)
     }
 
     fn settle(&mut self, tick: SystemTime) {
