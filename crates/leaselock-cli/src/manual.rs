@@ -90,6 +90,8 @@ Examples:
   leaselock cron '30 2 * * *' nightly --tz Europe/Berlin -- ./report
   leaselock cron '*/10 * * * *' mails --again -- ./send-mails
                                             again after a crash
+  leaselock cron '30 2 * * *' nightly --show
+                                            what became of the latest run
   leaselock cron '30 2 * * *' --tz Europe/Berlin --next 5
                                             when it would run";
 

@@ -48,6 +48,7 @@ const LATE_MIN: Duration = Duration::from_secs(1);
 #[command(
     override_usage = "leaselock cron [OPTIONS] SPEC NAME [--] COMMAND [ARG]...\n       \
                             leaselock cron [OPTIONS] SPEC NAME -c SCRIPT\n       \
+                            leaselock cron [OPTIONS] SPEC NAME --show\n       \
                             leaselock cron [OPTIONS] SPEC --next N"
 )]
 #[command(mut_args(hide_flags_of_run))]
@@ -99,6 +100,10 @@ pub(crate) struct CronArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) next: Option<u16>,
 
+    /// Print the latest tick and what became of it, and run nothing
+    #[arg(long, conflicts_with_all = ["next", "command", "script"])]
+    pub(crate) show: bool,
+
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -136,6 +141,14 @@ impl CronArgs {
             return Err(format!("{why}; leave them out, or use run"));
         }
         Ok(())
+    }
+
+    /// The name for `--show`.
+    pub(crate) fn name_to_show(&self) -> Result<&str, &'static str> {
+        match self.run.name.as_str() {
+            "" => Err("say which name: leaselock cron SPEC NAME --show"),
+            name => Ok(name),
+        }
     }
 
     pub(crate) fn zone(&self) -> &str {

@@ -2,13 +2,11 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use leaselock::{AnyClient, CronError, Schedule, ScheduledRuns};
+use leaselock::{AnyClient, CronError, ScheduledRuns};
 use serde_json::json;
 
+use super::cron_show;
 use super::elect::begin_anew;
 use super::job_lock::{JobLock, start_guardian};
 use crate::args::Globals;
@@ -21,7 +19,7 @@ use crate::held::Held;
 use crate::process::SignalSet;
 use crate::session::Purpose;
 use crate::supervise::Outcome;
-use crate::{boottime, output, session};
+use crate::{output, session};
 
 /// What follows a run.
 enum Next {
@@ -35,7 +33,10 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     let usage = |wrong| Failure::new(wrong, Exit::USAGE);
     let schedule = args.schedule().map_err(usage)?;
     if let Some(count) = args.next {
-        return print_next(&schedule, count, args.zone(), globals);
+        return cron_show::print_next(&schedule, count, args, globals);
+    }
+    if args.show {
+        return cron_show::show(args, &schedule, globals);
     }
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
@@ -165,28 +166,4 @@ async fn finish(lock: &JobLock<'_>, held: Held, exit: Exit) {
         let text = format!("{}: the run of {tick} exited {}", lock.name, exit.code());
         lock.say("job-failed", &text);
     }
-}
-
-/// The next ticks by the clock of this machine: in the zone, and in UTC.
-fn print_next(
-    schedule: &Schedule,
-    count: u16,
-    zone: &str,
-    globals: &Globals,
-) -> Result<Exit, Failure> {
-    let zone = TimeZone::get(zone).map_err(|error| Failure::new(error, Exit::USAGE))?;
-    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(boottime::unix_ms());
-    let mut text = String::new();
-    for tick in schedule.after(now).take(count.into()) {
-        let tick = Timestamp::try_from(tick).map_err(Failure::internal)?;
-        let local = tick.to_zoned(zone.clone()).to_string();
-        match globals.json {
-            true => text.push_str(&output::json(
-                &json!({ "tick": tick.to_string(), "local": local }),
-            )),
-            false => text.push_str(&format!("{local}  {tick}\n")),
-        }
-    }
-    output::print(text.as_bytes())?;
-    Ok(Exit::OK)
 }

@@ -6,6 +6,7 @@ pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod cron;
+mod cron_show;
 pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod functions;

@@ -76,6 +76,37 @@ fn a_signal_is_passed_on_to_the_job_and_ends_the_service_as_the_job_ends() {
 }
 
 #[test]
+fn what_became_of_the_latest_tick_is_shown() {
+    on_both(|store| {
+        let show = ["cron", "* * * * * *", "job", "--show"];
+        let shown = store.run(&show).gives(0).out;
+        assert!(
+            shown.starts_with("job: no tick has begun\n  next      "),
+            "{shown}"
+        );
+        let service = serve(store, &[], "echo > held; read line");
+        store.line_in("held");
+        let shown = store.run(&show).gives(0).out;
+        assert!(
+            shown.starts_with("job: running, run 1\n  latest    "),
+            "{shown}"
+        );
+        service.signal(Signal::TERM);
+        service.end_with_stdin_open();
+        let printed = store.run(&[&show[..], &["--json"]].concat()).gives(0);
+        let object = object(&printed.out);
+        assert_eq!(
+            (&object["state"], &object["attempt"]),
+            (&"done".into(), &1.into())
+        );
+        assert!(
+            object["tick"].as_str() < object["next"].as_str(),
+            "{object}"
+        );
+    });
+}
+
+#[test]
 fn a_command_that_cannot_start_ends_the_service() {
     on_both(|store| {
         let line = ["cron", "* * * * * *", "job", "--", "/no/such/command"];
@@ -153,6 +184,8 @@ fn what_is_no_schedule_is_refused_with_what_would_be_right() {
             "put it in quotes",
         ),
         (&["@daily", "--next", "0"], "1..=65535"),
+        (&["@daily", "--show"], "say which name"),
+        (&["@daily", "job", "--show", "--", "true"], "--show"),
         (&["--late", "0", "@daily", "job", "true"], "at least 1s"),
         (&["-n", "@daily", "job", "true"], "or use run"),
     ] {
