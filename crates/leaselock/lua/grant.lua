@@ -78,11 +78,11 @@ end
 -- that does not fit keeps those behind it waiting, so that none is overtaken for ever. One that can never fit leaves the
 -- queue: it asks for more permits than there are, or to upgrade a read that is over. One that this call cannot judge, and
 -- the next one after the most that one call grants, are told to poll, by their token alone. `asking` is the caller: it is
--- alive, and gets `ttl_ms`. Returns its fencing token if it was granted; whether a waiter that is alive is left in front;
--- whether any waiter was granted; whether `waiters` is damaged.
+-- alive, and gets `ttl_ms`. Returns its fencing token if it was granted; whether a waiter is left in front that is alive,
+-- or was not read; whether any waiter was granted; whether `waiters` is damaged.
 local function grant_serve(h, queue, waiters, asking, ttl_ms)
   local grants, never, told, left = {}, {}, nil, false
-  local gone, damaged = queue_visit(queue, waiters, h.now_us, asking, function(entry)
+  local lost, damaged, more = queue_visit(queue, waiters, asking, function(entry)
     if is_fenced(entry.token) and not grant_fence(h) then return false end -- its own call reports the damage
     local is_too_many = h.usage and h.permits > 0 and (holds_weight(entry.kind) or 0) > h.permits
     if is_too_many or entry.kind == 'x' and not holds_has(h, 'u', entry.token) then
@@ -100,7 +100,7 @@ local function grant_serve(h, queue, waiters, asking, ttl_ms)
     grants[#grants + 1] = entry
     return holds_full(h)
   end)
-  queue_forget(queue, waiters, gone)
+  queue_set_aside(queue, waiters, lost, h.now_us)
   for _, entry in ipairs(never) do
     queue_drop(queue, waiters, entry)
     if entry.token ~= asking then queue_tell(entry.channel, entry.token) end
@@ -116,7 +116,8 @@ local function grant_serve(h, queue, waiters, asking, ttl_ms)
     end
   end
   if told and told.token ~= asking then queue_tell(told.channel, told.token) end
-  return mine, left, any, damaged
+  if more then queue_tell_alive(queue, waiters, asking) end
+  return mine, left or more, any, damaged
 end
 
 -- The answer to a token that holds already: its lease is made whole, and its fencing token is the same.

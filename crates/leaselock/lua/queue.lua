@@ -9,10 +9,15 @@
 -- `kind` is the kind of the request (lua/holds.lua). The plain cases of the mutex know digits only; a first entry of
 -- another kind makes them fall through to the general part. `waiters` is a hash: token -> entry, so that a waiter that
 -- polls or leaves finds its own. It is void without a queue.
+-- A waiter that a visit could not reach is set aside: its member moves behind all others, with ASIDE_MARK at its end and
+-- a score of ASIDE plus its latest poll. So no call reads it again, no poll finds its member, and the poll that does not
+-- find it puts it back at the position of its `ticket`. Without a poll for 45 s it is forgotten.
 local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48
 local QUEUE_KEPT_MS = '60000' -- every waiter polls at least every 15 s and renews this
 local GONE_AFTER_US = 45000000 -- three polls missed
-local HEAD_MAX = 128 -- how far one call reads from the head
+local HEAD_MAX = 128 -- entries that one command reads
+local VISITED_MAX = 1024 -- and one call, some 3 ms if it sets all of them aside
+local ASIDE, ASIDE_MARK = 4503599627370496, '~' -- 2^52: above every priority, and a time added to it is exact
 
 -- An entry, parsed into text. One of another version has no channel and never polled.
 local function queue_entry(member)
@@ -51,12 +56,16 @@ local function queue_tell(channel, message)
   return redis.pcall('PUBLISH', channel, message)
 end
 
--- Reads only: which of these channels has a subscriber. None, when the server refuses.
-local function queue_present(channels)
-  local present, sharded, plain = {}, {}, {}
-  for _, channel in ipairs(channels) do
-    local kind = queue_is_sharded(channel) and sharded or plain
-    kind[#kind + 1] = channel
+-- Reads only: adds to `present` which channels of these entries have a subscriber. It stays unknown when the server
+-- refuses to say.
+local function queue_present(present, entries)
+  local asked, sharded, plain = {}, {}, {}
+  for _, entry in ipairs(entries) do
+    local channel = entry.channel
+    if channel ~= '' and present[channel] == nil and not asked[channel] then
+      local kind = queue_is_sharded(channel) and sharded or plain
+      asked[channel], kind[#kind + 1] = true, channel
+    end
   end
   for _, kind in ipairs({ sharded, plain }) do
     local counts = kind[1] and redis.pcall('PUBSUB', kind == sharded and 'SHARDNUMSUB' or 'NUMSUB', unpack(kind)) or {}
@@ -64,7 +73,6 @@ local function queue_present(channels)
       present[counts[i]] = tonumber(counts[i + 1]) > 0
     end
   end
-  return present
 end
 
 -- Reads only: the parsed entries from `first` to `last`; none and true when the queue is damaged.
@@ -84,46 +92,72 @@ local function queue_tell_first(queue)
 end
 
 -- Reads only: calls `visit` with each waiter that is alive, from the head on, until it returns true; `asking`, the
--- caller, is alive. Returns the entries that are surely gone, and true when `waiters` is damaged. A member without an
--- entry in `waiters` is of a waiter that was not found when it left.
-local function queue_visit(queue, waiters, now_us, asking, visit)
-  local gone, first, last = {}, 0, 0 -- the head alone first: usually no other is visited
-  while first < HEAD_MAX do
-    local entries, channels = queue_read(queue, first, last), {}
+-- caller, is alive. Returns the entries to set aside; true when `waiters` is damaged; and true when so many could not be
+-- reached that others were not read. A member without an entry in `waiters` is of a waiter that was not found when it
+-- left.
+local function queue_visit(queue, waiters, asking, visit)
+  local lost, present, first, last = {}, { [''] = false }, 0, 0 -- the head alone first: usually no other is visited
+  while first < VISITED_MAX do
+    local entries = queue_read(queue, first, last)
+    queue_present(present, entries)
     for _, entry in ipairs(entries) do
-      if entry.channel ~= '' then channels[#channels + 1] = entry.channel end
-    end
-    local present = queue_present(channels)
-    for _, entry in ipairs(entries) do
-      local there, known, other = entry.passed_ms and (entry.token == asking or present[entry.channel]), nil, nil
-      if there then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
+      if string.sub(entry.member, -1) == ASIDE_MARK then return lost end
+      local is_alive, known, other = entry.passed_ms and (entry.token == asking or present[entry.channel]), nil, nil
+      if is_alive then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
       if other then return {}, true end
-      if known then
-        if visit(entry) then return gone end
-      elseif there or now_us - tonumber(entry.polled_us) > GONE_AFTER_US then
-        gone[#gone + 1] = entry
-      end
+      if known and visit(entry) then return lost end
+      if is_alive and not known then entry.polled_us = '0' end -- to be forgotten at once
+      if not known and (is_alive or present[entry.channel] == false) then lost[#lost + 1] = entry end
     end
-    if #entries <= last - first then return gone end
-    first, last = last + 1, HEAD_MAX - 1
+    if #entries <= last - first then return lost end
+    first, last = last + 1, last + HEAD_MAX
   end
-  return gone
+  return lost, false, true
+end
+
+-- Writes: sets these waiters aside, and forgets those that were for long. Not a token that has another entry by now.
+local function queue_set_aside(queue, waiters, lost, now_us)
+  for first = 1, #lost, HEAD_MAX do
+    local members, aside = {}, {}
+    for i = first, math.min(first + HEAD_MAX - 1, #lost) do
+      local member = lost[i].member
+      members[#members + 1] = member
+      aside[#aside + 1] = whole(ASIDE + tonumber(lost[i].polled_us))
+      aside[#aside + 1] = member .. ASIDE_MARK
+    end
+    if type(redis.pcall('ZADD', queue, unpack(aside))) ~= 'number' then return end -- memory is full
+    redis.call('ZREM', queue, unpack(members))
+  end
+  local long_ago = '(' .. whole(ASIDE + now_us - GONE_AFTER_US)
+  local found = redis.pcall('ZRANGEBYSCORE', queue, whole(ASIDE), long_ago, 'LIMIT', '0', whole(VISITED_MAX))
+  local forgotten = of_type(found) or {}
+  if forgotten[1] then redis.call('ZREM', queue, unpack(forgotten)) end
+  for _, aside in ipairs(forgotten) do
+    local token = string.sub(aside, TOKEN_START, TOKEN_END)
+    local known = of_type(redis.pcall('HGET', waiters, token))
+    if known and (known .. ASIDE_MARK == aside or string.sub(known, TOKEN_START, TOKEN_END) ~= token) then
+      redis.call('HDEL', waiters, token)
+    end
+  end
+end
+
+-- Writes nothing: a visit ended before it read all, so one waiter that is alive is told to poll, and its call goes on:
+-- the caller, if it waits; otherwise one of the last.
+local function queue_tell_alive(queue, waiters, asking)
+  local member, entries, present = queue_known(waiters, asking), {}, {}
+  for i, last in ipairs(member and { member }
+    or redis.call('ZREVRANGEBYSCORE', queue, '(' .. whole(ASIDE), '-inf', 'LIMIT', '0', whole(HEAD_MAX))) do
+    entries[i] = queue_entry(last)
+  end
+  queue_present(present, entries)
+  for _, entry in ipairs(entries) do
+    if present[entry.channel] then return queue_tell(entry.channel, entry.token) end
+  end
 end
 
 local function queue_drop(queue, waiters, entry)
-  of_type(redis.pcall('ZREM', queue, entry.member))
+  of_type(redis.pcall('ZREM', queue, entry.member, entry.member .. ASIDE_MARK))
   redis.call('HDEL', waiters, entry.token)
-end
-
--- Waiters that are gone leave the queue; not a token that has another entry by now.
-local function queue_forget(queue, waiters, gone)
-  for _, entry in ipairs(gone) do
-    redis.call('ZREM', queue, entry.member)
-    local known = redis.call('HGET', waiters, entry.token)
-    if known == entry.member or known and string.sub(known, TOKEN_START, TOKEN_END) ~= entry.token then
-      redis.call('HDEL', waiters, entry.token)
-    end
-  end
 end
 
 local function queue_keep(queue, waiters)
@@ -150,7 +184,7 @@ local function queue_join(queue, waiters, token, member, wait, now_us)
     local after = last and tonumber(string.sub(last, 1, TICKET_END)) + 1 or 0
     ticket = string.sub(ZEROS .. whole(math.max(after, now_us)), -TICKET_END)
   end
-  if member then redis.call('ZREM', queue, member) end
+  if member then redis.call('ZREM', queue, member, member .. ASIDE_MARK) end
   member = ticket .. token .. string.sub(ZEROS .. whole(now_us), -TICKET_END) .. ' ' .. wait
   queue_add(queue, waiters, member, score)
   return member

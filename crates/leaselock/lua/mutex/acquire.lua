@@ -79,6 +79,7 @@ end
 
 -- These names cost what is granted at once nothing, because they stand below it.
 local TICKET_END, POLLED_START, POLLED_SAME_10_S, WISH_START = 16, 48, 56, 65 -- of an entry (lua/queue.lua)
+local ASIDE_MARK = '~'
 local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS, TOKEN_LENGTH = 64, 66, 9, '60000', 31
 
 -- The plain wait: held by another, and in the queue behind all others of the one usual priority, new or as before.
@@ -86,7 +87,8 @@ if type(held) == 'string' and held ~= token and string.sub(wait, 1, 2) == '0 ' t
   local ranged = redis.pcall('ZRANGE', queue, '-1', '-1')
   local last = ranged[1]
   if #now == TIME_LENGTH and not ranged.err
-    and (not last or string.sub(last, PRIORITY_START, PRIORITY_END) == ' 0 ' and string.sub(last, 1, TICKET_END) < now) then
+    and (not last or string.sub(last, PRIORITY_START, PRIORITY_END) == ' 0 ' and string.sub(last, 1, TICKET_END) < now
+      and string.sub(last, -1) ~= ASIDE_MARK) then
     local member = now .. token .. now .. ' ' .. wait
     local added = redis.pcall('HSETNX', waiters, token, member)
     if added == 1 then

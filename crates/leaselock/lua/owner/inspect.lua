@@ -13,7 +13,7 @@
 local lock, queue, usage = KEYS[1], KEYS[2], KEYS[3]
 
 local now_us = clock_us()
-local holds, waiting, channels = {}, {}, {}
+local holds, waiting, present = {}, {}, {}
 local held, is_set = of_type(redis.pcall('GET', lock))
 if held then holds[1], holds[2] = client_of(held) == '' and '' or held, '1' end
 local members = is_set and of_type(redis.pcall('ZRANGEBYSCORE', lock, whole(now_us), '+inf', 'LIMIT', '0', HEAD_MAX))
@@ -25,10 +25,7 @@ for _, member in ipairs(members or {}) do
   end
 end
 local entries = queue_read(queue, 0, HEAD_MAX - 1)
-for _, entry in ipairs(entries) do
-  if entry.channel ~= '' then channels[#channels + 1] = entry.channel end
-end
-local present = queue_present(channels)
+queue_present(present, entries)
 for _, entry in ipairs(entries) do
   local there = entry.passed_ms and present[entry.channel] and '1' or '0'
   local ticket = string.sub(entry.member, 1, TOKEN_START - 1)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{Child, clock};
 
-use crate::{barrier, cron, deadlock, heads, limiter, once, several, witness};
+use crate::{barrier, cron, dead_waiters, deadlock, heads, limiter, once, several, witness};
 
 /// Until when the children of a scenario work: as a word for them, and back.
 pub(crate) fn moment(text: &str) -> Duration {
@@ -39,6 +39,10 @@ fn obeys_its_parent() {
             ["takes several names", urls, path, seed, ttl_ms, until] => {
                 let (seed, ttl) = (seed.parse().unwrap(), moment(ttl_ms));
                 several::works(urls, path.as_ref(), seed, ttl, moment(until)).await;
+            }
+            ["waits to be killed", url, folder, kind, count] => {
+                let count = count.parse().unwrap();
+                dead_waiters::wait_to_be_killed(url, folder.as_ref(), kind, count).await;
             }
             ["waits behind a holder", ttl_seconds, ref urls @ ..] => {
                 heads::waits(ttl_seconds.parse().unwrap(), urls).await;

@@ -14,6 +14,8 @@ mod cron;
 #[cfg(feature = "embedded")]
 mod crowd;
 #[cfg(feature = "embedded")]
+mod dead_waiters;
+#[cfg(feature = "embedded")]
 mod deadlock;
 #[cfg(feature = "embedded")]
 mod election;

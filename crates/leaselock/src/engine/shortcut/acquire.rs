@@ -121,6 +121,8 @@ fn enqueue(
     let ticket = |member: &[u8]| digits(member.get(..TOKEN_AT)?);
     let known = keyspace.hash_get(keys.waiters, token.as_bytes())?;
     let last = match keyspace.sorted_last(keys.queue)? {
+        // Behind waiters that were set aside only the script counts positions.
+        Some(last) if last.ends_with(b"~") => return None,
         Some(last) => Some((ticket(last)?, Waiter::in_member(last)?)),
         None => None,
     };

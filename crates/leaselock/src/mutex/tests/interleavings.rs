@@ -98,7 +98,7 @@ fn when_the_first_waiter_leaves_the_next_one_alone_is_woken() {
 }
 
 #[test]
-fn a_waiter_without_receivers_is_skipped_keeps_its_position_and_is_served_later() {
+fn a_waiter_without_receivers_is_set_aside_until_its_next_poll_finds_its_position() {
     on_every_engine(async |lab| {
         let (keys, holder, away, there) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
@@ -123,14 +123,16 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_position_and_is_served_later(
         .await;
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &there).await, "the absent one was granted");
-        assert_eq!(
-            lab.queue_length(&keys).await,
-            1,
-            "the absent one lost its position"
-        );
+        let wait = |channel| How { channel, ..WAIT };
+        let newcomer = token();
+        assert_eq!(lab.waiting(&keys, &newcomer, &wait("here")).await, 1);
         let _back = lab.listen("away").await;
+        assert_eq!(lab.waiting(&keys, &away, &wait("away")).await, 1);
+        assert_eq!(lab.queue_length(&keys).await, 2, "{}", lab.engine);
         lab.release(&keys, &there).await;
         assert!(lab.holds(&keys, &away).await);
+        lab.release(&keys, &away).await;
+        assert!(lab.holds(&keys, &newcomer).await);
     });
 }
 

@@ -237,6 +237,11 @@ meddling!(
      redis.call('ZADD', KEYS[1], '0', string.sub(member, 1, 47) .. '1000000000000000' .. string.sub(member, 64))
      return {'ok'}"
 );
+// The first waiter that is set aside polled long ago, by its score.
+meddling!(
+    AGE_ASIDE,
+    "redis.call('ZADD', KEYS[1], '4503599627370496', redis.call('ZRANGE', KEYS[1], '0', '0')[1]) return {'ok'}"
+);
 
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {

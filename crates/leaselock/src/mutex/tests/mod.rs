@@ -7,6 +7,7 @@ mod all;
 mod branches;
 mod changes;
 mod damage;
+mod dead_waiters;
 mod hold;
 mod holds;
 mod interleavings;

@@ -103,6 +103,11 @@ enum Holder {
 struct Model {
     holder: Holder,
     queue: Vec<usize>,
+    /// Waiters that a visit could not reach, until they poll.
+    aside: Vec<usize>,
+    /// Since which step each actor waits.
+    since: [usize; ACTORS],
+    step: usize,
 }
 
 impl Model {
@@ -111,19 +116,32 @@ impl Model {
     }
 
     fn leave(&mut self, actor: usize) -> bool {
-        let before = self.queue.len();
+        let before = self.queue.len() + self.aside.len();
         self.queue.retain(|waiter| *waiter != actor);
-        self.queue.len() < before
+        self.aside.retain(|waiter| *waiter != actor);
+        self.queue.len() + self.aside.len() < before
     }
 
     fn enqueue(&mut self, actor: usize) {
         if self.position_of(actor).is_none() {
+            if !self.leave(actor) {
+                self.since[actor] = self.step;
+            }
+            let order = |waiter: &usize| (-priority(*waiter), self.since[*waiter]);
             let at = self
                 .queue
-                .iter()
-                .position(|waiter| priority(*waiter) < priority(actor));
-            self.queue.insert(at.unwrap_or(self.queue.len()), actor);
+                .partition_point(|waiter| order(waiter) < order(&actor));
+            self.queue.insert(at, actor);
         }
+    }
+
+    /// Returns the first waiter that is alive, as `asking` is, and sets those before it aside.
+    fn visit(&mut self, asking: Option<usize>) -> Option<usize> {
+        let is_alive = |waiter: &usize| Some(*waiter) == asking || is_there(*waiter);
+        let first = self.queue.iter().position(is_alive);
+        let lost = self.queue.drain(..first.unwrap_or(self.queue.len()));
+        self.aside.extend(lost);
+        self.queue.first().copied()
     }
 
     fn holder_actor(&self) -> Option<usize> {
@@ -148,16 +166,12 @@ impl Model {
         if self.holder == Holder::Actor(actor) {
             return Answer::Granted { replay: true };
         }
-        if waits && (self.holder != Holder::Free || !self.queue.is_empty()) {
+        let is_queue = !self.queue.is_empty() || !self.aside.is_empty();
+        if waits && (self.holder != Holder::Free || is_queue) {
             self.enqueue(actor);
         }
         if self.holder == Holder::Free {
-            let first = self
-                .queue
-                .iter()
-                .copied()
-                .find(|waiter| *waiter == actor || is_there(*waiter));
-            let next = first.unwrap_or(actor);
+            let next = self.visit(Some(actor)).unwrap_or(actor);
             self.leave(next);
             self.holder = Holder::Actor(next);
             if next == actor {
@@ -168,7 +182,7 @@ impl Model {
     }
 
     fn pass_on(&mut self) {
-        let next = self.queue.iter().copied().find(|waiter| is_there(*waiter));
+        let next = self.visit(None);
         self.holder = next.map_or(Holder::Free, Holder::Actor);
         next.map(|next| self.leave(next));
     }
@@ -194,6 +208,7 @@ impl Model {
                 Answer::Said(said)
             }
             Op::Cancel(actor) => {
+                let was_first = self.queue.first() == Some(&actor);
                 let left = self.leave(actor);
                 if self.holder == Holder::Actor(actor) {
                     self.pass_on();
@@ -201,6 +216,8 @@ impl Model {
                 }
                 if left && self.holder == Holder::Free {
                     self.pass_on();
+                } else if left && !was_first {
+                    self.visit(None);
                 }
                 Answer::Said(if left { "left" } else { "absent" })
             }
@@ -422,6 +439,9 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
         let mut model = Model {
             holder: Holder::Free,
             queue: Vec::new(),
+            aside: Vec::new(),
+            since: [0; ACTORS],
+            step: 0,
         };
         let tokens = (0..2 * ACTORS).map(|actor| {
             let client = crate::base::token::ClientId::random().unwrap();
@@ -437,6 +457,7 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
         };
         for (step, op) in ops.iter().enumerate() {
             let holder_before = model.holder;
+            model.step = step;
             let expected = model.apply(op);
             let replay = expected == Answer::Granted { replay: true };
             let answer = subject.apply(op, replay).await;
@@ -446,10 +467,16 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
                     .present
                     .filter(|_| matches!(expected, Answer::Granted { .. }));
             }
-            let state = subject.state().await;
+            let (holder, mut queue) = subject.state().await;
+            let mut waiters = model.queue.clone();
+            // The order of those that were set aside is that of their polls, which says nothing.
+            waiters.extend(&model.aside);
+            for all in [&mut queue, &mut waiters] {
+                all[model.queue.len()..].sort_unstable();
+            }
             assert_eq!(
-                state,
-                (model.holder, model.queue.clone()),
+                (holder, queue),
+                (model.holder, waiters),
                 "{}: after step {step}, {op:?}",
                 lab.engine
             );

@@ -53,9 +53,13 @@ pub(super) fn write(
     args: &[&[u8]],
 ) -> Result<Option<Reply>, Failure> {
     Ok(Some(match (command, args) {
-        (b"ZADD", [score, member]) => {
-            let score = arguments::score(score)?;
-            Reply::flag(typed(step.sorted_add(key, score, member))?)
+        (b"ZADD", [_, _, ..]) if args.len() % 2 == 0 => {
+            let mut added = 0;
+            for pair in args.chunks_exact(2) {
+                let score = arguments::score(pair[0])?;
+                added += usize::from(typed(step.sorted_add(key, score, pair[1]))?);
+            }
+            Reply::count(added)
         }
         (b"ZADD", [known, score, member]) if known == b"XX" => {
             let score = arguments::score(score)?;
