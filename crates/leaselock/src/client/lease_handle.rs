@@ -23,6 +23,7 @@ const USUAL_KIND: &str = "mutex";
 /// **A secret**: every process that has it can release the lease. So pass it by file, pipe or environment, and not on a
 /// command line.
 #[derive(Clone, PartialEq, Eq)]
+#[must_use = "without its handle nobody can extend or release the lease: it stays held until its ttl ends"]
 pub struct Handle {
     name: Name,
     token: Token,

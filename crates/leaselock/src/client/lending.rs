@@ -28,6 +28,7 @@ const VERSION: &str = "lent";
 /// **A secret**: its bearer can keep the lease, so pass it by file, pipe or environment and not on a command line.
 /// [`FromStr`] reads back the line of text that [`to_secret_string`](LentHandle::to_secret_string) returns.
 #[derive(Clone, PartialEq, Eq)]
+#[must_use = "dropping it lends nothing: another process borrows the lease with the text of this handle"]
 pub struct LentHandle {
     handle: Handle,
     ttl: Ttl,

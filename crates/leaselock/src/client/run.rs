@@ -8,6 +8,7 @@ use crate::engine::lease::{Lease, LeaseView};
 
 /// The result of a body that ran under a lease.
 #[derive(Debug)]
+#[must_use = "dropping it drops what the body returned, and whether the lease was held to the end (`released`)"]
 #[non_exhaustive]
 pub struct RunResult<T, E = ReleaseError> {
     /// What the body returned.

@@ -16,6 +16,7 @@ use crate::engine::lease::loss::LossWatch;
 /// # Cancel safety
 /// Dropping it and calling `lost` again loses nothing: a loss stays.
 #[derive(Clone)]
+#[must_use = "dropping it stops nothing when a lease is lost: await it beside the work, or call `check`"]
 pub struct MultiLossWatch(Vec<LossWatch>);
 
 impl MultiLossWatch {

@@ -107,3 +107,30 @@ async fn every_future_is_send() {
     is_send(client.attach(handle.clone()).extend(TTL));
     is_send(client.attach(handle).release());
 }
+
+/// A value that must not be dropped unread makes the compiler warn. An expectation that no warning meets fails to build.
+#[tokio::test]
+#[deny(unfulfilled_lint_expectations)]
+async fn what_must_not_be_dropped_unread_makes_the_compiler_warn() {
+    let client = Client::connect("mem:").unwrap();
+    let mutex = client.mutex("report");
+    let lease = mutex.acquire().await.unwrap();
+    #[expect(unused_must_use, reason = "the watch tells of a loss")]
+    lease.lost();
+    #[expect(unused_must_use, reason = "another process borrows with it")]
+    lease.lend().unwrap();
+    lease.release().await.unwrap();
+    #[expect(
+        unused_must_use,
+        reason = "it has the body's value, and whether the lease was ours to the end"
+    )]
+    mutex.run(async |_| 1).await.unwrap();
+    let several = mutex.clone().along_with(["other"]);
+    let both = several.acquire().await.unwrap();
+    #[expect(unused_must_use, reason = "the watch tells of a loss")]
+    both.lost();
+    both.release().await.unwrap();
+    let lease = mutex.acquire().await.unwrap();
+    #[expect(unused_must_use, reason = "nobody else can release the lease")]
+    lease.detach().await.unwrap();
+}

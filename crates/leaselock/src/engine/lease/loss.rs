@@ -22,6 +22,7 @@ use crate::base::error::Lost;
 ///
 /// # Cancel safety
 /// Dropping it and calling [`lost`](crate::Lease::lost) again loses nothing: a loss stays.
+#[must_use = "dropping it stops nothing when the lease is lost: await it beside the work, or call `check`"]
 pub struct LossWatch {
     record: Arc<LeaseRecord>,
     ticket: Option<u64>,
