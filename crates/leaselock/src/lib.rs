@@ -14,15 +14,15 @@
 //!
 //!     let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // renewed in the background
 //!     tokio::select! {
-//!         result = settle_invoices(lease.fence()) => result?,
+//!         result = settle_invoices(lease.sequencer()) => result?,
 //!         lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
 //!     }
 //!     lease.release().await?; // says whether it was still ours
 //!     Ok(())
 //! }
 //!
-//! async fn settle_invoices(fence: Option<leaselock::Fence>) -> std::io::Result<()> {
-//!     println!("the resource refuses a fence that is smaller than {fence:?}");
+//! async fn settle_invoices(sequencer: Option<leaselock::Sequencer>) -> std::io::Result<()> {
+//!     println!("the resource refuses an older sequencer than {sequencer:?}");
 //!     Ok(())
 //! }
 //! ```

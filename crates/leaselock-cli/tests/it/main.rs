@@ -31,6 +31,7 @@ mod prefix;
 mod progress;
 mod protocols;
 mod quorum;
+mod readme;
 mod replicas;
 mod run;
 mod rwlock;
