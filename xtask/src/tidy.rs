@@ -5,6 +5,7 @@
 mod anchors;
 mod code;
 mod documents;
+mod lists;
 mod prose;
 mod source;
 mod text;
@@ -22,6 +23,7 @@ pub(crate) fn run() -> Result<String, String> {
     arrows::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
     anchors::check(&all, &mut found);
+    lists::check(&all, &mut found);
     prose::check(&all, &mut found);
     report(found, &format!("tidy ({} files)", all.len()))
 }

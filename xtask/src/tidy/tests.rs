@@ -219,3 +219,61 @@ fn links_of_a_page_are_checked_where_it_lies_and_not_where_it_is_linked_to() {
         "{found:?}"
     );
 }
+
+/// The complaints of the lists in a repository of these files.
+fn list_complaints(files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<File> = files
+        .iter()
+        .map(|(path, text)| File {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        })
+        .collect();
+    let mut found = Vec::new();
+    lists::check(&files, &mut found);
+    found.into_iter().map(|one| one.wrong).collect()
+}
+
+#[test]
+fn every_event_that_an_operator_watches_has_a_row_and_every_row_an_event() {
+    let page = |rows: &str| {
+        let head = "| `before` | warn | no event: another table |\n\n## What to watch\n\n";
+        format!("{head}| event | level | means |\n|---|---|---|\n{rows}\n\n| `after` | warn | |")
+    };
+    let code = "fn f() { tracing::warn!(%a, \"it is lost: now\"); tracing::debug!(\"asked\"); }
+                fn g() { tracing::info!(b = %c, \"{}\", P::TEXT); }
+                impl P for A { const TEXT: &str = \"moved\"; } impl P for B { const TEXT: &str = \"gone\"; }
+                #[cfg(test)]
+                mod tests { fn f() { tracing::warn!(\"of a test\"); } }";
+    let complaints = |rows: &str| {
+        let page = page(rows);
+        list_complaints(&[("docs/operations.md", &page), (LIBRARY, code)])
+    };
+    let whole = "| `it is lost`, with the name | warn | |\n| `moved`, `gone` | info | |";
+    assert_eq!(complaints(whole), [""; 0]);
+    assert_eq!(
+        complaints(&format!("{whole}\n| `asked` | debug | |")),
+        [""; 0]
+    );
+    let missing = "| `it is lost` | info | |\n| `moved` | info | |";
+    assert_eq!(
+        complaints(missing),
+        [
+            "the event \"it is lost: now\" has no row",
+            "the event \"gone\" has no row",
+            "the library has no event \"it is lost\" of level info"
+        ]
+    );
+}
+
+#[test]
+fn every_example_has_a_row() {
+    let readme = "| [one](crates/leaselock/examples/one.rs) | How? |";
+    let files = [
+        ("README.md", readme),
+        ("crates/leaselock/examples/one.rs", ""),
+        ("crates/leaselock/examples/two.rs", ""),
+    ];
+    let found = list_complaints(&files);
+    assert_eq!(found, ["the example \"two\" is not listed"]);
+}

@@ -153,15 +153,15 @@ async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(lost) => {
-            tracing::warn!(%name, %lost, "the run of a tick was stopped");
+            tracing::warn!(lock = %name, %lost, "the run of a tick was stopped");
             return true;
         }
     };
     if let Err(error) = outcome {
-        tracing::warn!(%name, %error, "the run of a tick failed");
+        tracing::warn!(lock = %name, %error, "the run of a tick failed");
     }
     if let Err(error) = run.finish().await {
-        tracing::warn!(%name, %error, "the end of a run is not recorded");
+        tracing::warn!(lock = %name, %error, "the end of a run is not recorded");
     }
     false
 }

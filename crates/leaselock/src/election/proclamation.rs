@@ -113,7 +113,7 @@ impl Proclamation {
                 Ok(Proclaimed::Expired) => return self.ends(&record, LostReason::KeyMissing),
                 Ok(Proclaimed::Taken) => return self.ends(&record, LostReason::TakenOver),
                 Err(error) => {
-                    tracing::warn!(name = %record.name, %error, "a leader is not proclaimed");
+                    tracing::warn!(lock = %record.name, %error, "a leader is not proclaimed");
                     self.tell(Err(error));
                 }
             }

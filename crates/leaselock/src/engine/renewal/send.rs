@@ -203,7 +203,7 @@ impl Renewal {
             Ok(ExtendAnswer::Expired) => record.refused(now, LostReason::KeyMissing),
             Ok(ExtendAnswer::Taken) => record.refused(now, LostReason::TakenOver),
             Err(error) => {
-                tracing::debug!(name = %record.name, %error, "renewal failed");
+                tracing::debug!(lock = %record.name, %error, "renewal failed");
                 record.core().failed(now, error);
             }
         }

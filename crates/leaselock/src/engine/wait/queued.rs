@@ -154,7 +154,7 @@ impl Attempt for Queued<'_, '_> {
         let name = &self.acquisition.name;
         let granted = self.acquisition.taken(&reading, &received);
         granted
-            .inspect_err(|doubt| tracing::debug!(%name, ?doubt, "a poll confirms the grant"))
+            .inspect_err(|doubt| tracing::debug!(lock = %name, ?doubt, "a poll confirms the grant"))
             .ok()
     }
 }

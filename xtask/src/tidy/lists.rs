@@ -1,0 +1,138 @@
+//! Lists in documents that the source decides: the events that an operator watches, and the examples.
+//!
+//! Such a list is complete on the day when it is written. Who adds an event or an example must learn of the list.
+
+use super::source::Source;
+use crate::complaint::Complaint;
+use crate::files::File;
+use crate::lex::{Language, Token, lex, matches_at, skip_brackets};
+
+const LIBRARY: &str = "crates/leaselock/src/";
+const EXAMPLES: &str = "crates/leaselock/examples/";
+/// The page with the table of events, and the heading above it.
+const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
+
+/// Levels whose events each have a row. Of the others the page may list what it likes.
+const WATCHED: [&str; 3] = ["error", "warn", "info"];
+const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+
+pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
+    if let Some(page) = all.iter().find(|file| file.path == EVENTS_PAGE.0) {
+        events(&events_of(all), page, found);
+    }
+    if let Some(readme) = all.iter().find(|file| file.path == "README.md") {
+        examples(all, readme, found);
+    }
+}
+
+/// An event of the library.
+struct Event<'a> {
+    file: &'a str,
+    line: usize,
+    level: String,
+    message: String,
+}
+
+fn events_of(all: &[File]) -> Vec<Event<'_>> {
+    let code = all.iter().map(Source::of);
+    let code = code.filter(|file| file.path.starts_with(LIBRARY) && file.path.ends_with(".rs"));
+    let code = code.filter(|file| !file.is_test());
+    let code = code.map(|file| {
+        let tokens = lex(file.text, Language::Rust);
+        (file, tokens)
+    });
+    let code: Vec<(Source<'_>, Vec<Token>)> = code.collect();
+    let mut events = Vec::new();
+    for (file, tokens) in &code {
+        let tests_from = file.tests_from();
+        for (at, token) in tokens.iter().enumerate() {
+            let level = tokens.get(at + 3).map_or("", |level| level.text.as_str());
+            let is_event = matches_at(tokens, at, &["tracing", ":", ":", level, "!", "("]);
+            if !is_event || !LEVELS.contains(&level) || token.line >= tests_from {
+                continue;
+            }
+            let body = &tokens[at + 5..skip_brackets(tokens, at + 5)];
+            let message = body.iter().rev().find_map(Token::string);
+            let messages = match message {
+                // The message is a constant, which may have a value for each implementation of a trait.
+                Some("{}") => {
+                    let name = body[body.len() - 2].text.as_str();
+                    let texts = code.iter().flat_map(|(_, tokens)| constants(tokens, name));
+                    texts.collect()
+                }
+                message => vec![message.unwrap_or_default().to_owned()],
+            };
+            events.extend(messages.into_iter().map(|message| Event {
+                file: file.path,
+                line: token.line,
+                level: level.to_owned(),
+                message,
+            }));
+        }
+    }
+    events
+}
+
+/// The texts of the constants of this name.
+fn constants(tokens: &[Token], name: &str) -> Vec<String> {
+    let begins = (0..tokens.len()).filter(|at| matches_at(tokens, *at, &["const", name, ":"]));
+    let text = |at: usize| {
+        let declared = tokens[at..].iter().take_while(|token| !token.is(";"));
+        declared.filter_map(Token::string).last()
+    };
+    begins.filter_map(text).map(str::to_owned).collect()
+}
+
+/// Compares the events with the table. A cell names an event by the beginning of its message.
+fn events(events: &[Event<'_>], page: &File, found: &mut Vec<Complaint>) {
+    let numbered = (1..).zip(page.text.lines());
+    let rows = numbered
+        .skip_while(|(_, line)| *line != EVENTS_PAGE.1)
+        .skip_while(|(_, line)| !line.starts_with("| event |"))
+        .skip(2)
+        .take_while(|(_, line)| line.starts_with('|'));
+    let mut listed = Vec::new();
+    for (number, row) in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, names, level, ..] = cells[..] else {
+            continue;
+        };
+        let names = names.split('`').skip(1).step_by(2);
+        listed.extend(names.map(|name| (number, name, level)));
+    }
+    for event in events.iter().filter(|one| WATCHED.contains(&&*one.level)) {
+        let row = |(_, name, level): &(usize, &str, &str)| {
+            event.message.starts_with(name) && event.level == *level
+        };
+        if !listed.iter().any(row) {
+            let wrong = format!("the event {:?} has no row", event.message);
+            let right = format!(
+                "a row of level {} in {}, *What to watch*",
+                event.level, page.path
+            );
+            found.push(Complaint::new(event.file, event.line, wrong, right));
+        }
+    }
+    for (line, name, level) in listed {
+        let is_it = |one: &Event<'_>| one.message.starts_with(name) && one.level == level;
+        if !events.iter().any(is_it) {
+            let wrong = format!("the library has no event {name:?} of level {level}");
+            let right = "the beginning of a message in the source, and its level";
+            found.push(Complaint::new(&page.path, line, wrong, right));
+        }
+    }
+}
+
+fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
+    let examples = all.iter().filter_map(|file| {
+        let name = file.path.strip_prefix(EXAMPLES)?.strip_suffix(".rs")?;
+        (!name.contains('/')).then_some((file, name))
+    });
+    for (file, name) in examples {
+        if !readme.text.contains(&format!("| [{name}]({})", file.path)) {
+            let wrong = format!("the example {name:?} is not listed");
+            let right = "a row in README.md, *Examples*, with the question that it answers";
+            found.push(Complaint::new(&file.path, 0, wrong, right));
+        }
+    }
+}
