@@ -399,3 +399,59 @@ async fn the_first_wait_of_a_client_costs_one_request_more() {
     // A try, and then as always: in line, release. Beside them the holder's release, and who the waiter is.
     assert_eq!(calls(&server, "evalsha"), 3 + 2);
 }
+
+/// The bytes that the table of memory gives for the row that begins so.
+fn bytes_on_the_page(row: &str) -> i64 {
+    let line = KEYSPACE.lines().find(|line| line.starts_with(row));
+    let cell = line.unwrap().trim_end_matches('|').rsplit('|').next();
+    let numbers = cell.unwrap().split('+').map(str::trim);
+    numbers.map(|number| number.parse::<i64>().unwrap()).sum()
+}
+
+/// Servers differ in how they store a value: the page may say up to a third too little, or twice too much.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_take_about_as_much_memory_as_the_page_says() {
+    const NAME: &str = "nightly-report";
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let used = |key: &str| server.cli(&["MEMORY", "USAGE", key]).integer().unwrap();
+    let is_about = |row: &str, seen: i64| {
+        let said = bytes_on_the_page(row);
+        assert!(
+            seen * 3 <= said * 4 && said <= seen * 2,
+            "{row} {said}: {seen} seen"
+        );
+    };
+    let fence = format!("{{{NAME}}}:ll:fence");
+    let note = format!("{{{NAME}}}:ll:why");
+    let noted = client.mutex(NAME).note("a note of 20 letters");
+    let lease = noted.acquire().await.unwrap();
+    wait_until(Duration::from_secs(10), "the note", || {
+        server.cli(&["EXISTS", &note]) == Value::Integer(1)
+    });
+    is_about("| a lock that is held", used(NAME) + used(&fence));
+    is_about("| a name that was used", used(&fence));
+    is_about("| a note of 20", used(&note));
+    let [queue, waiting] = ["queue", "waiters"].map(|key| format!("{{{NAME}}}:ll:{key}"));
+    let mut waiters = tokio::task::JoinSet::new();
+    let mut queue_of = |length: usize| {
+        while waiters.len() < length {
+            let mutex = client.mutex(NAME).renewal(false); // an entry of its own
+            waiters.spawn(async move { mutex.acquire().await.map(drop) });
+        }
+        let length = i64::try_from(length).unwrap();
+        wait_until(Duration::from_secs(10), "the waiters are in line", || {
+            server.cli(&["ZCARD", &queue]) == Value::Integer(length)
+        });
+        used(&queue) + used(&waiting)
+    };
+    let (one, hundred) = (queue_of(1), queue_of(100));
+    is_about("| a queue of 1 waiter", one);
+    is_about("| each further waiter", (hundred - one) / 99);
+    drop(lease);
+
+    let once = client.once("mail");
+    once.run(async |_| Ok::<_, String>("sent")).await.unwrap();
+    let record = used("{mail}:ll:once");
+    assert!(record <= 512, "docs/once.md says 0.4 KiB: {record}");
+}
