@@ -1,4 +1,4 @@
-//! Lists in documents that the source decides: the events that an operator watches, and the examples.
+//! Lists in documents that the source decides: the events that an operator watches, the examples, and the ways of waiting.
 //!
 //! Such a list is complete on the day when it is written. Who adds an event or an example must learn of the list.
 
@@ -12,6 +12,10 @@ const EXAMPLES: &str = "crates/leaselock/examples/";
 /// The page with the table of events, and the heading above it.
 const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
 
+/// The page that names every way of waiting, and the traits that make one.
+const WAITING_PAGE: &str = "docs/internals/waiting.md";
+const WAITS: [&str; 2] = ["Attempt", "Callers"];
+
 /// Levels whose events each have a row. Of the others the page may list what it likes.
 const WATCHED: [&str; 3] = ["error", "warn", "info"];
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
@@ -23,6 +27,9 @@ pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     if let Some(readme) = all.iter().find(|file| file.path == "README.md") {
         examples(all, readme, found);
     }
+    if let Some(page) = all.iter().find(|file| file.path == WAITING_PAGE) {
+        waits(all, page, found);
+    }
 }
 
 /// An event of the library.
@@ -33,15 +40,20 @@ struct Event<'a> {
     message: String,
 }
 
-fn events_of(all: &[File]) -> Vec<Event<'_>> {
+/// The library's files without those of tests, as tokens.
+fn library(all: &[File]) -> Vec<(Source<'_>, Vec<Token>)> {
     let code = all.iter().map(Source::of);
     let code = code.filter(|file| file.path.starts_with(LIBRARY) && file.path.ends_with(".rs"));
     let code = code.filter(|file| !file.is_test());
-    let code = code.map(|file| {
+    let lexed = code.map(|file| {
         let tokens = lex(file.text, Language::Rust);
         (file, tokens)
     });
-    let code: Vec<(Source<'_>, Vec<Token>)> = code.collect();
+    lexed.collect()
+}
+
+fn events_of(all: &[File]) -> Vec<Event<'_>> {
+    let code = library(all);
     let mut events = Vec::new();
     for (file, tokens) in &code {
         let tests_from = file.tests_from();
@@ -133,6 +145,25 @@ fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
             let wrong = format!("the example {name:?} is not listed");
             let right = "a row in README.md, *Examples*, with the question that it answers";
             found.push(Complaint::new(&file.path, 0, wrong, right));
+        }
+    }
+}
+
+/// `impl … Attempt for NAME` is one way of waiting.
+fn waits(all: &[File], page: &File, found: &mut Vec<Complaint>) {
+    for (file, tokens) in library(all) {
+        let before_tests = tokens
+            .iter()
+            .take_while(|token| token.line < file.tests_from());
+        let before_tests: Vec<&Token> = before_tests.collect();
+        for three in before_tests.windows(3) {
+            let is_one = WAITS.iter().any(|wait| three[0].is(wait)) && three[1].is("for");
+            let name = &three[2].text;
+            if is_one && !page.text.contains(&format!("`{name}`")) {
+                let wrong = format!("the {} {name:?} is not listed", three[0].text);
+                let right = format!("a row in {}, *One loop*", page.path);
+                found.push(Complaint::new(file.path, three[2].line, wrong, right));
+            }
         }
     }
 }

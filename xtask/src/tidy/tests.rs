@@ -277,3 +277,16 @@ fn every_example_has_a_row() {
     let found = list_complaints(&files);
     assert_eq!(found, ["the example \"two\" is not listed"]);
 }
+
+#[test]
+fn every_way_of_waiting_has_a_row() {
+    let files = [
+        ("docs/internals/waiting.md", "| `Queued` | |"),
+        (
+            LIBRARY,
+            "impl Attempt for Queued<'_> {} impl<T: Try> Attempt for Trying<'_, T> {}",
+        ),
+    ];
+    let found = list_complaints(&files);
+    assert_eq!(found, ["the Attempt \"Trying\" is not listed"]);
+}

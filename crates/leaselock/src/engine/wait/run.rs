@@ -1,8 +1,9 @@
 //! The loop of every wait: ask, pause until there is a reason to ask again, and ask again.
 //!
 //! [`Attempt`] says what is asked and what wakes the waiter: a request that enters the queue (`queued.rs`), a round of
-//! votes (`voting.rs`), or a try for a lock without a queue (`polling.rs`). [`Callers`] says for whom: for one task
-//! (`solo.rs`), or for the tasks of one client that share a queue entry (`local/group_task.rs`).
+//! votes (`voting.rs`), a try for another library's lock (`polling.rs`), or one for a kind without a queue
+//! (`trying.rs`). [`Callers`] says for whom: for one task (`solo.rs`), or for the tasks of one client that share a
+//! queue entry (`local/group_task.rs`).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The scripts of the mutex, run directly: every branch of every header, and random sequences against a model, on the
-//! embedded store and on a real server.
+//! The scripts of mutex, read-write lock and semaphore, run directly: every branch of every header, and random sequences
+//! against a model, on the embedded store and on a real server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
