@@ -133,8 +133,8 @@ impl ClientBuilder {
     /// of 10 s and `longest_ttl`.
     ///
     /// On a server that never knew strict mode the first acquisition begins a quarantine, unless an operator has opened
-    /// it with [`Client::init_strict`]. See docs/strict.md for the cost, and for what strict mode cannot detect: a step
-    /// of the clock of the same server process is one.
+    /// it with [`Client::init_strict`]. Strict mode cannot detect a step of the clock of the same server process, and cannot
+    /// stop a holder that works on after its deadline.
     pub fn strict(mut self, longest_ttl: Duration) -> Self {
         self.strict = Some(longest_ttl);
         self

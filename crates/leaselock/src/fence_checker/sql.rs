@@ -54,8 +54,8 @@ RETURNING fence";
     /// | `LK428` | without a fencing token | begin the transaction with [`SHOW`] |
     /// | `LK400` | with another lock's name, or with a fence that is no number of 1 to 16 digits | correct the program |
     ///
-    /// Nothing was written, and the transaction can only be rolled back. The page `docs/fencing.md` says which
-    /// statements no trigger sees.
+    /// Nothing was written, and the transaction can only be rolled back. The trigger sees no `SELECT`, and no
+    /// statement on another table or on a partition that the statement names itself.
     pub const TRIGGER_FUNCTION: &str = "\
 CREATE OR REPLACE FUNCTION fence_checker() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

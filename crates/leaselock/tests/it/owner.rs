@@ -140,27 +140,38 @@ async fn every_guard_of_a_lease_that_was_taken_away_says_so_when_it_is_released(
     mutex.acquire().await.unwrap().release().await.unwrap();
 }
 
+/// The borrower extends it to more than the lender's ttl.
+async fn is_lent(lease: &Lease, borrower: &Client, server: &Server) {
+    let borrowed = borrower.borrow(lease.lend().unwrap()).await.unwrap();
+    borrowed.extend(2 * LONG).await.unwrap();
+    assert!(borrowed.remaining() > LONG, "{borrowed:?}");
+    assert!(pttl(server, lease.name().as_str()) > 60_000, "{borrowed:?}");
+}
+
 #[tokio::test]
-async fn a_reader_and_permits_can_be_lent_too() {
+async fn a_lease_of_every_mode_can_be_lent() {
     let server = Server::start();
-    let (one, two) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
-    );
-    let reading = one.rwlock("config").ttl(LONG).read().await.unwrap();
-    let permits = one
-        .semaphore("pool", 3)
-        .ttl(LONG)
-        .acquire_many(2)
-        .await
-        .unwrap();
-    for handle in [reading.lend().unwrap(), permits.lend().unwrap()] {
-        let borrowed = two.borrow(handle).await.unwrap();
-        borrowed.extend(2 * LONG).await.unwrap();
-        assert!(borrowed.remaining() > LONG);
+    let [one, two] = [0, 1].map(|_| Client::connect(&server.url()).unwrap());
+    let lock = |name: &str| one.rwlock(name).ttl(LONG);
+    let mutex = one.mutex("mutex").ttl(LONG).acquire().await.unwrap();
+    let writing = lock("writing").write().await.unwrap();
+    let reading = lock("reading").read().await.unwrap();
+    let upgradable = lock("upgradable").upgradable_read().await.unwrap();
+    let pool = one.semaphore("pool", 3).ttl(LONG);
+    let permits = pool.acquire_many(2).await.unwrap();
+    let leading = one.election("job").ttl(LONG).campaign().await.unwrap();
+    let all: [&Lease; 6] = [&mutex, &writing, &reading, &upgradable, &permits, &leading];
+    for lease in all {
+        is_lent(lease, &two, &server).await;
     }
-    assert!(pttl(&server, "config") > 60_000 && pttl(&server, "pool") > 60_000);
     reading.release().await.unwrap();
     permits.release().await.unwrap();
-    assert_eq!((pttl(&server, "config"), pttl(&server, "pool")), (-2, -2));
+    leading.resign().await.unwrap();
+    for name in ["reading", "pool", "job"] {
+        assert_eq!(
+            pttl(&server, name),
+            -2,
+            "{name}: the lender ends it for all"
+        );
+    }
 }

@@ -18,8 +18,8 @@ use crate::script::keys::LockKeys;
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///
 /// The others than [`Native`](Protocol::Native) are for programs that share a lock with programs that use that protocol
-/// already. Each has a weakness, which `docs/protocols.md` shows. They are for a [`Mutex`](crate::Mutex) on a Redis or
-/// Valkey server. They have no queue: waiters retry, in order only among the tasks of one client.
+/// already. None of them has fencing tokens, and each has a hole of its own. They are for a [`Mutex`](crate::Mutex) on a
+/// Redis or Valkey server. They have no queue: waiters retry, in order only among the tasks of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Protocol {
