@@ -134,11 +134,19 @@ pub(crate) struct NotTaken {
     pub(crate) queue_and_note: Option<&'static str>,
 }
 
-/// Leaves the flags that only `run` takes out of the help of another verb.
+/// Leaves the flags that only `run` takes, and what others say of them, out of the help of another verb.
 pub(crate) fn hide_flags_of_run(flag: Arg) -> Arg {
     const ONLY_RUN: [&str; 6] = ["also", "shared", "permits", "take", "preset", "protocol"];
+    const LONG_TTL: &str = "\
+How soon the lock expires when its holder dies
+
+leaselock renews the lease before it expires. From 100ms to 30d. Default: 10s, and at most --strict.";
     let is_hidden = flag.is_hide_set() || ONLY_RUN.contains(&flag.get_id().as_str());
-    flag.hide(is_hidden)
+    let flag = flag.hide(is_hidden);
+    match flag.get_id().as_str() {
+        "ttl" => flag.long_help(LONG_TTL),
+        _ => flag,
+    }
 }
 
 /// With a shorter ttl the guardian would kill a job during its start.

@@ -50,3 +50,12 @@ fn help_and_manual_name_the_folder_and_doctor_and_status_the_one_that_is_used() 
     assert_eq!(status.out, "job: free\n");
     assert_eq!(store.run(&["status", "job"]).gives(0).err, "");
 }
+
+#[test]
+fn the_help_of_a_verb_that_knows_no_other_libraries_says_nothing_of_their_flags() {
+    let store = Store::file();
+    for verb in ["once", "elect", "cron"] {
+        let help = store.run(&[verb, "--help"]).gives(0).out;
+        assert!(help.contains("--ttl") && !help.contains("--like"), "{help}");
+    }
+}
