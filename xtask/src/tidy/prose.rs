@@ -32,6 +32,20 @@ pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
         }
         if under(&file.path, &COMMENTS) {
             old_words(file, text::of_comments(file), found);
+            pages_in_rustdoc(file, found);
+        }
+    }
+}
+
+/// On docs.rs there are no pages: what a reader needs stands in the text, or in that of an item.
+fn pages_in_rustdoc(file: &File, found: &mut Vec<Complaint>) {
+    for (number, line) in (1..).zip(file.text.lines()) {
+        let is_page = |word: &str| word.contains("docs/") && !word.contains("://");
+        let line = line.trim_start();
+        if line.starts_with("///") && line.split_whitespace().any(is_page) {
+            let right = "say it here, link to an item, or give the address on the web";
+            let wrong = "names a page that docs.rs does not have";
+            found.push(Complaint::new(&file.path, number, wrong, right));
         }
     }
 }

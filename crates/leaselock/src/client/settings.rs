@@ -122,7 +122,7 @@ impl Settings {
                 self.drift_ppm
             )
         } else if self.request_timeout.is_some_and(|time| time.is_zero()) {
-            "a request time-out of zero leaves no time for an answer".to_owned()
+            "a request timeout of zero leaves no time for an answer".to_owned()
         } else if self.process_name.as_ref().is_some_and(too_long) {
             format!("process name: at most {PROCESS_NAME_MAX} characters")
         } else {

@@ -11,7 +11,7 @@ use crate::process::wait_until;
 use crate::server::Server;
 use crate::tls::{Authority, Pair};
 
-/// A node gives up on one that has not answered after its node time-out, and after a second if that is less.
+/// A node gives up on one that has not answered after its node timeout, and after a second if that is less.
 const MEETS_WITHIN: Duration = Duration::from_secs(3);
 
 /// A cluster to be. See [`Cluster::builder`].

@@ -1,7 +1,7 @@
 //! Words that this project once made up, and the standard term for each.
 
 /// Old words in all their forms, and what to write instead.
-pub(super) const OLD: [(&[&str], &str); 15] = [
+pub(super) const OLD: [(&[&str], &str); 16] = [
     (
         &[
             "whoever",
@@ -48,6 +48,7 @@ pub(super) const OLD: [(&[&str], &str); 15] = [
     (&["owe", "owes", "owed"], "cleanup, pending; to clean up"),
     (&["ear", "ears"], "receiver, subscription"),
     (&["lane", "lanes"], "connection"),
+    (&["time-out", "time-outs"], "timeout"),
     (&["vigil", "leash", "rooms"], "the term of docs/glossary.md"),
 ];
 

@@ -147,7 +147,7 @@ impl QuorumBuilder {
             )));
         }
         if self.node_timeout.is_zero() {
-            let wrong = "a node time-out of zero leaves no time for an answer";
+            let wrong = "a node timeout of zero leaves no time for an answer";
             return Err(InvalidInput::new(wrong));
         }
         Ok(())
@@ -234,7 +234,7 @@ mod tests {
         let three = || Quorum::builder(["redis://a", "redis://b", "redis://c"]);
         let second = Duration::from_secs(1);
         for (builder, says) in [
-            (three().node_timeout(Duration::ZERO), "node time-out"),
+            (three().node_timeout(Duration::ZERO), "node timeout"),
             (three().longest_ttl(Duration::ZERO), "10 ms to 30 days"),
             (
                 three()

@@ -242,7 +242,7 @@ impl World {
     fn step(&mut self, (owner, what, which): (usize, u8, usize)) {
         if let Some((lock, token)) = self.wait[owner].clone() {
             match what {
-                0 => self.leave(owner, lock, &token), // a time-out
+                0 => self.leave(owner, lock, &token), // a timeout
                 1 => {
                     let mut queue = self.locks[lock].queue.iter_mut();
                     let mine = queue.find(|waiter| waiter.digest == token);
