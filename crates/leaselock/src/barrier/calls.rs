@@ -15,7 +15,7 @@ static LEAVE: Script = script!("barrier/leave");
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &LEAVE];
 
-/// How long a barrier is kept that no party uses.
+/// How long a barrier is kept that no party uses, if a lease is not longer.
 const KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// A barrier was passed, as `std::sync::BarrierWaitResult` says it.
@@ -44,21 +44,16 @@ pub(super) struct Arrive<'a> {
     pub(super) lease: Ttl,
     pub(super) generation: u64,
     pub(super) channel: &'a str,
+    /// An earlier wait that knows that it passed.
+    pub(super) told: Option<&'a Token>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrived {
-    Passed(BarrierPass),
+    Passed { index: u32 },
     Waiting { arrived: u32 },
     Missed { generation: u64 },
     Disagrees { parties: u32 },
-}
-
-fn passed(answer: &Answer) -> Result<BarrierPass, Malformed> {
-    Ok(BarrierPass {
-        generation: answer.number(0)?,
-        index: answer.small(1)?,
-    })
 }
 
 impl Operation for Arrive<'_> {
@@ -75,13 +70,16 @@ impl Operation for Arrive<'_> {
             .arg(u64::from(self.parties))
             .arg(self.lease.as_ms())
             .arg(self.generation)
-            .arg(KEPT_MS)
-            .arg(self.channel);
+            .arg(KEPT_MS.max(self.lease.as_ms()))
+            .arg(self.channel)
+            .arg(self.told.map_or("", Token::secret));
     }
 
     fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
         Ok(match answer.tag() {
-            "passed" => Arrived::Passed(passed(answer)?),
+            "passed" => Arrived::Passed {
+                index: answer.small(0)?,
+            },
             "waiting" => Arrived::Waiting {
                 arrived: answer.small(0)?,
             },
@@ -106,7 +104,9 @@ pub(super) struct Leave<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// Too late: the caller has passed.
-    Passed(BarrierPass),
+    Passed {
+        index: u32,
+    },
     Left,
 }
 
@@ -125,7 +125,9 @@ impl Operation for Leave<'_> {
 
     fn decode(answer: &Answer) -> Result<Left, Malformed> {
         match answer.tag() {
-            "passed" => Ok(Left::Passed(passed(answer)?)),
+            "passed" => Ok(Left::Passed {
+                index: answer.small(0)?,
+            }),
             "left" => Ok(Left::Left),
             _ => Err(Malformed),
         }

@@ -35,8 +35,11 @@ pub enum BarrierError {
         parties: u32,
     },
 
-    /// The others have passed without the caller, whose lease was over: it was frozen, or the store was out of reach.
-    #[error("`{name}`: the others have passed without us; generation {generation} waits now")]
+    /// The store does not know any more whether the caller passed with the others. Its lease was over, because it was
+    /// frozen or the store was out of reach, or the server has lost its data.
+    #[error(
+        "`{name}`: the store does not know any more whether we passed; generation {generation} waits now"
+    )]
     Missed {
         /// The barrier's name.
         name: Name,

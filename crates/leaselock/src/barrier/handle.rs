@@ -1,7 +1,7 @@
 //! The barrier's handle.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::calls::{Arrive, Arrived, BarrierPass, Left};
@@ -10,6 +10,8 @@ use super::place::Place;
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::base::name::Name;
+use crate::base::sync::hold;
+use crate::base::token::Token;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::client::Client;
 use crate::client::state::ClientState;
@@ -31,7 +33,8 @@ const PARTIES_MAX: u32 = 10_000;
 ///
 /// Not on a [`Quorum`](crate::Quorum): a count is nothing that a majority of nodes agrees on.
 ///
-/// A `Barrier` remembers the latest generation that it has passed, to save a request. Clone it, share it, keep it.
+/// A `Barrier` remembers the latest generation that it has passed, to save a request. With its next wait it tells the store
+/// to forget the pass before, which otherwise lies there until the lease is over. Clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
@@ -53,6 +56,8 @@ pub struct Barrier {
     lease: Duration,
     /// The generation that waits now, as far as this client knows.
     generation: Arc<AtomicU64>,
+    /// Waits that know that they passed, which the store does not have to remember.
+    told: Arc<Mutex<Vec<Token>>>,
 }
 
 impl Client {
@@ -72,6 +77,7 @@ impl Client {
             parties,
             lease: DEFAULT_TTL.as_duration(),
             generation: Arc::default(),
+            told: Arc::default(),
         }
     }
 }
@@ -153,6 +159,7 @@ impl Barrier {
         let place = Place::new(engine, keys, token);
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
+        let told = hold(&self.told).pop();
         loop {
             let heard = listener
                 .listens(broadcast::SUBSCRIBED_WITHIN.min(within))
@@ -164,9 +171,10 @@ impl Barrier {
                 lease,
                 generation,
                 channel: &channel,
+                told: told.as_ref(),
             };
             match engine.ask(&arrive, within).await {
-                Ok(Arrived::Passed(pass)) => return Ok(self.passed(place, pass)),
+                Ok(Arrived::Passed { index }) => return Ok(self.passed(place, generation, index)),
                 Ok(Arrived::Waiting { arrived }) => waits_with = Some(arrived),
                 // It was not known which generation waits.
                 Ok(Arrived::Missed { generation: now }) if waits_with.is_none() => {
@@ -189,13 +197,16 @@ impl Barrier {
             let now = engine.clock.now();
             if until.is_some_and(|until| now >= until) {
                 return match place.leave().await {
-                    Ok(Left::Passed(pass)) => Ok(self.noted(pass)),
-                    Ok(Left::Left) => Err(BarrierError::TimedOut {
-                        name,
-                        arrived: waits_with.unwrap_or_default(),
-                        parties: self.parties,
-                        waited: now.saturating_since(began),
-                    }),
+                    Ok(Left::Passed { index }) => Ok(self.passed(place, generation, index)),
+                    Ok(Left::Left) => {
+                        place.end();
+                        Err(BarrierError::TimedOut {
+                            name,
+                            arrived: waits_with.unwrap_or_default(),
+                            parties: self.parties,
+                            waited: now.saturating_since(began),
+                        })
+                    }
                     Err(source) => Err(failed(source)),
                 };
             }
@@ -206,15 +217,11 @@ impl Barrier {
         }
     }
 
-    fn passed(&self, place: Place, pass: BarrierPass) -> BarrierPass {
-        place.end();
-        self.noted(pass)
-    }
-
     /// The next wait begins in the generation behind this one, or finds out which one waits.
-    fn noted(&self, pass: BarrierPass) -> BarrierPass {
-        let next = pass.generation + 1;
-        self.generation.store(next, Ordering::SeqCst);
-        pass
+    fn passed(&self, place: Place, generation: u64, index: u32) -> BarrierPass {
+        self.generation.store(generation + 1, Ordering::SeqCst);
+        hold(&self.told).push(place.token.clone());
+        place.end();
+        BarrierPass { generation, index }
     }
 }

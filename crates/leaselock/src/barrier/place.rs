@@ -33,14 +33,10 @@ impl Place {
     }
 
     /// Leaves, unless all have passed.
-    pub(super) async fn leave(self) -> Result<Left, StoreError> {
+    pub(super) async fn leave(&self) -> Result<Left, StoreError> {
         let (keys, token) = (&self.keys, &self.token);
-        let left = self
-            .engine
-            .ask(&Leave { keys, token }, OPERATOR_WITHIN)
-            .await?;
-        self.end();
-        Ok(left)
+        let leave = Leave { keys, token };
+        self.engine.ask(&leave, OPERATOR_WITHIN).await
     }
 }
 

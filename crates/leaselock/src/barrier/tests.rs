@@ -13,11 +13,37 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::core::OPERATOR_WITHIN;
+use crate::quorum::votable::on_one_store;
 use crate::script::keys::LockKeys;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 const PARTIES: u32 = 3;
 const LEASE_MS: u64 = 1_000;
 const STEPS: usize = 20_000;
+
+static REMEMBERED: Script =
+    Script::new("test", "return { 'members', redis.call('ZCARD', KEYS[1]) }");
+
+/// How many members the set of those that passed has.
+struct Remembered<'a>(&'a LockKeys);
+
+impl Operation for Remembered<'_> {
+    type Reply = u64;
+
+    fn script(&self) -> &'static Script {
+        &REMEMBERED
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.0.beside("passed"));
+    }
+
+    fn decode(answer: &Answer) -> Result<u64, Malformed> {
+        answer.number(0)
+    }
+}
+
+on_one_store!(Remembered<'_>);
 
 /// What is promised, in plain Rust. A token is its place in the list of all.
 #[derive(Default)]
@@ -26,7 +52,8 @@ struct Model {
     generation: u64,
     /// Until when each counts that waits.
     waiting: HashMap<usize, u64>,
-    passed: HashMap<usize, u64>,
+    /// In which generation each has passed, and until when that is known.
+    passed: HashMap<usize, (u64, u64)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -38,33 +65,39 @@ enum Said {
 }
 
 impl Model {
-    fn arrive(&mut self, token: usize, generation: u64) -> Said {
-        if let Some(generation) = self.passed.get(&token) {
+    fn arrive(&mut self, token: usize, generation: u64, told: Option<usize>) -> Said {
+        if let Some((generation, _)) = self.passed.get(&token) {
             return Said::Passed(*generation);
         }
         if generation != self.generation {
             return Said::Missed(self.generation);
         }
+        told.map(|told| self.passed.remove(&told));
         self.waiting.retain(|_, ends| *ends >= self.now_ms);
         self.waiting.insert(token, self.now_ms + LEASE_MS);
         let arrived = u32::try_from(self.waiting.len()).unwrap();
         if arrived < PARTIES {
             return Said::Waiting(arrived);
         }
-        // A request of the generation before last finds nothing of its own.
-        self.passed.retain(|_, passed| *passed + 1 >= generation);
+        let known = (generation, self.now_ms + LEASE_MS);
         self.passed
-            .extend(self.waiting.drain().map(|(token, _)| (token, generation)));
+            .extend(self.waiting.drain().map(|(token, _)| (token, known)));
         self.generation += 1;
         Said::Passed(generation)
     }
 
     fn leave(&mut self, token: usize) -> Said {
-        if let Some(generation) = self.passed.get(&token) {
+        if let Some((generation, _)) = self.passed.get(&token) {
             return Said::Passed(*generation);
         }
         self.waiting.remove(&token);
         Said::Left
+    }
+
+    /// True if it has passed, and its lease could not have lasted until now. The scripts may have forgotten it.
+    fn is_over(&self, token: usize) -> bool {
+        let passed = self.passed.get(&token);
+        passed.is_some_and(|(_, until)| *until < self.now_ms)
     }
 }
 
@@ -107,7 +140,7 @@ impl Subject {
         Said::Passed(pass.generation)
     }
 
-    async fn arrive(&mut self, token: usize, generation: u64) -> Said {
+    async fn arrive(&mut self, token: usize, generation: u64, told: Option<usize>) -> Said {
         let arrive = Arrive {
             keys: &self.keys,
             token: &self.tokens[token],
@@ -115,6 +148,7 @@ impl Subject {
             lease: Ttl::whole_ms(LEASE_MS).unwrap(),
             generation,
             channel: "",
+            told: told.map(|told| &self.tokens[told]),
         };
         match self
             .client
@@ -124,14 +158,20 @@ impl Subject {
             .await
             .unwrap()
         {
-            Arrived::Passed(pass) => self.note(token, pass),
+            Arrived::Passed { index } => self.note(token, BarrierPass { generation, index }),
             Arrived::Waiting { arrived } => Said::Waiting(arrived),
             Arrived::Missed { generation } => Said::Missed(generation),
             Arrived::Disagrees { parties } => panic!("{parties}"),
         }
     }
 
-    async fn leave(&mut self, token: usize) -> Said {
+    async fn remembered(&self) -> u64 {
+        let engine = &self.client.state.engine;
+        let remembered = Remembered(&self.keys);
+        engine.ask(&remembered, OPERATOR_WITHIN).await.unwrap()
+    }
+
+    async fn leave(&mut self, token: usize, generation: u64) -> Said {
         let leave = Leave {
             keys: &self.keys,
             token: &self.tokens[token],
@@ -144,13 +184,63 @@ impl Subject {
             .await
             .unwrap()
         {
-            Left::Passed(pass) => self.note(token, pass),
+            Left::Passed { index } => self.note(token, BarrierPass { generation, index }),
             Left::Left => Said::Left,
         }
     }
 }
 
-/// Arrivals, late copies of earlier requests, parties that give up and leases that end.
+/// However many generations have passed meanwhile.
+#[tokio::test]
+async fn a_party_that_passed_learns_it_as_long_as_its_lease_could_have_lasted() {
+    let mut subject = Subject::new();
+    let first: Vec<usize> = (0..PARTIES).map(|_| subject.new_token()).collect();
+    for token in &first {
+        subject.arrive(*token, 0, None).await;
+    }
+    for generation in 1..=50 {
+        for _ in 0..PARTIES {
+            let token = subject.new_token();
+            subject.arrive(token, generation, None).await;
+        }
+    }
+    subject.clock.advance(Duration::from_millis(LEASE_MS));
+    assert_eq!(subject.arrive(first[0], 0, None).await, Said::Passed(0));
+    assert_eq!(subject.leave(first[1], 0).await, Said::Passed(0));
+}
+
+/// Each wait says that the one before is told. The others are forgotten once no lease can last any more.
+#[tokio::test]
+async fn what_a_party_was_told_is_forgotten_and_what_it_was_not_after_its_lease() {
+    let mut subject = Subject::new();
+    let (mut told, mut generation) = ([None; PARTIES as usize], 0);
+    let mut pass = async |subject: &mut Subject, tells: bool| {
+        for told in &mut told {
+            let token = subject.new_token();
+            let earlier = told.replace(token).filter(|_| tells);
+            subject.arrive(token, generation, earlier).await;
+        }
+        generation += 1;
+        // The empty member stands for the generations.
+        subject.remembered().await - 1
+    };
+    for _ in 0..20 {
+        assert!(pass(&mut subject, true).await <= u64::from(2 * PARTIES));
+    }
+    for _ in 0..20 {
+        pass(&mut subject, false).await;
+    }
+    assert!(subject.remembered().await > u64::from(20 * PARTIES));
+    subject
+        .clock
+        .advance(Duration::from_millis(LEASE_MS + 2_000));
+    for _ in 0..30 {
+        pass(&mut subject, true).await;
+    }
+    assert!(subject.remembered().await - 1 <= u64::from(2 * PARTIES));
+}
+
+/// Arrivals, of which some say that an earlier wait is told, late copies of earlier requests, parties that give up and leases that end.
 #[tokio::test]
 async fn the_barrier_does_what_a_plain_model_does() {
     let (mut model, mut subject, mut rng) = (Model::default(), Subject::new(), Rng::with_seed(7));
@@ -161,24 +251,33 @@ async fn the_barrier_does_what_a_plain_model_does() {
         let (said, wanted) = match rng.usize(..10) {
             0..=3 => {
                 let (token, generation) = (subject.new_token(), model.generation);
+                let told = recent + rng.usize(..=sent.len() - recent);
+                let told = sent.get(told).map(|(told, _)| *told);
+                let told = told.filter(|told| model.passed.contains_key(told));
                 sent.push((token, generation));
                 (
-                    subject.arrive(token, generation).await,
-                    model.arrive(token, generation),
+                    subject.arrive(token, generation, told).await,
+                    model.arrive(token, generation, told),
                 )
             }
             4..=6 if !sent.is_empty() => {
                 // A poll, or a copy of a request of long ago.
                 let oldest = [recent, recent.saturating_sub(60)][rng.usize(..2)];
                 let (token, generation) = sent[oldest + rng.usize(..sent.len() - oldest)];
+                if model.is_over(token) {
+                    continue;
+                }
                 (
-                    subject.arrive(token, generation).await,
-                    model.arrive(token, generation),
+                    subject.arrive(token, generation, None).await,
+                    model.arrive(token, generation, None),
                 )
             }
             7 if !sent.is_empty() => {
-                let (token, _) = sent[recent + rng.usize(..sent.len() - recent)];
-                (subject.leave(token).await, model.leave(token))
+                let (token, generation) = sent[recent + rng.usize(..sent.len() - recent)];
+                if model.is_over(token) {
+                    continue;
+                }
+                (subject.leave(token, generation).await, model.leave(token))
             }
             _ => {
                 let ms = rng.u64(..500);

@@ -1,131 +1,229 @@
-//! Fifty parties at a barrier, and a thousand waiters at a latch.
+//! Parties at a barrier that give up, are killed, or are more than pass together; and a thousand waiters at a latch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::{BarrierError, Client};
+use leaselock::{Barrier, BarrierError, Client};
 use testkit::{Child, Server, clock, wait_until};
 use tokio::task::JoinSet;
 
 use crate::figures::Figures;
+use crate::place::Place;
 use crate::rounds;
 
-const PROCESSES: usize = 5;
-const EACH: u32 = 10;
-const PARTIES: u32 = 50;
-/// For so long a party counts that was killed.
-const COUNTED: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(600);
-/// Of a score in `lua/barrier.lua`: the rest is the index.
-const PER_GENERATION: u64 = 1_048_576;
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// What a party writes about each wait has this length, so that the length of a file says how many there are.
+const LINE: usize = 24;
 
-/// One process with its parties. They never end.
-pub(crate) async fn works(url: &str, path: &Path, seed: u64) {
-    let mut parties = JoinSet::new();
-    for number in 0..u64::from(EACH) {
-        let (client, path) = (Client::connect(url).unwrap(), path.to_owned());
-        parties.spawn(waits_again_and_again(
-            client,
-            path,
-            Rng::with_seed(seed * 100 + number),
-        ));
-    }
-    parties.join_all().await;
+/// Who waits at a barrier.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    parties: u32,
+    processes: usize,
+    callers_of_each: u32,
+    /// For so long a party counts that was killed.
+    counted: Duration,
+    gives_up: bool,
 }
 
-/// Half of the waits have a limit about as long as a generation takes, and some of those are dropped at their limit.
-async fn waits_again_and_again(client: Client, path: std::path::PathBuf, mut rng: Rng) {
-    let mut passes = OpenOptions::new().append(true).open(path).unwrap();
-    let barrier = client.barrier("phase", PARTIES).ttl(COUNTED);
-    loop {
-        let limit = Duration::from_millis(1) + Duration::from_millis(rng.u64(..100));
-        let outcome = match rng.u64(..4) {
-            0 => barrier.wait_within(limit).await,
-            1 => match tokio::time::timeout(limit, barrier.wait()).await {
-                Ok(outcome) => outcome,
-                Err(_) => continue, // dropped
-            },
-            _ => barrier.wait().await,
-        };
-        match outcome {
-            Ok(pass) => {
-                let line = format!("{} {}\n", pass.generation, pass.index);
-                // One write to a file opened for appending: lines of several processes do not mix.
-                passes.write_all(line.as_bytes()).unwrap();
+/// As many callers as parties, half of whose waits have a limit about as long as a generation takes.
+const GIVES_UP: Crowd = Crowd {
+    parties: 50,
+    processes: 5,
+    callers_of_each: 10,
+    counted: Duration::from_secs(2),
+    gives_up: true,
+};
+
+/// Half as many callers again as parties, so that generations pass while a party learns that it passed.
+const MORE: Crowd = Crowd {
+    parties: 2,
+    processes: 3,
+    callers_of_each: 1,
+    counted: Duration::from_secs(30),
+    gives_up: false,
+};
+
+/// Three times as many callers as parties.
+const MANY_MORE: Crowd = Crowd {
+    callers_of_each: 2,
+    ..MORE
+};
+
+impl Crowd {
+    /// The one that a child was told of.
+    pub(crate) fn named(name: &str) -> Crowd {
+        let all = [GIVES_UP, MORE, MANY_MORE];
+        all.into_iter().find(|crowd| crowd.name() == name).unwrap()
+    }
+
+    fn name(self) -> String {
+        let callers = self.callers();
+        format!("{} parties and {callers} callers", self.parties)
+    }
+
+    fn callers(self) -> usize {
+        self.processes * self.callers_of_each as usize
+    }
+
+    fn barrier(self, client: &Client) -> Barrier {
+        client.barrier("phase", self.parties).ttl(self.counted)
+    }
+
+    /// One process with its callers. They never end.
+    pub(crate) async fn works(self, url: &str, path: &Path, seed: u64) {
+        let mut callers = JoinSet::new();
+        for number in 0..u64::from(self.callers_of_each) {
+            let (client, path) = (Client::connect(url).unwrap(), path.to_owned());
+            let rng = Rng::with_seed(seed * 100 + number);
+            callers.spawn(self.waits_again_and_again(client, path, rng));
+        }
+        callers.join_all().await;
+    }
+
+    /// Writes each pass. Some waits that have a limit are dropped at it.
+    async fn waits_again_and_again(self, client: Client, path: PathBuf, mut rng: Rng) {
+        let mut outcomes = OpenOptions::new().append(true).open(path).unwrap();
+        let barrier = self.barrier(&client);
+        loop {
+            let limit = Duration::from_millis(1) + Duration::from_millis(rng.u64(..100));
+            let way = if self.gives_up { rng.u64(..4) } else { 2 };
+            let outcome = match way {
+                0 => barrier.wait_within(limit).await,
+                1 => match tokio::time::timeout(limit, barrier.wait()).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => {
+                        write(&mut outcomes, "untold"); // dropped
+                        continue;
+                    }
+                },
+                _ => barrier.wait().await,
+            };
+            match outcome {
+                Ok(pass) => write(
+                    &mut outcomes,
+                    &format!("{} {}", pass.generation, pass.index),
+                ),
+                Err(BarrierError::TimedOut { .. }) => {}
+                // On a machine that is busy for longer than a party counts.
+                Err(BarrierError::Missed { .. }) if self.gives_up => write(&mut outcomes, "untold"),
+                // On a machine that is busy for longer than a request may take.
+                Err(BarrierError::Store { .. }) => write(&mut outcomes, "untold"),
+                Err(BarrierError::Missed { .. }) => write(&mut outcomes, "missed"),
+                Err(error) => panic!("{error}"),
             }
-            Err(BarrierError::TimedOut { .. }) => {}
-            // On a machine that is busy for longer than a request may take, or than a party counts.
-            Err(BarrierError::Missed { .. } | BarrierError::Store { .. }) => {}
-            Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// The indexes of those that have passed the latest generations, as the server has them.
-fn passed(server: &Server) -> BTreeMap<u64, Vec<u64>> {
-    let reply = server.cli(&["ZRANGE", "{phase}:ll:passed", "0", "-1", "WITHSCORES"]);
-    let mut generations = BTreeMap::<u64, Vec<u64>>::new();
-    for entry in reply.list().unwrap().chunks(2) {
-        let score: u64 = entry[1].text().unwrap().parse().unwrap();
-        let indexes = generations.entry(score / PER_GENERATION).or_default();
-        indexes.push(score % PER_GENERATION);
-    }
-    generations
+/// One write to a file opened for appending: lines of several callers do not mix.
+fn write(outcomes: &mut impl Write, outcome: &str) {
+    let line = format!("{outcome:>width$}\n", width = LINE - 1);
+    outcomes.write_all(line.as_bytes()).unwrap();
 }
 
-#[test]
-fn exactly_fifty_pass_each_generation_while_parties_give_up_and_are_killed() {
-    let generations = rounds(25, 1_000) as u64;
-    let (server, folder) = (Server::start(), testkit::tempdir().unwrap());
-    let path = folder.path().join("passes");
-    std::fs::write(&path, "").unwrap();
-    let (url, at) = (server.url(), path.display().to_string());
-    let mut seed = 0_u64;
-    let mut start = || {
-        seed += 1;
-        Child::start("waits at a barrier", &[&url, &at, &seed.to_string()])
+/// What the callers of all processes were told.
+#[derive(Default)]
+struct Told {
+    passes: BTreeSet<(u64, u32)>,
+    /// How many waits ended, or were killed, without knowing whether they passed.
+    untold: usize,
+}
+
+impl Told {
+    fn read(&mut self, path: &Path, crowd: Crowd) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        for line in whole.lines().map(str::trim) {
+            let Some((generation, index)) = line.split_once(' ') else {
+                assert_eq!(line, "untold", "the store forgot whether a party passed");
+                self.untold += 1;
+                continue;
+            };
+            let pass: (u64, u32) = (generation.parse().unwrap(), index.parse().unwrap());
+            assert!(pass.1 < crowd.parties, "{pass:?}");
+            assert!(self.passes.insert(pass), "two were told {pass:?}");
+        }
+        self.untold += crowd.callers_of_each as usize; // it was killed, and each of its callers waited
+    }
+}
+
+/// Lets so many waits pass, and kills a process each time that `kill_after` more have. Then each place in each
+/// generation was told to one party, but for those whose wait was dropped or killed.
+async fn passes(place: &Place, crowd: Crowd, count: usize, kill_after: usize) {
+    let (url, folder) = (place.urls(), testkit::tempdir().unwrap());
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let start = |paths: &mut Vec<PathBuf>| {
+        let path = folder.path().join(paths.len().to_string());
+        std::fs::write(&path, "").unwrap();
+        let (at, seed) = (path.display().to_string(), paths.len().to_string());
+        paths.push(path);
+        Child::start("waits at a barrier", &[&url, &at, &seed, &crowd.name()])
     };
-    let mut processes: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
-    let (mut seen, mut rng, mut killed) = (BTreeSet::new(), Rng::with_seed(7), 0);
+    let mut processes: Vec<Child> = (0..crowd.processes).map(|_| start(&mut paths)).collect();
+    let (mut rng, mut killed) = (Rng::with_seed(7), 0);
+    let length = |path: &PathBuf| std::fs::metadata(path).unwrap().len();
     let began = clock::now();
-    wait_until(PATIENCE, "all generations have passed", || {
-        let all: Vec<u64> = (0..u64::from(PARTIES)).collect();
-        let now = passed(&server);
-        for (generation, indexes) in &now {
-            assert_eq!(*indexes, all, "generation {generation}");
-            seen.insert(*generation);
-        }
-        let latest = now.keys().last().copied().unwrap_or_default();
-        if latest >= 10 * (killed + 1) {
-            let victim = rng.usize(..PROCESSES);
+    wait_until(PATIENCE, "all have passed", || {
+        let bytes = paths.iter().map(length).sum::<u64>();
+        let so_far = usize::try_from(bytes).unwrap() / LINE;
+        if so_far >= kill_after * (killed + 1) {
+            let victim = rng.usize(..crowd.processes);
             processes[victim].kill();
-            processes[victim] = start();
+            processes[victim] = start(&mut paths);
             killed += 1;
         }
-        latest + 1 >= generations
+        so_far >= count
     });
     let took = clock::now() - began;
     drop(processes);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let mut told = BTreeSet::new();
-    for line in whole.lines() {
-        let (generation, index) = line.split_once(' ').unwrap();
-        let pass: (u64, u32) = (generation.parse().unwrap(), index.parse().unwrap());
-        assert!(pass.1 < PARTIES, "{pass:?}");
-        assert!(told.insert(pass), "two were told {pass:?}");
+    // Fewer wait than pass together, so the first of these that passes is in the next generation.
+    let client = Client::connect(&url).unwrap();
+    let mut last: JoinSet<_> = (0..crowd.parties)
+        .map(|_| {
+            let barrier = crowd.barrier(&client);
+            async move { barrier.wait().await }
+        })
+        .collect();
+    let generations = last.join_next().await.unwrap().unwrap().unwrap().generation;
+    let mut told = Told::default();
+    for path in &paths {
+        told.read(path, crowd);
     }
+    let all = usize::try_from(generations).unwrap() * crowd.parties as usize;
+    let beyond = told.passes.range((generations, 0)..).next();
+    assert_eq!(beyond, None, "a generation that has not passed");
+    let lacking = all - told.passes.len();
     println!(
-        "{generations} generations of {PARTIES} parties in {took:.1?}, {killed} processes killed; {} generations read from \
-         the server, each with {PARTIES} parties; {} passes told, the others were dropped or killed",
-        seen.len(),
-        told.len()
+        "{place}, {}: {generations} generations in {took:.1?} are {all} passes; {} were told, and {lacking} were those of \
+         the {} waits that were dropped or killed; {killed} processes were killed",
+        crowd.name(),
+        told.passes.len(),
+        told.untold
     );
-    assert!(killed > 0 && seen.len() > 1 && !told.is_empty());
+    assert!(lacking <= told.untold && killed > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_fifty_pass_each_generation_while_parties_give_up_and_are_killed() {
+    let generations = rounds(25, 1_000);
+    // About half of the waits pass and are told so.
+    passes(&Place::server(), GIVES_UP, generations * 50, 500).await;
+}
+
+/// A party that passed is told so, however many generations pass while it learns that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_pass_is_told_to_one_party_with_more_callers_than_parties() {
+    let thousands = rounds(2, 250);
+    for crowd in [MORE, MANY_MORE] {
+        for place in [Place::server(), Place::folder()] {
+            passes(&place, crowd, thousands * 1_000, 1_000).await;
+        }
+    }
 }
 
 /// How long it takes from the last arrival until each of a thousand waiters goes on.

@@ -47,8 +47,9 @@ fn obeys_its_parent() {
             ["waits behind a holder", ttl_seconds, ref urls @ ..] => {
                 heads::waits(ttl_seconds.parse().unwrap(), urls).await;
             }
-            ["waits at a barrier", url, path, seed] => {
-                barrier::works(url, path.as_ref(), seed.parse().unwrap()).await;
+            ["waits at a barrier", url, path, seed, crowd] => {
+                let (crowd, seed) = (barrier::Crowd::named(crowd), seed.parse().unwrap());
+                crowd.works(url, path.as_ref(), seed).await;
             }
             ["takes locks of all kinds", url, strict, names, seed] => {
                 let (names, seed) = (names.parse().unwrap(), seed.parse().unwrap());
