@@ -20,6 +20,9 @@ use crate::script::keys::LockKeys;
 /// use at most `rate · t + burst` permits. Unused permits are kept up to the burst. A limiter may have several rates, and
 /// each request must fit all of them.
 ///
+/// A server whose clock goes forward, or that loses its data, allows one burst more at most. Those who wait at that moment
+/// act at their moments beside newcomers, so their permits come on top.
+///
 /// The rate comes with each request, so nothing is set up, and a new rate holds at once. All clients of a name give the
 /// same rate: each request is measured by the rate that it names.
 ///

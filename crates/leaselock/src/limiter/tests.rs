@@ -235,6 +235,54 @@ async fn the_limiter_does_what_a_plain_model_does_when_the_servers_clock_goes_ba
     }
 }
 
+/// Newcomers get the rate and a whole burst, and those who were told their moment before act at it.
+#[tokio::test]
+async fn a_step_forward_or_a_loss_of_the_data_allows_a_burst_more_and_those_who_wait() {
+    const WAIT: u64 = 20;
+    const RATES: Rates = &[(10, 1000, 5)];
+    const PERMIT_US: u64 = 100_000;
+    for loses_data in [false, true] {
+        let before = Subject::new(RATES);
+        let mut ids = 0..;
+        // When each acts, by a clock that does not step.
+        let mut acts = Vec::new();
+        for id in ids.by_ref().take(5 + usize::try_from(WAIT).unwrap()) {
+            acts.push(match before.take(id, 1, u64::from(u32::MAX)).await {
+                Taken::Reserved { wait_us, .. } => wait_us,
+                said => {
+                    assert!(matches!(said, Taken::Allowed { .. }), "{said:?}");
+                    0
+                }
+            });
+        }
+        let after = if loses_data {
+            Subject::new(RATES)
+        } else {
+            before.clock.advance(Duration::from_secs(3600));
+            before
+        };
+        let mut now_us = 0;
+        while now_us <= WAIT * PERMIT_US {
+            match after.take(ids.next().unwrap(), 1, 0).await {
+                Taken::Limited { wait_us, .. } => {
+                    after.clock.advance(Duration::from_micros(wait_us));
+                    now_us += wait_us;
+                }
+                _ => acts.push(now_us),
+            }
+        }
+        acts.sort_unstable();
+        for (at, first) in acts.iter().enumerate() {
+            for (count, last) in (1..).zip(&acts[at..]) {
+                let most = (last - first) / PERMIT_US + 2 * 5 + WAIT;
+                assert!(count <= most, "{count} from {first} to {last}");
+            }
+        }
+        let all = u64::try_from(acts.len()).unwrap();
+        assert_eq!(all, WAIT + 2 * 5 + WAIT, "the bound is reached");
+    }
+}
+
 /// A request at another rate is measured by that one, and forgets nothing of the others.
 #[tokio::test]
 async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
