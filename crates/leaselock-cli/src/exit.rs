@@ -164,7 +164,7 @@ impl Exit {
         match error {
             CounterError::Invalid(_) => Exit::USAGE,
             CounterError::Differs { .. } => Exit::DIFFERS,
-            CounterError::Overflow { .. } => Exit::REFUSED,
+            CounterError::Overflow { .. } | CounterError::OtherName { .. } => Exit::REFUSED,
             CounterError::Stale { .. } => Exit::LOST,
             CounterError::TooFewReplicas { .. } => Exit::UNAVAILABLE,
             CounterError::Unknown(unknown) => Exit::of_store(unknown.cause().kind()),
@@ -257,7 +257,8 @@ Exit codes:
   75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
         latch: not all have arrived; limit: the rate is used up
   77    refused: credentials, permission, a file system unfit for locks, a latch of another
-        count, a sum beyond 64 bits; once: an earlier run crashed, or the attempts are used up
+        count, a sum beyond 64 bits, a counter under another lock; once: an earlier run crashed,
+        or the attempts are used up
   79    the lease was lost before the job ended, or is not the caller's to change; count --fenced: a
         later holder has changed the counter
   126   the job's command cannot be executed

@@ -32,7 +32,7 @@ pub(crate) struct CountArgs {
     /// Change it only if no later holder has, by the sequencer of a lease
     ///
     /// The job of `leaselock run` has it in LEASELOCK_SEQUENCER. After a later holder leaselock changes
-    /// nothing and exits 79.
+    /// nothing and exits 79. It exits 77 if the counter was first changed under a lock of another name.
     #[arg(long, value_name = "SEQUENCER", value_parser = str::parse::<Sequencer>)]
     #[arg(conflicts_with = "get")]
     pub(crate) fenced: Option<Sequencer>,

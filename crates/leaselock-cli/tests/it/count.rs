@@ -18,6 +18,7 @@ fn a_counter_is_added_to_read_and_replaced_if_it_is_the_expected_number() {
         let holder = ["--fenced", "34.b.import", "--add"];
         assert_eq!(count(&[&holder[..], &["1"]].concat()).gives(0).out, "8\n");
         count(&["--fenced", "33.a.import"]).refuses(79, "the counter has seen 34");
+        count(&["--fenced", "35.a.export"]).refuses(77, "`import` does");
         count(&["--fenced", "33"]).refuses(64, "not a sequencer");
         assert_eq!(count(&["--get"]).gives(0).out, "8\n");
         count(&["--min-replicas", "0"]).refuses(64, "at least one replica");

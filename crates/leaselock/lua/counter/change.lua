@@ -1,7 +1,7 @@
 -- counter/change: change a counter exactly once, however often the request arrives. A client has one change in flight for
 -- each counter, numbers its changes, and sends one again until a reply comes.
 --
--- KEYS[1] counter    hash; value, the number; fence and owner, what its fence checker has seen
+-- KEYS[1] counter    hash; value, the number; lock, whose holders change it; fence and owner, what its fence checker has seen
 -- KEYS[2] latest     string; 'number tag value': this client's latest change and its reply
 -- ARGV[1] number     integer > 0; the change's own, larger than those of this client's earlier changes
 -- ARGV[2] latest_ms  integer > 0; how long the latest change is remembered
@@ -11,11 +11,13 @@
 -- ARGV[6] kept_ms    integer; how long the counter is kept after this change. 0: as before, which is for ever by default
 -- ARGV[7] fence      integer; the fencing token of the holder that changes it. '' without
 -- ARGV[8] owner      word; whose grant that is. '' without
+-- ARGV[9] lock       the name of the lock that was granted. '' without
 --
 -- Returns {"done", value}      the number after the change
 --         {"differs", value}   it is this number, and not the expected one; nothing was changed
 --         {"overflow", value}  the sum needs more than 64 bits; it is still this number
 --         {"stale", fence}     a later holder has shown this fencing token; nothing was changed
+--         {"other", lock}      holders of this lock change the counter; nothing was changed
 --         {"late"}             a later change of this client has come; nothing was changed
 --         the error DAMAGED counter, with its key    it is no whole number; the number was not changed
 -- Replay  the same reply, as long as it is remembered and no later change has come; nothing is counted twice. It writes in
@@ -24,17 +26,18 @@
 --#include fence_checker
 local counter, latest = KEYS[1], KEYS[2]
 local number, latest_ms, verb, value, expected, kept_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local fence, owner = ARGV[7], ARGV[8]
+local fence, owner, lock = ARGV[7], ARGV[8], ARGV[9]
 local EXACT = 2 ^ 53 -- Lua's numbers have 53 bits
 
 local function reply(tag, said)
   if tag == 'done' then return { 'done', said } end
   if tag == 'differs' then return { 'differs', said } end
   if tag == 'stale' then return { 'stale', said } end
+  if tag == 'other' then return { 'other', said } end
   return { 'overflow', said }
 end
 
-local its, tag, said = string.match(redis.call('GET', latest) or '', '^(%d+) (%a+) (%-?%d+)$')
+local its, tag, said = string.match(redis.call('GET', latest) or '', '^(%d+) (%a+) (.+)$')
 if its == number then
   redis.call('PEXPIRE', latest, latest_ms)
   return reply(tag, said)
@@ -42,9 +45,19 @@ end
 if its and tonumber(its) > tonumber(number) then return { 'late' } end
 
 tag = 'done'
-local stale = fence ~= '' and fence_admit(counter, fence, owner)
-if stale then
-  tag, said = 'stale', stale[2]
+if fence ~= '' then
+  local holders = redis.call('HGET', counter, 'lock') or lock
+  local stale = holders == lock and fence_admit(counter, fence, owner)
+  if holders ~= lock then
+    tag, said = 'other', holders
+  elseif stale then
+    tag, said = 'stale', stale[2]
+  else
+    redis.call('HSETNX', counter, 'lock', lock)
+  end
+end
+if tag ~= 'done' then
+  kept_ms = '0'
 elseif verb == 'add' then
   local sum = redis.pcall('HINCRBY', counter, 'value', value)
   if type(sum) ~= 'table' then
@@ -66,6 +79,6 @@ else
     tag = 'differs'
   end
 end
-if kept_ms ~= '0' and tag ~= 'stale' then redis.call('PEXPIRE', counter, kept_ms) end
+if kept_ms ~= '0' then redis.call('PEXPIRE', counter, kept_ms) end
 redis.call('SET', latest, number .. ' ' .. tag .. ' ' .. said, 'PX', latest_ms)
 return reply(tag, said)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::change::{Change, Settled, Terms};
 use crate::base::fence::Fence;
+use crate::base::name::Name;
 use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -50,7 +51,8 @@ impl Operation for ChangeOnce<'_> {
         let shown = self.terms.shown.as_ref();
         let fence = shown.map(|shown| shown.fence().to_string());
         let owner = shown.map_or("", |shown| shown.owner());
-        call.arg(fence.unwrap_or_default()).arg(owner);
+        let lock = shown.map_or("", |shown| shown.name().as_str());
+        call.arg(fence.unwrap_or_default()).arg(owner).arg(lock);
     }
 
     /// `None` when a later change of this client has come.
@@ -60,6 +62,7 @@ impl Operation for ChangeOnce<'_> {
             "differs" => Settled::Differs(answer.signed(0)?),
             "overflow" => Settled::Overflow(answer.signed(0)?),
             "stale" => Settled::Stale(Fence::new(answer.number(0)?)),
+            "other" => Settled::OtherName(Name::new(answer.text(0)?).map_err(|_| Malformed)?),
             "late" => return Ok(None),
             _ => return Err(Malformed),
         }))

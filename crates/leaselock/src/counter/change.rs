@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
+use crate::base::name::Name;
 use crate::base::sequencer::Sequencer;
 use crate::engine::request::Copies;
 
@@ -29,13 +30,15 @@ pub(super) struct Terms {
 }
 
 /// What the store has said about a change, with the counter's number behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Settled {
     Done(i64),
     Differs(i64),
     Overflow(i64),
     /// A later holder has shown this fencing token.
     Stale(Fence),
+    /// The lock of this name protects the counter.
+    OtherName(Name),
 }
 
 /// Why a change that counts has too few copies.

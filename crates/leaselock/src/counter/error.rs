@@ -48,6 +48,16 @@ pub enum CounterError {
         seen: Fence,
     },
 
+    /// Holders of another lock change this counter, and fencing tokens of different names cannot be compared. The counter
+    /// was not changed.
+    #[error("`{name}`: the lock that was shown does not protect this counter: `{lock}` does")]
+    OtherName {
+        /// The counter's name.
+        name: Name,
+        /// The name of the lock that protects it: that of the first holder who has changed it.
+        lock: Name,
+    },
+
     /// **The change counts**, and too few replicas have confirmed it in time: a failover may lose it.
     ///
     /// Do not repeat it. When `add(0)` succeeds later with the same option, the replicas have this change too.
@@ -119,6 +129,9 @@ impl CounterError {
                 CounterError::Overflow { name, value }
             }
             (Ended::Settled(Settled::Stale(seen), _), _) => CounterError::Stale { name, seen },
+            (Ended::Settled(Settled::OtherName(lock), _), _) => {
+                CounterError::OtherName { name, lock }
+            }
             (Ended::Refused(source), _) => CounterError::Store { name, source },
             (Ended::Unknown(source), Some(later)) => {
                 CounterError::Unknown(Box::new(UnknownChange {

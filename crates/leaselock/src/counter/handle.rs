@@ -100,8 +100,9 @@ impl Counter {
     /// [`Stale`](CounterError::Stale) and does not count.
     ///
     /// The rule is that of the [fence checkers](crate::fence_checker); comparing and the change are one step on the
-    /// store. Reads and changes without a sequencer are not checked. All leases that protect a counter have one name:
-    /// fencing tokens of different names cannot be compared.
+    /// store. Reads and changes without a sequencer are not checked. All leases that protect a counter have one name, that
+    /// of the first: another one is [`OtherName`](CounterError::OtherName), because fencing tokens of different names
+    /// cannot be compared.
     ///
     /// # Examples
     /// ```

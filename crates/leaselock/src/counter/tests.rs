@@ -35,14 +35,18 @@ struct Model {
 impl Model {
     fn change(&mut self, client: usize, number: u64, (change, shown): &Asked) -> Option<Settled> {
         match self.latest.get(&client) {
-            Some((latest, said)) if *latest == number => return Some(*said),
+            Some((latest, said)) if *latest == number => return Some(said.clone()),
             Some((latest, _)) if *latest > number => return None,
             _ => {}
         }
         let (settled, value) = match *change {
             _ if self.refuses(shown.as_deref()) => {
-                let seen = self.seen.as_ref().map(Sequencer::fence);
-                (Settled::Stale(seen.unwrap()), self.value)
+                let (seen, shown) = (self.seen.as_ref().unwrap(), shown.as_ref().unwrap());
+                let refusal = match seen.name() == shown.name() {
+                    true => Settled::Stale(seen.fence()),
+                    false => Settled::OtherName(seen.name().clone()),
+                };
+                (refusal, self.value)
             }
             Change::Add(more) => match self.value.checked_add(more) {
                 Some(sum) => (Settled::Done(sum), sum),
@@ -54,7 +58,7 @@ impl Model {
             Change::Set { .. } => (Settled::Differs(self.value), self.value),
         };
         self.value = value;
-        self.latest.insert(client, (number, settled));
+        self.latest.insert(client, (number, settled.clone()));
         Some(settled)
     }
 
@@ -62,6 +66,7 @@ impl Model {
         let rank = |holder: &Sequencer| holder.fence();
         let Some(shown) = shown else { return false };
         match &self.seen {
+            Some(seen) if shown.name() != seen.name() => true,
             Some(seen) if rank(shown) < rank(seen) => true,
             Some(seen) if rank(shown) == rank(seen) => shown.owner() != seen.owner(),
             _ => {
@@ -75,12 +80,13 @@ impl Model {
 /// A change, and who makes it.
 type Asked = (Change, Option<Arc<Sequencer>>);
 
-/// No holder, or one of a few that came one after the other.
+/// No holder, or one of a few that came one after the other; after the first ones now and then one of another lock.
 fn holder(rng: &mut Rng, step: usize) -> Option<Arc<Sequencer>> {
     let newest = 1 + u64::try_from(step).unwrap() / 100;
     let fence = Fence::new(newest.saturating_sub(rng.u64(..3)).max(1));
     let owner = ["a", "b"][usize::from(rng.u8(..8) == 0)];
-    let shown = Sequencer::new(Name::new("import").unwrap(), fence, owner).unwrap();
+    let name = ["import", "the other one"][usize::from(step > 100 && rng.u8(..8) == 0)];
+    let shown = Sequencer::new(Name::new(name).unwrap(), fence, owner).unwrap();
     rng.bool().then(|| Arc::new(shown))
 }
 
@@ -91,7 +97,7 @@ async fn the_counter_does_what_a_plain_model_does() {
     let (engine, keys) = (&client.state.engine, &LockKeys::at("visits".into()));
     let (mut model, mut rng) = (Model::default(), Rng::with_seed(7));
     let mut sent: Vec<Vec<Asked>> = vec![Vec::new(); CLIENTS];
-    let mut stale = 0;
+    let [mut stale, mut other] = [0; 2];
     for step in 0..STEPS {
         let by = rng.usize(..CLIENTS);
         let mine = &mut sent[by];
@@ -126,10 +132,11 @@ async fn the_counter_does_what_a_plain_model_does() {
         let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
         assert_eq!(said, model.change(by, number, asked), "step {step}");
         stale += usize::from(matches!(said, Some(Settled::Stale(_))));
+        other += usize::from(matches!(said, Some(Settled::OtherName(_))));
         let value = engine.ask(&Read { keys }, OPERATOR_WITHIN).await.unwrap();
         assert_eq!(value, model.value, "step {step}");
     }
-    assert!(stale > STEPS / 20, "{stale}");
+    assert!(stale > STEPS / 20 && other > STEPS / 50, "{stale} {other}");
 }
 
 /// The changes of some tasks, and what each of them hears.

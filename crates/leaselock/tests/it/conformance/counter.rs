@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{Client, CounterError, Sequencer};
+use leaselock::{Client, CounterError, Fence, Name, Sequencer};
 use tokio::task::JoinSet;
 
 use crate::engine::Engine;
@@ -130,6 +130,24 @@ pub(super) async fn a_change_of_a_late_holder_is_refused_and_does_not_count(engi
         assert!(refused.to_string().contains("is stale"), "{refused}");
     }
     assert_eq!(later.incr().await.unwrap(), 6);
+    // Fencing tokens of different names cannot be compared, so a larger one is refused too.
+    let elsewhere = Sequencer::new(
+        Name::new("export").unwrap(),
+        Fence::new(fence.get() + 1),
+        "a",
+    );
+    let other = two.counter("imported").fenced(&elsewhere.unwrap());
+    for refused in [
+        other.incr().await.map(drop),
+        other.compare_and_set(6, 7).await,
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(&refused, CounterError::OtherName { lock, .. } if lock == shown[1].name()),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("`import` does"), "{refused}");
+    }
     // Without a sequencer nothing is compared.
     assert_eq!(two.counter("imported").incr().await.unwrap(), 7);
 }
