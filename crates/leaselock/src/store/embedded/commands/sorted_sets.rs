@@ -53,7 +53,7 @@ pub(super) fn write(
     args: &[&[u8]],
 ) -> Result<Option<Reply>, Failure> {
     Ok(Some(match (command, args) {
-        (b"ZADD", [_, _, ..]) if args.len() % 2 == 0 => {
+        (b"ZADD", [_, _, ..]) if args.len().is_multiple_of(2) => {
             let mut added = 0;
             for pair in args.chunks_exact(2) {
                 let score = arguments::score(pair[0])?;
