@@ -101,7 +101,10 @@ local function queue_visit(queue, waiters, asking, visit)
     local entries = queue_read(queue, first, last)
     queue_present(present, entries)
     for _, entry in ipairs(entries) do
-      if string.sub(entry.member, -1) == ASIDE_MARK then return lost end
+      if string.sub(entry.member, -1) == ASIDE_MARK then
+        lost.are_others_aside = true
+        return lost
+      end
       local is_alive, known, other = entry.passed_ms and (entry.token == asking or present[entry.channel]), nil, nil
       if is_alive then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
       if other then return {}, true end
@@ -117,6 +120,7 @@ end
 
 -- Writes: sets these waiters aside, and forgets those that were for long. Not a token that has another entry by now.
 local function queue_set_aside(queue, waiters, lost, now_us)
+  if not lost[1] and not lost.are_others_aside then return end
   for first = 1, #lost, HEAD_MAX do
     local members, aside = {}, {}
     for i = first, math.min(first + HEAD_MAX - 1, #lost) do
