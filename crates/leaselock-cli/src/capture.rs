@@ -10,13 +10,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::output;
 
-/// The most that is kept; the record has a line of its own before it.
+/// The most that is kept: the library takes 1 MiB, and the record has a line of its own before it.
 const KEPT_MAX: usize = (1 << 20) - 64;
 const BUFFER: usize = 64 * 1024;
 
 /// Copies until the job has ended. A thread of its own does it, because the reader of our output may be slow.
 pub(crate) struct Capture {
-    copies: JoinHandle<Option<Vec<u8>>>,
+    copies: JoinHandle<io::Result<Option<Vec<u8>>>>,
     /// Closed when the job has ended. A process that it left behind may keep its output open.
     until: OwnedFd,
 }
@@ -30,32 +30,38 @@ impl Capture {
         Ok((Capture { copies, until }, job))
     }
 
-    /// Waits until all of it is passed on, and returns it; `None` when it was too long, or could not be passed on.
-    pub(crate) async fn end(self) -> Option<Vec<u8>> {
+    /// Waits until all of it is passed on, and returns it; `None` when it was too long, or its reader went away.
+    ///
+    /// The error says why it could not be passed on otherwise.
+    pub(crate) async fn end(self) -> io::Result<Option<Vec<u8>>> {
         drop(self.until);
         let copies = self.copies;
-        let joined = tokio::task::spawn_blocking(move || copies.join().ok().flatten());
-        joined.await.ok().flatten()
+        let joined = tokio::task::spawn_blocking(move || copies.join()).await?;
+        joined.unwrap_or_else(|_| Err(io::Error::other("the copying has failed")))
     }
 }
 
-/// Ends early when nobody reads our output any more: the job then meets a closed pipe, as it would without us.
-fn copy(from_job: &OwnedFd, ended: &OwnedFd) -> Option<Vec<u8>> {
+/// Ends early when our output cannot be written any more: the job then meets a closed pipe, as it would without us when
+/// nobody reads it.
+fn copy(from_job: &OwnedFd, ended: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
     let (mut kept, mut buffer) = (Some(Vec::new()), vec![0; BUFFER]);
     loop {
         let mut ready = [
             PollFd::new(from_job, PollFlags::IN),
             PollFd::new(ended, PollFlags::IN),
         ];
-        retry_on_intr(|| poll(&mut ready, None)).ok()?;
+        retry_on_intr(|| poll(&mut ready, None))?;
         if ready[0].revents().is_empty() {
-            return kept; // the job has ended, and all that it wrote is read
+            return Ok(kept); // the job has ended, and all that it wrote is read
         }
-        let length = retry_on_intr(|| read(from_job, &mut buffer)).ok()?;
+        let length = retry_on_intr(|| read(from_job, &mut buffer))?;
         if length == 0 {
-            return kept;
+            return Ok(kept);
         }
-        output::try_print(&buffer[..length]).ok()?;
+        match output::try_print(&buffer[..length]) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
+            printed => printed?,
+        }
         kept = kept.filter(|kept| kept.len() + length <= KEPT_MAX);
         if let Some(kept) = &mut kept {
             kept.extend_from_slice(&buffer[..length]);

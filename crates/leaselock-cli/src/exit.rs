@@ -39,6 +39,8 @@ impl Exit {
     pub(crate) const SYSTEM: Exit = Exit(71);
     /// A folder, a file or a home for the locks cannot be made.
     pub(crate) const CANNOT_CREATE: Exit = Exit(73);
+    /// Standard output could not be written, for another reason than that its reader is gone.
+    pub(crate) const OUTPUT: Exit = Exit(74);
     /// Another holder has the lock, and the wait timed out.
     pub(crate) const BUSY: Exit = Exit(75);
     /// The store refuses us: credentials, permission, a file system unfit for locks.
@@ -254,6 +256,7 @@ Exit codes:
   70    internal fault
   71    the system lacks open files, processes, memory or /proc
   73    the folder or file for the locks cannot be created
+  74    standard output cannot be written, for example on a full disk
   75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
         latch: not all have arrived; limit: the rate is used up
   77    refused: credentials, permission, a file system unfit for locks, a latch of another
@@ -269,7 +272,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const TABLE: [(Exit, u8); 12] = [
+    const TABLE: [(Exit, u8); 13] = [
         (Exit::UNFIT, 1),
         (Exit::USAGE, 64),
         (Exit::FOREIGN_DATA, 65),
@@ -277,6 +280,7 @@ mod tests {
         (Exit::INTERNAL, 70),
         (Exit::SYSTEM, 71),
         (Exit::CANNOT_CREATE, 73),
+        (Exit::OUTPUT, 74),
         (Exit::BUSY, 75),
         (Exit::REFUSED, 77),
         (Exit::LOST, 79),

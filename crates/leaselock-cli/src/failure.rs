@@ -234,6 +234,12 @@ impl From<BreakError> for Failure {
     }
 }
 
+impl From<output::NotPrinted> for Failure {
+    fn from(output::NotPrinted(error): output::NotPrinted) -> Self {
+        Failure::new(format!("standard output: {error}"), Exit::OUTPUT)
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind as Kind;

@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::invisible::{escaped, is_invisible};
 
+/// Why standard output could not be written.
+#[derive(Debug)]
+pub(crate) struct NotPrinted(pub(crate) io::Error);
+
 /// Prints what the user asked for. A reader that has closed the pipe, as `head` does, is no error.
-pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn print(bytes: &[u8]) -> Result<(), NotPrinted> {
     match try_print(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(io::Error::new(
-            error.kind(),
-            format!("standard output: {error}"),
-        )),
-        Ok(()) => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(NotPrinted(error)),
+        _ => Ok(()),
     }
 }
 

@@ -14,8 +14,8 @@ const LONG_ABOUT: &str = "\
 Run a command once for a key, and give every caller its output
 
 One caller runs the command. The others wait, then print its standard output and exit 0, now and \
-until the result is not kept any more. Standard output passes through, and is kept up to 1 MiB; \
-standard error is not kept. If the command fails, callers that waited exit with its code and print no \
+until the result is not kept any more. Standard output passes through, and is kept up to 1 MiB less \
+64 bytes; standard error is not kept. An output that cannot be written is a failure. If the command fails, callers that waited exit with its code and print no \
 output; the next caller runs it again. With --keep-failures all callers print its output and exit with \
 its code. A run that was killed or has lost its lease has crashed.
 

@@ -77,9 +77,8 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         };
         if let Err(error) = output::try_print(line.as_bytes()) {
             client.attach(handle).release().await.ok();
-            return Err(Failure::internal(format!(
-                "standard output: {error}; the lock was released"
-            )));
+            let text = format!("standard output: {error}; the lock was released");
+            return Err(Failure::new(text, Exit::OUTPUT));
         }
         client.close().await;
         Ok(Exit::OK)

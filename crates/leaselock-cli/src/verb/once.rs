@@ -95,6 +95,9 @@ async fn hold(
         }
     };
     let output = capture.end().await;
+    if let Err(error) = &output {
+        tell_of_lost_output(args, error, globals);
+    }
     let exit = match (outcome, held) {
         (Outcome::Ended(status), Held::Once(run)) => {
             let exit = Exit::of_job(status);
@@ -104,8 +107,9 @@ async fn hold(
                 tell_of_crash(args, exit, globals);
                 return leave(lock, leaving, Ok(exit)).await;
             }
+            let exit = if output.is_ok() { exit } else { Exit::OUTPUT };
             let outcome = match exit == Exit::OK || args.keep_failures {
-                true => Ok(record(exit, output)),
+                true => Ok(record(exit, output.unwrap_or_default())),
                 false => Err(code_text(exit)),
             };
             let stored = run.finish(outcome).await;
@@ -144,13 +148,22 @@ fn tell_of_crash(args: &OnceArgs, exit: Exit, globals: &Globals) {
     }
 }
 
+/// Said even with `-q`: callers must not take the run for a success.
+fn tell_of_lost_output(args: &OnceArgs, error: &std::io::Error, globals: &Globals) {
+    let name = &args.run.name;
+    let text = format!(
+        "`{name}`: the run is no success, because its output could not be written: {error}"
+    );
+    Failure::new(text, Exit::OUTPUT).say(globals.json);
+}
+
 /// Prints the output of an earlier run, and exits as it did.
 fn replay(value: &[u8]) -> Result<Exit, Failure> {
     let (exit, kept) = read(value);
     match kept {
         Some(kept) => output::print(kept)?,
         None => {
-            let why = "it was longer than 1 MiB, or was not read to its end";
+            let why = "it was longer than 1 MiB less 64 bytes, or was not read to its end";
             output::say(&format!(
                 "leaselock: the output of the run was not kept: {why}\n"
             ));

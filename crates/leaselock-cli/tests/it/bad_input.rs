@@ -177,7 +177,7 @@ fn a_full_output_is_an_error_and_a_reader_that_has_seen_enough_is_none() {
         .stderr(Stdio::piped());
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(70));
+    assert_eq!(output.status.code(), Some(74));
     assert!(said.contains("standard output: No space left"), "{said}");
 
     let (reader, writer) = std::io::pipe().unwrap();

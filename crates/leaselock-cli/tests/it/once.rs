@@ -1,5 +1,6 @@
 //! `leaselock once`: a command runs once, and every caller gets its output and its exit code.
 
+use std::fs;
 use std::process::Stdio;
 
 use testkit::process::Signal;
@@ -176,16 +177,19 @@ fn a_signal_goes_to_the_command_whose_end_is_a_failure_and_no_crash() {
 }
 
 #[test]
-fn a_megabyte_is_replayed_and_more_is_passed_through_and_not_kept() {
+fn a_megabyte_less_64_bytes_is_replayed_and_more_is_passed_through_and_not_kept() {
     on_both(|store| {
-        let script = "head -c 1048000 /dev/zero | tr '\\0' x";
-        let first = store.run(&once(&[], script)).gives(0);
-        assert_eq!(first.bytes.len(), 1_048_000);
+        const KEPT: usize = (1 << 20) - 64;
+        let script = format!("head -c {KEPT} /dev/zero | tr '\\0' x");
+        let first = store.run(&once(&[], &script)).gives(0);
+        assert_eq!(first.bytes.len(), KEPT);
         assert_eq!(store.run(&once(&[], "")).gives(0).bytes, first.bytes);
-        let long = ["once", "long", "-c", "head -c 3000000 /dev/zero"];
-        assert_eq!(store.run(&long).gives(0).bytes.len(), 3_000_000);
+        let script = format!("head -c {} /dev/zero", KEPT + 1);
+        let long = ["once", "long", "-c", &script];
+        assert_eq!(store.run(&long).gives(0).bytes.len(), KEPT + 1);
         let told = store.run(&long).gives(0);
-        assert!(told.bytes.is_empty() && told.err.contains("longer than 1 MiB, or was not read"));
+        let why = "longer than 1 MiB less 64 bytes, or was not read";
+        assert!(told.bytes.is_empty() && told.err.contains(why), "{told:?}");
     });
 }
 
@@ -200,6 +204,33 @@ fn a_reader_that_goes_away_ends_the_command_as_without_us() {
         let code = child.wait().unwrap().code().unwrap();
         assert!([3, 141].contains(&code), "{code}"); // by its own code, or by SIGPIPE
         assert_eq!(store.run(&once(&[], "echo next")).gives(0).out, "next\n");
+    });
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_no_success_and_the_next_caller_runs_again() {
+    on_both(|store| {
+        let full = |args: &[&str]| {
+            let mut command = store.leaselock(args);
+            command.stdout(fs::File::create("/dev/full").unwrap());
+            command.stderr(Stdio::piped());
+            let done = command.output().unwrap();
+            let said = String::from_utf8(done.stderr).unwrap();
+            assert!(said.contains("No space left on device"), "{said}");
+            assert_eq!(done.status.code(), Some(74), "{said}");
+        };
+        full(&once(&[], "echo one"));
+        let shown = store.run(&["once", "job", "--show"]).gives(0).out;
+        assert!(shown.contains("exit 74; another may begin"), "{shown}");
+        assert_eq!(store.run(&once(&[], "echo two")).gives(0).out, "two\n");
+        full(&once(&[], "echo no")); // a later caller, whose own output cannot be written
+        assert_eq!(store.run(&once(&[], "echo no")).gives(0).out, "two\n");
+
+        let kept = |script| ["once", "--keep-failures", "kept", "-c", script];
+        full(&kept("echo one"));
+        store
+            .run(&kept("echo no"))
+            .refuses(74, "the output of the run was not kept");
     });
 }
 
