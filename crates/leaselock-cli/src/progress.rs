@@ -4,14 +4,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use leaselock::options::Waiting;
-use leaselock::{AnyClient, ErrorKind, StoreError};
+use leaselock::{AnyClient, ErrorKind, Fence, StoreError};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::held::Held;
 use crate::secrets::without_secrets;
 use crate::waiting_message::{self, WaitState};
-use crate::{boottime, output, show};
+use crate::{boottime, output, show, signal_name};
 
 /// How often a wait is reported.
 const EVERY: Duration = Duration::from_secs(60);
@@ -51,6 +52,11 @@ impl Progress {
         self.held_since.get()
     }
 
+    /// Whether anything is reported.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told
+    }
+
     fn age(&self) -> Duration {
         Duration::from_nanos(boottime::now().saturating_sub(self.began))
     }
@@ -80,9 +86,30 @@ impl Progress {
         self.tell("acquired", &format!("acquired after {waited}{fence}"));
     }
 
-    pub(crate) fn gave_up(&self, why: &str) {
+    pub(crate) fn gave_up_at(&self, signal: Signal) {
+        let (waited, signal) = (show::duration(self.age()), signal_name::name(signal));
+        self.tell("gave-up", &format!("gave up after {waited}: SIG{signal}"));
+    }
+
+    /// The result of an earlier run is there.
+    pub(crate) fn replayed(&self, run: Fence) {
         let waited = show::duration(self.age());
-        self.tell("gave-up", &format!("gave up after {waited}: {why}"));
+        let text = format!("has run (fence {run}); its result is replayed after {waited}");
+        self.tell("replayed", &text);
+    }
+
+    /// The rate allows no more before this time has passed.
+    pub(crate) fn limited(&self, for_so_long: Duration) {
+        let wait = show::duration(for_so_long);
+        self.tell(
+            "waiting",
+            &format!("waiting until the rate allows it, in {wait}"),
+        );
+    }
+
+    pub(crate) fn allowed(&self) {
+        let waited = show::duration(self.age());
+        self.tell("allowed", &format!("allowed after {waited}"));
     }
 
     pub(crate) fn released(&self) {

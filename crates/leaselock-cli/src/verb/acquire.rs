@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::session::Purpose;
 use crate::signals::{SignalStream, Signals};
 use crate::waiting_message::WaitState;
-use crate::{output, session, show, signal_name};
+use crate::{output, session, show};
 
 /// Limit for leaving the queue when the store does not answer: one request timeout.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
@@ -133,7 +133,7 @@ pub(crate) async fn obtain(
         signal = signals.ending() => {
             let signal = signal?;
             session::close_within(client, LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us
-            progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
+            progress.gave_up_at(signal);
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
         failure = ancestors.holds(client, names, alone, wait.busy()), if !wait.nonblock => {

@@ -5,6 +5,7 @@ use leaselock::{AnyClient, OnceError, OnceStart};
 use super::job_lock::{JobLock, start_guardian};
 use super::once_record::{code, code_text, read, record};
 use super::once_show;
+use crate::ancestors::Ancestors;
 use crate::args::Globals;
 use crate::args::once::OnceArgs;
 use crate::boottime::End;
@@ -14,8 +15,10 @@ use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::held::Held;
 use crate::process::SignalSet;
+use crate::progress::Progress;
 use crate::session::Purpose;
 use crate::supervise::Outcome;
+use crate::waiting_message::WaitState;
 use crate::{output, session};
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.
@@ -31,29 +34,43 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
     let why = "once: several servers do not agree on a result";
     let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
-    let once = args.once(&client, globals.longest()).validate()?;
+    let state = WaitState::default();
+    let told = state.clone();
+    let once = args.once(&client, globals.longest());
+    let once = once.on_wait(move |waiting| told.tell(waiting)).validate()?;
+    let ancestors = Ancestors::of_this_process();
     let client = AnyClient::from(client);
     let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
         let names = [args.run.name.clone()];
-        let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
+        let mut lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
+        lock.progress = Progress::of(&names, false, globals); // callers wait in no queue
+        let limit = session::request_timeout(plan.guardian.ttl);
         let begun = tokio::select! {
             biased;
             begun = once.begin() => begun,
             signal = signals.ending() => {
                 guardian.retire();
-                let limit = session::request_timeout(plan.guardian.ttl);
                 session::close_within(&client, limit).await;
-                return Ok(Exit::by_signal(signal?));
+                let signal = signal?;
+                lock.progress.gave_up_at(signal);
+                return Ok(Exit::by_signal(signal));
             }
+            failure = ancestors.holds(&client, &names, true, args.run.wait.busy()), if !args.run.wait.nonblock => {
+                guardian.retire();
+                session::close_within(&client, limit).await;
+                return Err(failure);
+            }
+            () = lock.progress.follow(&state, &client) => unreachable!("it never ends"),
         };
         let run = match begun {
             Ok(OnceStart::Run(run)) => run,
             Ok(OnceStart::Done(result)) => {
                 guardian.retire();
                 client.close().await;
+                lock.progress.replayed(result.fence);
                 return replay(&result.value);
             }
             Err(error) => {

@@ -23,9 +23,15 @@ fn waiting_for_a_lock_of_an_ancestor_ends_at_once_and_says_why() {
             "$LL acquire job",
             "$LL wait job",
             "$LL -q run job -- touch ran",
+            "$LL once job -- touch ran",
+            "$LL once -w 10m job -- touch ran",
         ] {
             under(store, waiter).refuses(75, REASON);
         }
+        let script = "$LL once job -- touch ran";
+        let mut command = store.leaselock(&["once", "job", "-c", script]);
+        command.env("LL", PROGRAM);
+        Running::start(command).end().refuses(75, REASON);
         let done = under(store, "$LL run -E 9 job -- touch ran");
         let end = "); this wait cannot end\n";
         assert!(done.err.ends_with(end), "{done:?}");

@@ -65,6 +65,32 @@ fn acquire_and_wait_tell_theirs_and_print_as_ever() {
 }
 
 #[test]
+fn once_tells_behind_whom_it_waits_and_that_a_result_is_replayed() {
+    on_both(|store| {
+        let once = ["once", "-v", "job", "-c", "echo > held; read line"];
+        let mut first = store.start(&once);
+        store.line_in("held");
+        let waiter = store.start(&once);
+        until("its first line", || waiter.said().contains('\n'));
+        first.write("\n");
+        let told = story(&first.end().gives(0), "job");
+        assert!(told[0].starts_with("acquired after "), "{told:?}");
+        assert!(told[1].starts_with("released, held "), "{told:?}");
+        let told = story(&waiter.end().gives(0), "job");
+        let waits = "waiting; held by leaselock run sh[";
+        assert!(told[0].starts_with(waits), "{told:?}");
+        assert!(told[1].starts_with("has run (fence "), "{told:?}");
+        assert!(
+            told[1].contains("); its result is replayed after "),
+            "{told:?}"
+        );
+        let later = story(&store.run(&once).gives(0), "job");
+        assert_eq!(later.len(), 1);
+        assert!(later[0].starts_with("has run (fence "), "{later:?}");
+    });
+}
+
+#[test]
 fn a_poll_that_fails_is_told_with_the_store_and_its_error_and_without_the_password() {
     let store = Store::on(Server::builder().password("geheim").start());
     let holder = store.hold(&["--ttl", "10m"]);
