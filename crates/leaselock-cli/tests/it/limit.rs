@@ -1,5 +1,9 @@
 //! `leaselock limit`: a command becomes what the rate allows.
 
+use std::fs;
+
+use testkit::process::Signal;
+
 use crate::common::{on_both, until};
 
 #[test]
@@ -16,14 +20,47 @@ fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
         }
         let quiet = store.run(&[&limit[..], &["-q", "-n", "true"]].concat());
         assert_eq!(quiet.gives(75).err, "");
-        // A bigger burst is there at once; a command that does not exist has used it up too.
-        let more = ["limit", "mails", "--rate", "2/1h", "--burst", "3"];
-        store
-            .run(&[&more[..], &["-n", "./no-such-command"]].concat())
-            .refuses(127, "no-such-command");
-        store
-            .run(&[&more[..], &["-n", "true"]].concat())
-            .refuses(75, "is limited");
+    });
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_uses_no_permit() {
+    on_both(|store| {
+        fs::write(store.path("text"), "").unwrap();
+        let limit = |command| store.run(&["limit", "mails", "--rate", "1/1h", "-n", "--", command]);
+        for (command, code) in [
+            ("./no-such-command", 127),
+            ("no-such-command", 127),
+            ("./text", 126),
+            ("/", 126),
+        ] {
+            limit(command).refuses(code, &format!("cannot run `{command}`: "));
+        }
+        limit("true").gives(0);
+        limit("true").refuses(75, "is limited");
+    });
+}
+
+#[test]
+fn with_v_a_wait_for_the_rate_is_told_and_its_end() {
+    on_both(|store| {
+        let limit = ["limit", "-v", "mails", "--rate", "1/1h"];
+        let first = store.run(&[&limit[..], &["true"]].concat()).gives(0).err;
+        assert!(
+            first.starts_with("leaselock: mails: allowed after "),
+            "{first}"
+        );
+        let refused = store.run(&[&limit[..], &["-w", "1s", "true"]].concat());
+        assert!(!refused.refuses(75, "is limited").err.contains("waiting"));
+        let waits = store.start(&[&limit[..], &["true"]].concat());
+        let told = "leaselock: mails: waiting until the rate allows it, in ";
+        until("its first line", || waits.said().starts_with(told));
+        waits.signal(Signal::TERM);
+        let said = waits.end().gives(143).err;
+        assert!(
+            said.lines().nth(1).unwrap().contains("gave up after "),
+            "{said}"
+        );
     });
 }
 
@@ -63,7 +100,7 @@ fn a_wait_that_a_signal_ends_reserves_nothing() {
             .integer()
     };
     until("it has reserved", || reserved() == Some(1));
-    waits.signal(rustix::process::Signal::TERM);
+    waits.signal(Signal::TERM);
     assert_eq!(waits.end().gives(143).out, "");
     assert_eq!(reserved(), Some(0));
 }
