@@ -36,7 +36,7 @@ mod waiting_message;
 
 use std::process::ExitCode;
 
-use args::usage::{Answer, answer};
+use args::usage::{Answer, answer, asks_for_json, in_one_line};
 use args::{Cli, Verb};
 use exit::Exit;
 use failure::Failure;
@@ -51,7 +51,10 @@ fn main() -> ExitCode {
         Err(error) => match answer(&error) {
             Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| failure.exit),
             Answer::Wrong(text, exit) => {
-                output::say(&text);
+                match asks_for_json(&line) {
+                    true => Failure::new(in_one_line(&text), exit).say(true),
+                    false => output::say(&text),
+                }
                 exit
             }
         },

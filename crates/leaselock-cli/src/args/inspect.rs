@@ -32,7 +32,7 @@ pub(crate) struct LsArgs {
     pub(crate) pattern: String,
 
     /// Print the names alone, one a line
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) names: bool,
 }
 

@@ -1,5 +1,7 @@
 //! The answer to a wrong command line: clap's text, without secrets, and code 64.
 
+use std::ffi::OsString;
+
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -38,6 +40,27 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
             Answer::Wrong(format!("leaselock: {text}"), Exit::USAGE)
         }
     }
+}
+
+/// Whether the errors of a line that is not understood are for programs. The command's own words may stand before a `--`
+/// that is missing.
+pub(crate) fn asks_for_json(line: &[OsString]) -> bool {
+    let mut words = line.iter().take_while(|word| *word != "--");
+    words.any(|word| word == "--json")
+}
+
+/// The same text for programs: what is wrong and what would be right, without usage and help.
+pub(crate) fn in_one_line(text: &str) -> String {
+    let text = text.strip_prefix("leaselock: ").unwrap_or(text);
+    let mut parts = text.split("\n\n");
+    let first = parts.next();
+    let advice =
+        parts.filter(|part| part.trim_start().starts_with("tip: ") || part.starts_with("To run "));
+    let words = first
+        .into_iter()
+        .chain(advice)
+        .flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// In flock(1) the lock comes first. So a word that resembles no verb may be the name of a lock.

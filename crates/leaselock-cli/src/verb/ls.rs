@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use leaselock::inspect::Inspection;
+use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::inspect::LsArgs;
@@ -25,6 +26,10 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
             true => output::json(&show::json(seen)),
             false => show::text(seen),
         };
+        let name = |seen: &Inspection| match globals.json {
+            true => output::json(&json!({ "name": seen.name })),
+            false => format!("{}\n", output::sanitized(&seen.name)),
+        };
         let text: String = match args.names {
             true => found.iter().map(name).collect(),
             false => found.iter().map(line).collect(),
@@ -35,10 +40,6 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         Ok(Exit::OK)
     })
-}
-
-fn name(seen: &Inspection) -> String {
-    format!("{}\n", output::sanitized(&seen.name))
 }
 
 /// A script reads an empty list. A person needs to know which folder or server was asked.

@@ -120,6 +120,7 @@ fn the_fields_of_every_verb_are_as_before() {
             store.run(&["status", "--json", "a-set"]).out,
         ),
         ("ls", store.run(&["ls", "--json"]).out),
+        ("ls, names", store.run(&["ls", "--names", "--json"]).out),
         ("wait, free", not_held.out),
         (
             "wait, held",
@@ -163,6 +164,45 @@ fn the_fields_of_every_verb_are_as_before() {
         .map(|(case, text)| format!("{case}\n{}\n", shape(text)))
         .collect();
     is_as_before("json-fields.txt", &text);
+}
+
+#[test]
+fn a_line_that_is_wrong_is_an_object_too_and_says_what_would_be_right() {
+    let store = Store::file();
+    for (line, right) in [
+        (&["--json"][..], "Try: leaselock run NAME -- COMMAND"),
+        (
+            &["--json", "fly"],
+            "To run a command under the lock 'fly': leaselock run fly -- COMMAND",
+        ),
+        (
+            &["status", "--json"],
+            "the following required arguments were not provided: <NAME>",
+        ),
+        (
+            &["status", "--jsno", "--json", "job"],
+            "tip: a similar argument exists: '--json'",
+        ),
+        (
+            &["run", "--json", "--ttl", "5x", "job", "true"],
+            "one of the units d, h, m, s, ms, us",
+        ),
+        (
+            &["run", "--json", "--ttl", "1ms", "job", "true"],
+            "give 100ms or more",
+        ),
+    ] {
+        let done = store.run(line).gives(64);
+        let said = object(&done.err);
+        assert_eq!(
+            (&said["exit"], said.as_object().unwrap().len()),
+            (&64.into(), 2)
+        );
+        let text = said["error"].as_str().unwrap();
+        assert!(text.contains(right) && !text.contains("Usage:"), "{text}");
+    }
+    let of_the_job = store.run(&["run", "--tll", "5s", "job", "--", "true", "--json"]);
+    assert!(of_the_job.gives(64).err.starts_with("leaselock: "));
 }
 
 /// Readers, and permits that one more asks for.

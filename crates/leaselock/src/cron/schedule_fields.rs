@@ -84,6 +84,12 @@ impl Field {
         if self.is_special(item) {
             return Ok(());
         }
+        if let Some((day, _)) = item.split_once('#')
+            && self.name == DAY_OF_WEEK
+            && self.is_value(day)
+        {
+            return self.refuse(item, format!("a month has {day}#1 to {day}#5"));
+        }
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => (range, Some(step)),
             None => (item, None),

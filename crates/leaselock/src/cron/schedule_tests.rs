@@ -238,7 +238,14 @@ fn a_refusal_names_the_field_the_value_and_what_would_be_right() {
         ("*/0 * * * *", "minute: `*/0` is wrong: a step is 1 to 59"),
         ("0 0,,2 * * *", "hour: `` is wrong: give 0 to 23"),
         ("+5 * * * *", "minute: `+5` is wrong: give 0 to 59"),
-        ("0 0 * * FRI#6", "day of week: `FRI#6` is wrong"),
+        (
+            "0 0 * * FRI#6",
+            "day of week: `FRI#6` is wrong: a month has FRI#1 to FRI#5",
+        ),
+        (
+            "0 0 * * 8#2",
+            "day of week: `8#2` is wrong: give 0 to 7, or SUN to SAT",
+        ),
         ("0 0 L-3 * *", "day of month: `L-3` is wrong"),
         ("0 0 * *", "this one has 4"),
         ("0 0 0 1 1 * 2026", "this one has 7"),
