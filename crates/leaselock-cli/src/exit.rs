@@ -233,6 +233,11 @@ impl Exit {
         }
     }
 
+    /// Whether a signal ended the job, also one of its processes by the word of a shell.
+    pub(crate) fn is_by_signal(self) -> bool {
+        (129..=192).contains(&self.0)
+    }
+
     fn by_signal_number(signal: i32) -> Exit {
         u8::try_from(128 + signal).map_or(Exit::INTERNAL, Exit)
     }

@@ -1,6 +1,6 @@
 //! What went wrong, in one line for people or one object for programs, and the exit code with it.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
 use leaselock::{
@@ -113,6 +113,12 @@ impl Failure {
         } else {
             output::say(&format!("leaselock: {text}\n"));
         }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

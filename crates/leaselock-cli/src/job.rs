@@ -82,6 +82,14 @@ impl CannotStart {
         }
     }
 
+    /// The guardian did not take a descriptor.
+    pub(crate) fn from_keep(error: io::Error) -> CannotStart {
+        match Errno::from_io_error(&error) {
+            Some(Errno::PIPE | Errno::CONNRESET | Errno::AGAIN) => CannotStart::Unguarded,
+            _ => CannotStart::System(error),
+        }
+    }
+
     fn from_start(error: io::Error) -> CannotStart {
         match Errno::from_io_error(&error) {
             Some(TOO_LATE) => CannotStart::TooLate,

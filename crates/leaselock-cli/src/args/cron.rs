@@ -84,6 +84,9 @@ pub(crate) struct CronArgs {
     catch_up: Missed,
 
     /// Run a tick again whose run was killed or has lost its lease
+    ///
+    /// A command that a signal ends was killed, and so was one that does not exit 0 when the service is told
+    /// to stop. Without it a tick is run at most once.
     #[arg(long)]
     again: bool,
 
@@ -141,6 +144,12 @@ impl CronArgs {
             return Err(format!("{why}; leave them out, or use run"));
         }
         Ok(())
+    }
+
+    /// True if a run that ended so did not finish, and its tick runs again. A command that was told to stop, with the
+    /// service, has finished only if it says so.
+    pub(crate) fn has_crashed(&self, exit: Exit, is_to_end: bool) -> bool {
+        self.again && (exit.is_by_signal() || is_to_end && exit != Exit::OK)
     }
 
     /// The name for `--show`.

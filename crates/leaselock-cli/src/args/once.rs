@@ -104,10 +104,7 @@ impl OnceArgs {
 
     /// True if a run that ended so may have done the work in part, and must not be followed by another.
     pub(crate) fn has_crashed(&self, exit: Exit) -> bool {
-        const BY_SIGNAL: std::ops::RangeInclusive<u8> = 129..=192; // also by the word of a shell
-        self.on_crash == AfterCrash::Refuse
-            && !self.keep_failures
-            && BY_SIGNAL.contains(&exit.code())
+        self.on_crash == AfterCrash::Refuse && !self.keep_failures && exit.is_by_signal()
     }
 
     /// The work, as the library has it.

@@ -54,8 +54,9 @@ impl Guardian {
     /// must not be reaped yet. After this the guardian no longer uses the job's pid, or is dead.
     pub(crate) fn dismiss(&self) -> Verdict {
         let verdict = self.ask_for_verdict().unwrap_or(Verdict::Silent);
-        if verdict == Verdict::Silent {
-            // A stopped guardian could run on later and find another process under the job's pid.
+        if verdict != Verdict::Fired {
+            // It has nothing left to do. One that is stopped would keep us waiting for its end, or run on later and find
+            // another process under the job's pid.
             kill_process(self.pid, Signal::KILL).ok();
         }
         verdict

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::pin::pin;
+use std::time::Duration;
 
 use leaselock::{AnyClient, CronError, ScheduledRuns};
 use serde_json::json;
@@ -24,9 +25,12 @@ use crate::{output, session};
 /// What follows a run.
 enum Next {
     Exit(Exit),
-    /// Another run.
-    Tick,
+    /// Another run, after this pause.
+    Tick(Duration),
 }
+
+/// After a run that did not finish or did not begin: other hosts ask once a second, and may do better.
+const OTHERS_FIRST: Duration = Duration::from_secs(1);
 
 /// Guardian first, as in `run`; then a tick; then the job. For the next tick it becomes the same command again.
 pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -72,12 +76,13 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
         let lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         let held = Held::Cron(run);
         lock.progress.acquired(&held);
-        Box::pin(hold(&lock, held, runs, guardian, mask)).await
+        Box::pin(hold(args, &lock, held, runs, guardian, mask)).await
     })?;
     match next {
         Next::Exit(exit) => Ok(exit),
-        Next::Tick => {
+        Next::Tick(pause) => {
             mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
+            std::thread::sleep(pause);
             Err(begin_anew())
         }
     }
@@ -101,6 +106,7 @@ fn told(globals: &Globals) -> impl Fn(&CronError) + Send + Sync + 'static {
 
 /// Runs the job, and records that it has run. A job that was not started gives its tick back.
 async fn hold(
+    args: &CronArgs,
     lock: &JobLock<'_>,
     held: Held,
     runs: ScheduledRuns,
@@ -120,23 +126,35 @@ async fn hold(
         Ok(supervised) => supervised,
         Err(failure) => {
             lock.release(held).await.ok();
-            return Err(failure);
+            if !may_pass(failure.exit) {
+                return Err(failure);
+            }
+            let text = format!("{}: {failure}; the tick is given back", lock.name);
+            lock.say("not-started", &text);
+            return Ok(Next::Tick(OTHERS_FIRST));
         }
     };
     let is_to_end = lock.signals.has_been_asked_to_end();
-    let next = match outcome {
+    let (exit, pause) = match outcome {
         Outcome::Ended(status) => {
             let exit = Exit::of_job(status);
-            finish(lock, held, exit).await;
-            if is_to_end {
-                Next::Exit(exit)
-            } else {
-                Next::Tick
+            match args.has_crashed(exit, is_to_end) {
+                true => {
+                    give_up(lock, held, exit);
+                    (exit, OTHERS_FIRST)
+                }
+                false => {
+                    finish(lock, held, exit).await;
+                    (exit, Duration::ZERO)
+                }
             }
         }
-        Outcome::Lost(_) if !is_to_end => Next::Tick,
-        Outcome::Lost(_) => Next::Exit(Exit::LOST),
-        Outcome::Unguarded(_) => Next::Exit(Exit::INTERNAL),
+        Outcome::Lost(_) => (Exit::LOST, Duration::ZERO),
+        Outcome::Unguarded(_) => (Exit::INTERNAL, OTHERS_FIRST),
+    };
+    let next = match is_to_end {
+        true => Next::Exit(exit),
+        false => Next::Tick(pause),
     };
     let limit = session::request_timeout(lock.plan.guardian.ttl);
     session::close_within(lock.client, limit).await;
@@ -153,6 +171,23 @@ async fn overlapped(mut runs: ScheduledRuns) {
         run.cancel().await.ok(); // repeated in the background
     }
     pending::<()>().await;
+}
+
+/// Whether the next start may succeed: the machine was too busy or paused, or the store did not answer.
+fn may_pass(exit: Exit) -> bool {
+    [Exit::INTERNAL, Exit::LOST, Exit::UNAVAILABLE].contains(&exit)
+}
+
+/// Gives the name back without a record that the run has ended.
+fn give_up(lock: &JobLock<'_>, held: Held, exit: Exit) {
+    let tick = held.tick().unwrap_or_default();
+    drop(held);
+    lock.progress.released();
+    let (name, code) = (lock.name, exit.code());
+    let text = format!(
+        "{name}: the run of {tick} exited {code}: it has crashed, and a host runs it again"
+    );
+    lock.say("job-crashed", &text);
 }
 
 async fn finish(lock: &JobLock<'_>, held: Held, exit: Exit) {

@@ -39,8 +39,10 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
 ///
 /// The guardian of the next job must be forked while there is one thread, and this process has several by now.
 pub(super) fn begin_anew() -> Failure {
+    let mut words = std::env::args_os();
     let error = Command::new("/proc/self/exe")
-        .args(std::env::args_os().skip(1))
+        .arg0(words.next().unwrap_or_default())
+        .args(words)
         .exec();
     Failure::internal(format!("cannot begin anew: {error}"))
 }

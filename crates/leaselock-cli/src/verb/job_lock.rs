@@ -1,5 +1,6 @@
 //! The lock of a job: what `run`, `elect`, `once` and `cron` do between the grant and the release.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use leaselock::interop::Protocol;
 use leaselock::{AnyClient, ReleaseError};
+use rustix::thread::set_name;
 use serde_json::json;
 use tokio::time::timeout_at;
 
@@ -30,6 +32,8 @@ use crate::{boottime, environment, output, session};
 /// Forks the guardian and blocks the signals, while there is one thread.
 pub(super) fn start_guardian(plan: &RunPlan) -> Result<(Guardian, Signals), Failure> {
     let status = Status::read()?;
+    // What became itself again is called `exe`. The guardian gives itself a name of its own.
+    set_name(c"leaselock").map_err(io::Error::from)?;
     let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
         Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
     })?;
@@ -225,7 +229,7 @@ impl JobLock<'_> {
             guardian
                 .channel()
                 .keep(descriptor)
-                .map_err(CannotStart::System)?;
+                .map_err(CannotStart::from_keep)?;
         }
         let spec = JobSpec {
             program: &self.plan.program,

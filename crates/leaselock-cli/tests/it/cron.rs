@@ -2,6 +2,7 @@
 
 mod crashed;
 mod down;
+mod guardian;
 mod ticks;
 
 use testkit::process::Signal;

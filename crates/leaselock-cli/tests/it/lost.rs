@@ -181,6 +181,25 @@ fn a_job_without_its_guardian_is_ended() {
 }
 
 #[test]
+fn a_job_whose_guardian_was_killed_before_its_start_does_not_start() {
+    crate::common::on_both(|store| {
+        for flags in [&["-o"][..], &[]] {
+            let holder = store.hold(&[]);
+            let words = [&["run"], flags, &["job", "--", "touch", "ran"]].concat();
+            let waits = store.start(&words);
+            store.until_queued(1);
+            let guardian = children(waits.pid());
+            assert_eq!(guardian.len(), 1);
+            assert!(signal(guardian[0], Signal::KILL));
+            holder.end().gives(0);
+            let said = "the guardian does not answer, so the job was not started";
+            waits.end().refuses(70, said);
+            assert!(!store.path("ran").exists());
+        }
+    });
+}
+
+#[test]
 fn a_lock_deleted_or_taken_by_hand_ends_the_job() {
     let deleted = Scene::set();
     deleted.store.server().cli(&["DEL", "job"]);

@@ -46,18 +46,71 @@ fn a_tick_whose_service_was_killed_runs_again_if_asked_to_and_is_over_otherwise(
 }
 
 #[test]
-fn a_job_that_was_killed_has_run() {
+fn a_tick_whose_job_a_signal_ended_runs_again_if_asked_to_and_is_over_otherwise() {
+    let killed_twice = "echo $LEASELOCK_TICK >> ran; [ $(wc -l < ran) -gt 2 ] || kill -KILL $$";
+    std::thread::scope(|scope| {
+        for flags in [&["--again"][..], &[]] {
+            scope.spawn(move || {
+                on_both(|store| {
+                    let service = serve(store, flags, killed_twice);
+                    until("four runs", || store.lines("ran").len() >= 4);
+                    service.signal(Signal::TERM);
+                    let said = service.end_with_stdin_open().err;
+                    assert!(said.contains("exited 137"), "{said}");
+                    let ticks = store.lines("ran");
+                    match flags {
+                        [] => assert!(ticks.is_sorted_by(|one, next| one < next), "{ticks:?}"),
+                        _ => {
+                            assert_eq!(ticks[..2], ticks[1..3], "{ticks:?}");
+                            assert!(ticks[2] < ticks[3], "{ticks:?}");
+                        }
+                    }
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn a_service_that_is_told_to_stop_gives_its_tick_to_another_host() {
+    let stays = "[ -e ran ] || { echo $LEASELOCK_TICK > ran; trap 'exit 1' TERM; \
+                 while :; do sleep 0.05; done; }; echo $LEASELOCK_TICK >> ran";
+    std::thread::scope(|scope| {
+        for (script, code) in [(FIRST_STAYS, 143), (stays, 1)] {
+            scope.spawn(move || {
+                on_both(|store| {
+                    let first = serve(store, &["--again"], script);
+                    store.line_in("ran");
+                    let other = serve(store, &["--again"], script);
+                    first.signal(Signal::TERM);
+                    let said = first.end_with_stdin_open().gives(code).err;
+                    assert!(said.contains("it has crashed"), "{said}");
+                    until("the next run", || store.lines("ran").len() >= 2);
+                    other.signal(Signal::TERM);
+                    other.end_with_stdin_open();
+                    let lines = store.lines("ran");
+                    let tick = |line: usize| lines[line].split(' ').next();
+                    assert_eq!(tick(0), tick(1), "{lines:?}");
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn a_job_that_ends_well_when_it_is_told_to_stop_has_run() {
     on_both(|store| {
-        let service = serve(
-            store,
-            &["--again"],
-            "echo $LEASELOCK_TICK >> ran; kill -KILL $$",
-        );
-        until("three runs", || store.lines("ran").len() >= 3);
-        service.signal(Signal::TERM);
-        let said = service.end_with_stdin_open().err;
-        assert!(said.contains("exited 137"), "{said}");
+        let script = "echo $LEASELOCK_TICK >> ran; trap 'exit 0' TERM; \
+                      [ $(wc -l < ran) -gt 1 ] || while :; do sleep 0.05; done";
+        let first = serve(store, &["--again"], script);
+        store.line_in("ran");
+        let other = serve(store, &["--again"], script);
+        first.signal(Signal::TERM);
+        first.end_with_stdin_open().gives(0);
+        until("the next run", || store.lines("ran").len() >= 2);
+        other.signal(Signal::TERM);
+        other.end_with_stdin_open();
         let ticks = store.lines("ran");
-        assert!(ticks.is_sorted_by(|one, next| one < next), "{ticks:?}");
+        assert!(ticks[0] < ticks[1], "{ticks:?}");
     });
 }
