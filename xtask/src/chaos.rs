@@ -1,35 +1,42 @@
-//! `cargo xtask chaos`: the scenarios of `crates/leaselock/tests/chaos`, many rounds of each, and the late writers of
-//! the fence checkers.
+//! `cargo xtask chaos`: the scenarios of `crates/leaselock/tests/chaos`, many rounds of each, and those that lie beside
+//! other tests.
 
 use crate::cargo::Cargo;
 use crate::servers;
 
-/// What the tests of the fence checkers are called; they lie beside the other tests of the same resources.
-const LATE_WRITERS: &str = "fence_checker";
+/// Scenarios beside other tests, with their package: late writers of the fence checkers, services that are killed.
+const ELSEWHERE: [(&str, &str); 2] = [
+    ("fence_checker", "leaselock"),
+    ("cron::struck", "leaselock-cli"),
+];
 
 /// `filters` choose scenarios by a part of their names; without any, all are run, one after the other, so that one's
 /// load is not another's bad weather.
 pub(crate) fn run(filters: &[&str]) -> Result<String, String> {
     let server = servers::find_or_install()?;
     let cargo = Cargo::new(&server).with_rounds("long");
-    let (late, scenarios): (Vec<&str>, Vec<&str>) = filters
-        .iter()
-        .partition(|filter| filter.starts_with(LATE_WRITERS));
+    let is_elsewhere = |filter: &&&str| ELSEWHERE.iter().any(|(name, _)| filter.starts_with(name));
+    let (elsewhere, scenarios): (Vec<&str>, Vec<&str>) = filters.iter().partition(is_elsewhere);
     if filters.is_empty() || !scenarios.is_empty() {
-        cargo.run(&arguments("chaos", &scenarios))?;
+        cargo.run(&arguments("leaselock", "chaos", &scenarios))?;
     }
-    if filters.is_empty() {
-        cargo.run(&arguments("it", &[LATE_WRITERS]))?;
-    } else if !late.is_empty() {
-        cargo.run(&arguments("it", &late))?;
+    for (name, package) in ELSEWHERE {
+        let chosen = elsewhere.iter().filter(|filter| filter.starts_with(name));
+        let chosen: Vec<&str> = match filters.is_empty() {
+            true => vec![name],
+            false => chosen.copied().collect(),
+        };
+        if !chosen.is_empty() {
+            cargo.run(&arguments(package, "it", &chosen))?;
+        }
     }
     Ok("all scenarios went well".to_owned())
 }
 
 /// Thousands of waiters in a folder need an optimised build; it keeps the checks of the other one.
-fn arguments(program: &str, filters: &[&str]) -> String {
+fn arguments(package: &str, program: &str, filters: &[&str]) -> String {
     let mut arguments = format!(
-        "test --config profile.dev.opt-level=2 -p leaselock --all-features --test {program} -- \
+        "test --config profile.dev.opt-level=2 -p {package} --all-features --test {program} -- \
         --nocapture --test-threads=1"
     );
     for filter in filters {

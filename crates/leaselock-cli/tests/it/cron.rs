@@ -3,6 +3,7 @@
 mod crashed;
 mod down;
 mod guardian;
+mod struck;
 mod ticks;
 
 use testkit::process::Signal;

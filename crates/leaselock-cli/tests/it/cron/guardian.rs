@@ -16,7 +16,11 @@ fn name(pid: u32) -> String {
 
 fn guardian(service: &Running) -> Option<u32> {
     let mut all = children(service.pid()).into_iter();
-    all.find(|pid| name(*pid) == "leaselock-guard\n")
+    all.find(|pid| is_guardian(*pid))
+}
+
+pub(super) fn is_guardian(pid: u32) -> bool {
+    name(pid) == "leaselock-guard\n"
 }
 
 #[test]
