@@ -4,6 +4,10 @@
 //! *kill*, after which nothing of it runs. A later deadline moves both, until the first of them
 //! has passed. From then on nothing calls the guardian back: a job that was signalled may have
 //! stopped half-way, and a renewal that arrives now is no reason to believe in it again.
+//!
+//! A machine with much to do wakes the guardian late, and a kill after the deadline is too late. So
+//! between signal and kill it looks more and more often, and the kill comes before the deadline by
+//! four times as much as the latest look was late.
 
 use std::time::Duration;
 
@@ -24,10 +28,12 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// How long before the deadline the kill comes: a hundredth of the ttl covers a clock that
-    /// runs slow, 10 ms cover the way to a processor on a busy machine. Of a long lease a
-    /// hundredth would eat up the time between signal and kill, so three quarters of that stay.
+    /// runs slow, 100 ms cover the way to a processor on a busy machine. Where that would eat up
+    /// the time between signal and kill, three quarters of it stay.
     fn margin(&self) -> u64 {
-        nanoseconds((self.ttl / 100).min(self.kill_after / 4)).max(10_000_000)
+        const WAY: Duration = Duration::from_millis(100);
+        let wanted = (self.ttl / 100).max(WAY).min(self.kill_after / 4);
+        nanoseconds(wanted).max(10_000_000)
     }
 }
 
@@ -55,15 +61,26 @@ pub(super) enum Next {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Armed,
-    Signalled { kill_at: u64 },
+    /// The lease ends then, whatever comes.
+    Signalled(u64),
     Killed,
 }
+
+/// The shortest time between two looks before a kill, and their distance as a part of the time until then.
+const LOOK_EVERY: u64 = 10_000_000;
+const LOOK_SHARE: u64 = 8;
+/// By how much a kill may come later than any look before it.
+const LATER_THAN_SHOWN: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
     plan: Plan,
     deadline: Option<u64>,
     stage: Stage,
+    /// When the next look is due.
+    due: Option<u64>,
+    /// How late a look was at most.
+    late: u64,
 }
 
 impl Schedule {
@@ -72,6 +89,8 @@ impl Schedule {
             plan,
             deadline: None,
             stage: Stage::Armed,
+            due: None,
+            late: 0,
         }
     }
 
@@ -90,8 +109,8 @@ impl Schedule {
 
     /// Whether a job may start: there is a lease, and time before the signal.
     pub(super) fn may_start(&self, now: u64) -> bool {
-        let first = self.signal_at().min(self.kill_at());
-        self.stage == Stage::Armed && first.is_some_and(|at| now < at)
+        let is_early = |end| now < self.signal_at(end).min(self.kill_at(end));
+        self.stage == Stage::Armed && self.deadline.is_some_and(is_early)
     }
 
     /// Whether the job was signalled to end.
@@ -106,20 +125,32 @@ impl Schedule {
 
     /// What is due at `now`; each act is answered once.
     pub(super) fn next(&mut self, now: u64) -> Next {
-        let (Some(signal_at), Some(kill_at)) = (self.signal_at(), self.kill_at()) else {
+        let Some(deadline) = self.deadline else {
             return Next::Wait(None);
         };
+        if let Some(due) = self.due.take() {
+            self.late = self.late.max(now.saturating_sub(due));
+        }
         match self.stage {
-            Stage::Armed if now >= kill_at => self.kill(),
-            Stage::Armed if now >= signal_at => {
-                self.stage = Stage::Signalled { kill_at };
+            Stage::Armed if now >= self.kill_at(deadline) => self.kill(),
+            Stage::Armed if now >= self.signal_at(deadline) => {
+                self.stage = Stage::Signalled(deadline);
                 Next::Signal
             }
-            Stage::Armed => Next::Wait(Some(signal_at.min(kill_at))),
-            Stage::Signalled { kill_at } if now >= kill_at => self.kill(),
-            Stage::Signalled { kill_at } => Next::Wait(Some(kill_at)),
+            Stage::Armed => self.wait(self.signal_at(deadline).min(self.kill_at(deadline))),
+            Stage::Signalled(deadline) if now >= self.kill_at(deadline) => self.kill(),
+            Stage::Signalled(deadline) => {
+                let kill_at = self.kill_at(deadline);
+                let pause = ((kill_at - now) / LOOK_SHARE).max(LOOK_EVERY);
+                self.wait(kill_at.min(now + pause))
+            }
             Stage::Killed => Next::Wait(None),
         }
+    }
+
+    fn wait(&mut self, until: u64) -> Next {
+        self.due = Some(until);
+        Next::Wait(Some(until))
     }
 
     fn kill(&mut self) -> Next {
@@ -127,15 +158,14 @@ impl Schedule {
         Next::Kill
     }
 
-    fn signal_at(&self) -> Option<u64> {
-        Some(
-            self.deadline?
-                .saturating_sub(nanoseconds(self.plan.kill_after)),
-        )
+    fn signal_at(&self, deadline: u64) -> u64 {
+        deadline.saturating_sub(nanoseconds(self.plan.kill_after))
     }
 
-    fn kill_at(&self) -> Option<u64> {
-        Some(self.deadline?.saturating_sub(self.plan.margin()))
+    /// The job keeps half of its time to clean up, however late the machine is.
+    fn kill_at(&self, deadline: u64) -> u64 {
+        let shown = (self.late * LATER_THAN_SHOWN).min(nanoseconds(self.plan.kill_after / 2));
+        deadline.saturating_sub(self.plan.margin().max(shown))
     }
 }
 
@@ -154,6 +184,17 @@ mod tests {
         })
     }
 
+    /// Looks at every moment that is due, so much late, until the kill. Returns when that came.
+    fn looks(schedule: &mut Schedule, mut now: u64, late: u64) -> u64 {
+        loop {
+            match schedule.next(now) {
+                Next::Wait(Some(at)) => now = at + late,
+                Next::Kill => return now,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn without_a_lease_nothing_is_due_and_no_job_may_start() {
         let mut schedule = schedule();
@@ -168,8 +209,7 @@ mod tests {
         assert_eq!(schedule.next(0), Next::Wait(Some(8_000 * MS)));
         assert_eq!(schedule.next(8_000 * MS - 1), Next::Wait(Some(8_000 * MS)));
         assert_eq!(schedule.next(8_000 * MS), Next::Signal);
-        assert_eq!(schedule.next(8_000 * MS), Next::Wait(Some(9_900 * MS)));
-        assert_eq!(schedule.next(9_900 * MS), Next::Kill);
+        assert_eq!(looks(&mut schedule, 8_000 * MS, 0), 9_900 * MS);
         assert_eq!(schedule.next(u64::MAX), Next::Wait(None));
     }
 
@@ -189,8 +229,7 @@ mod tests {
         assert_eq!(schedule.next(8_000 * MS), Next::Signal);
         schedule.extend(60_000 * MS);
         assert!(schedule.fired());
-        assert_eq!(schedule.next(8_001 * MS), Next::Wait(Some(9_900 * MS)));
-        assert_eq!(schedule.next(9_900 * MS), Next::Kill);
+        assert_eq!(looks(&mut schedule, 8_001 * MS, 0), 9_900 * MS);
     }
 
     #[test]
@@ -207,8 +246,7 @@ mod tests {
         schedule.extend(10_000 * MS);
         schedule.lost(1_000 * MS);
         assert_eq!(schedule.next(1_000 * MS), Next::Signal);
-        assert_eq!(schedule.next(1_000 * MS), Next::Wait(Some(2_900 * MS)));
-        assert_eq!(schedule.next(2_900 * MS), Next::Kill);
+        assert_eq!(looks(&mut schedule, 1_000 * MS, 0), 2_900 * MS);
     }
 
     #[test]
@@ -217,7 +255,34 @@ mod tests {
         schedule.extend(10_000 * MS);
         schedule.lost(9_000 * MS);
         assert_eq!(schedule.next(9_000 * MS), Next::Signal);
-        assert_eq!(schedule.next(9_000 * MS), Next::Wait(Some(9_900 * MS)));
+        assert_eq!(looks(&mut schedule, 9_000 * MS, 0), 9_900 * MS);
+    }
+
+    #[test]
+    fn a_guardian_that_looks_late_kills_earlier_and_leaves_the_job_half_of_its_time() {
+        for (late, kill_at) in [(10, 9_900), (100, 9_600), (700, 9_000)] {
+            let mut schedule = schedule();
+            schedule.extend(10_000 * MS);
+            assert_eq!(schedule.next(8_000 * MS), Next::Signal);
+            let killed = looks(&mut schedule, 8_000 * MS, late * MS);
+            let last = (kill_at + late) * MS;
+            assert!(
+                (kill_at * MS..=last).contains(&killed),
+                "{late} ms late: {killed}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_looks_before_a_kill_are_few() {
+        let mut schedule = schedule();
+        schedule.extend(10_000 * MS);
+        assert_eq!(schedule.next(8_000 * MS), Next::Signal);
+        let (mut now, mut count) = (8_000 * MS, 0);
+        while let Next::Wait(Some(at)) = schedule.next(now) {
+            (now, count) = (at, count + 1);
+        }
+        assert!(count < 50, "{count}");
     }
 
     #[test]
@@ -252,7 +317,8 @@ mod tests {
                 signal: Signal::TERM,
             });
             schedule.extend(nanoseconds(ttl));
-            let (signal_at, kill_at) = (schedule.signal_at().unwrap(), schedule.kill_at().unwrap());
+            let end = nanoseconds(ttl);
+            let (signal_at, kill_at) = (schedule.signal_at(end), schedule.kill_at(end));
             assert!(kill_at + 10 * MS <= nanoseconds(ttl), "ttl {ttl:?}");
             assert!(signal_at + 10 * MS <= kill_at, "ttl {ttl:?}");
             assert!(schedule.may_start(nanoseconds(ttl / 2)), "ttl {ttl:?}");
