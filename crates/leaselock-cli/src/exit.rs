@@ -39,7 +39,7 @@ impl Exit {
     pub(crate) const SYSTEM: Exit = Exit(71);
     /// A folder, a file or a home for the locks cannot be made.
     pub(crate) const CANNOT_CREATE: Exit = Exit(73);
-    /// Standard output could not be written, for another reason than that its reader is gone.
+    /// Standard output could not be written. A reader that is gone counts only where the output must not get lost.
     pub(crate) const OUTPUT: Exit = Exit(74);
     /// Another holder has the lock, and the wait timed out.
     pub(crate) const BUSY: Exit = Exit(75);

@@ -200,7 +200,7 @@ fn a_handle_that_nobody_could_read_is_given_back() {
             .stderr(Stdio::piped());
         let output = acquire.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(70));
+        assert_eq!(output.status.code(), Some(74));
         assert!(said.contains("the lock was released"), "{said}");
         assert_eq!(store.status()["state"], "free");
     });
