@@ -7,17 +7,11 @@ use crate::script::Value;
 
 /// Adds waiters that no message reaches, in front of all others.
 async fn add_dead(lab: &Lab, keys: &Resource, count: usize) {
-    let (queue, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
-    for number in 0..count {
-        let token = token();
-        let member = format!(
-            "{number:016}{}9999999999999999 0 5000 1 away",
-            token.secret()
-        );
-        lab.meddle(&ADD_MEMBER, &queue, &[&member]).await;
-        lab.meddle(&ADD_ENTRY, &waiters, &[token.secret(), &member])
-            .await;
-    }
+    let (queue, waiters, count) = (keys.queue(), keys.waiters(), count.to_string());
+    lab.meddle(&ADD_DEAD, &queue.to_string(), &[&count, "queue"])
+        .await;
+    lab.meddle(&ADD_DEAD, &waiters.to_string(), &[&count, "waiters"])
+        .await;
 }
 
 #[test]

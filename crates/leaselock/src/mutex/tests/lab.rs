@@ -242,6 +242,16 @@ meddling!(
     AGE_ASIDE,
     "redis.call('ZADD', KEYS[1], '4503599627370496', redis.call('ZRANGE', KEYS[1], '0', '0')[1]) return {'ok'}"
 );
+// So many waiters that no message reaches, in front of all others: in the queue, or in the hash of its entries.
+meddling!(
+    ADD_DEAD,
+    "for i = 1, tonumber(ARGV[1]) do
+       local token = string.format('%022d.DEADDEAD', i)
+       local member = string.format('%016d%s9999999999999999 0 5000 1 away', i, token)
+       if ARGV[2] == 'queue' then redis.call('ZADD', KEYS[1], '0', member) else redis.call('HSET', KEYS[1], token, member) end
+     end
+     return {'ok'}"
+);
 
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
