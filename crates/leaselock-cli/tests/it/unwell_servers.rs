@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use testkit::{Server, Value};
+use testkit::{Cut, Fault, Proxy, Server, Value, Way};
 
 use crate::common::{Store, on_both};
 
@@ -49,6 +49,34 @@ fn a_server_that_does_not_answer_is_69_by_itself() {
     let _frozen = store.server().pause();
     refuses(&store, 69, "in time");
     store.run(&["doctor"]).refuses(69, "in time");
+}
+
+/// The end of a connection inside a reply is a lost reply: the command asks again, and cleans up.
+#[test]
+fn a_reply_that_is_cut_ends_no_command() {
+    let store = Store::redis();
+    let cut_each_reply = |verb: &str, job: &[&str]| {
+        let proxy = Proxy::to(store.server().port());
+        let run = |name: &str| {
+            let url = proxy.url();
+            store.run(&[&["--url", &url, verb, "-w", "30", name], job].concat())
+        };
+        run(&format!("{verb}-warm")).gives(0);
+        let before = proxy.bytes(Way::ToClient);
+        run(verb).gives(0);
+        let length = usize::try_from(proxy.bytes(Way::ToClient) - before).unwrap();
+        for bytes in (1..length).step_by(5) {
+            let how = Cut::Close;
+            proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
+            let done = run(&format!("{verb}-{bytes}"));
+            assert_eq!(done.code, 0, "{verb} cut after {bytes}: {done:?}");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| cut_each_reply("run", &["--", "true"]));
+        scope.spawn(|| cut_each_reply("once", &["--", "true"]));
+        scope.spawn(|| cut_each_reply("acquire", &[]));
+    });
 }
 
 #[test]

@@ -224,6 +224,10 @@ impl AsyncRead for Socket {
         }
         #[cfg(feature = "tls")]
         let polled = self.note_end(cx, polled);
+        if read == 0 && buf.remaining() > 0 && matches!(polled, Poll::Ready(Ok(()))) {
+            // The redis client would take an end within a reply for a reply that is not in the protocol.
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         polled
     }
 }

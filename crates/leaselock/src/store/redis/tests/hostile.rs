@@ -9,17 +9,23 @@ use crate::base::error::ErrorKind;
 const WITHIN: Duration = Duration::from_millis(500);
 
 /// Starts a server that greets each connection with `greeting`, and then runs `answer`.
-fn fake(greeting: &'static [u8], answer: fn(&mut TcpStream)) -> RedisStore {
+fn fake(greeting: &'static [u8], answer: impl Fn(&mut TcpStream) + Send + 'static) -> RedisStore {
+    serve(move |stream| {
+        let mut bytes = [0; 4096];
+        if stream.write_all(greeting).is_ok() && stream.read(&mut bytes).is_ok() {
+            answer(stream);
+        }
+    })
+}
+
+/// Starts a server that runs `answer` on each connection once a request has come, and then closes it.
+fn serve(answer: impl Fn(&mut TcpStream) + Send + 'static) -> RedisStore {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = store(&format!("redis://{}", listener.local_addr().unwrap()));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut bytes = [0; 4096];
-            if stream.read(&mut bytes).is_ok()
-                && stream.write_all(greeting).is_ok()
-                && stream.read(&mut bytes).is_ok()
-            {
+            if stream.read(&mut [0; 4096]).is_ok() {
                 answer(&mut stream);
             }
         }
@@ -86,13 +92,23 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_a_message() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_is_unknown() {
-    let cut = fake(b"+PONG\r\n", |stream| say(stream, b"*3\r\n$7\r\ngran"));
-    let (kind, maybe) = error_of(&cut).await;
-    assert!(
-        maybe && matches!(kind, ErrorKind::Unreachable | ErrorKind::Malformed),
-        "{kind:?}"
-    );
+async fn an_answer_that_was_cut_at_any_byte_is_a_broken_connection_and_unknown() {
+    const REPLY: &[u8] = b"*6\r\n$7\r\ngranted\r\n+1\r\n:123\r\n$-1\r\n*1\r\n$0\r\n\r\n-ERR a\r\n";
+    for length in 0..REPLY.len() {
+        let cut = fake(b"+PONG\r\n", move |stream| say(stream, &REPLY[..length]));
+        let error = error_of(&cut).await;
+        assert_eq!(error, (ErrorKind::Unreachable, true), "{length} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_greeting_that_was_cut_at_any_byte_is_a_broken_connection() {
+    const GREETING: &[u8] = b"+PONG\r\n";
+    for length in 0..GREETING.len() {
+        let cut = serve(move |stream| say(stream, &GREETING[..length]));
+        let error = error_of(&cut).await;
+        assert_eq!(error, (ErrorKind::Unreachable, false), "{length} bytes");
+    }
 }
 
 #[tokio::test]
