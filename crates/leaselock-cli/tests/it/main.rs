@@ -33,6 +33,7 @@ mod protocols;
 mod quorum;
 mod readme;
 mod replicas;
+mod rights;
 mod run;
 mod rwlock;
 mod secrets;
