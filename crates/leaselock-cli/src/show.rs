@@ -186,6 +186,10 @@ pub(crate) fn waiters(seen: &Inspection) -> String {
         let position = waiter.position;
         text.push_str(&format!("  {position}. {who}{wish}{priority}\n"));
     }
+    if seen.waiter_count > seen.queue.len() {
+        let more = seen.waiter_count - seen.queue.len();
+        text.push_str(&format!("  and {more} more wait\n"));
+    }
     for what in &seen.damaged {
         text.push_str(&format!("  damaged: {}\n", sanitized(what)));
     }
@@ -205,6 +209,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
         "name": seen.name, "state": state, "holder": holder, "found": found, "line": line,
         "holders": holders_json(&seen.state),
         "holder_count": count(&seen.state),
+        "waiter_count": seen.waiter_count,
         "permits": seen.permits.map(|permits| json!({
             "total": permits.total, "used": permits.used, "pinned": permits.pinned,
         })),

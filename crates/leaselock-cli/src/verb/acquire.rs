@@ -179,8 +179,8 @@ fn busy(
         Some((held_by, seen)) => {
             let remark = ancestors.remark(&seen.state);
             // It may fit beside those who hold the lock, and wait for those who wait.
-            let ahead = match !alone && !seen.queue.is_empty() {
-                true => format!("; {} ahead in the queue", seen.queue.len()),
+            let ahead = match !alone && seen.waiter_count > 0 {
+                true => format!("; {} ahead in the queue", seen.waiter_count),
                 false => String::new(),
             };
             let text = format!("`{name}` is held by {held_by}{remark}{ahead}");

@@ -99,6 +99,40 @@ fn a_damaged_fence_is_refused_with_65_and_what_mends_it_and_status_shows_it() {
 }
 
 #[test]
+fn another_type_beside_a_lock_is_65_with_the_key_and_what_mends_it_and_status_shows_it() {
+    let store = Store::redis();
+    let touch = ["--", "touch", "ran"];
+    let verbs: [(&str, &[&str], &[&str]); 8] = [
+        ("usage", &["run", "--permits", "2", "job"], &touch),
+        ("usage", &["permits", "job", "set", "3"], &[]),
+        ("once", &["once", "job"], &touch),
+        ("once", &["once", "--show", "job"], &[]),
+        ("cron", &["cron", "--show", "* * * * *", "job"], &[]),
+        (
+            "latch",
+            &["latch", "--count", "2", "--arrive", "a", "job"],
+            &[],
+        ),
+        ("limiter", &["limit", "--rate", "1/s", "job"], &touch),
+        ("counter", &["count", "job"], &[]),
+    ];
+    for (noun, verb, job) in verbs {
+        let key = format!("{{job}}:ll:{noun}");
+        store.server().cli(&["RPUSH", &key, "x"]);
+        let damaged = format!("`{key}` is damaged: ");
+        let done = store.run(&[verb, job].concat()).refuses(65, &damaged);
+        assert!(done.err.contains("Delete the key"), "{done:?}");
+        let shown = store.run(&["status", "job"]).gives(0).out;
+        let line = format!("job: free\n  damaged: {damaged}");
+        assert!(shown.starts_with(&line), "{shown}");
+        let damages = store.status()["damaged"].as_array().unwrap().len();
+        assert_eq!(damages, 1, "{noun}");
+        assert_eq!(store.server().cli(&["DEL", &key]), Value::Integer(1));
+    }
+    assert!(!store.path("ran").exists());
+}
+
+#[test]
 fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_told() {
     let store = Store::redis();
     let holder = store.hold(&["--ttl", "10m"]);

@@ -392,3 +392,24 @@ fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() 
         assert!(!done.err.is_empty(), "{words:?}");
     }
 }
+
+/// No client polls for them: they have died, and no grant has found them gone yet.
+#[test]
+fn the_number_of_all_waiters_is_said_beyond_those_that_are_shown() {
+    let store = Store::redis();
+    let _holder = store.hold(&[]);
+    for at in 0..130 {
+        let entry = format!("{at:016}{at:022}.abcdefgh{at:016} 0 10000 1 ");
+        store.server().cli(&["ZADD", "{job}:ll:queue", "0", &entry]);
+    }
+    for verb in [&["status", "job"][..], &["ls"]] {
+        let shown = store.run(verb).out;
+        assert!(
+            shown.contains("\n  128. client abcdefgh\n  and 2 more wait\n"),
+            "{shown}"
+        );
+    }
+    let seen = store.status();
+    assert_eq!(seen["waiter_count"], 130);
+    assert_eq!(seen["line"].as_array().unwrap().len(), 128);
+}

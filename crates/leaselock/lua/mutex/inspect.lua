@@ -6,10 +6,10 @@
 -- KEYS[4] why        string; the exclusive holder's token and its note
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 --
--- Returns {"free", time_us, queue, permits, damaged}     queue: client, priority, kind, client, …; permits: how many there
---                                              are, how many are used, '1' when an operator has said so, or nothing when
---                                              it is not known; damaged: name and key of each damaged side key, 'fence'
---                                              or 'queue'
+-- Returns {"free", time_us, queue, permits, damaged}     queue: how many wait; client, priority, kind, client, … of
+--                                              the first 128; permits: how many there are, how many are used, '1' when an
+--                                              operator has said so, or nothing when it is not known; damaged: name and
+--                                              key of each damaged side key, 'fence' or 'queue'
 --         {"held", time_us, queue, permits, value, pttl_ms, fence, why, damaged}    value: the holder's token, ours or
 --                                              foreign; pttl_ms -1: it never expires; fence: the first of its numbers,
 --                                              '0': this lease has none, or it is damaged; why: '' for another type
@@ -24,8 +24,9 @@ local lock, queue, fence, why, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[
 local NOTE_MAX = 1024 -- bytes that are shown
 
 local now_us = clock_us()
-local listed, damaged = {}, {}
+local damaged = {}
 local entries, other = queue_read(queue, 0, HEAD_MAX - 1)
+local listed = { other and 0 or redis.call('ZCARD', queue) }
 if other then damaged[1], damaged[2] = 'queue', queue end
 local _, last_fence, fence_shared = fence_read(fence)
 if not last_fence then damaged[#damaged + 1], damaged[#damaged + 2] = 'fence', fence end

@@ -17,6 +17,7 @@ use crate::base::name::Name;
 use crate::base::token;
 use crate::engine::core::Engine;
 use crate::engine::identity::{Process, Who, tame};
+use crate::script::damage::Types;
 use crate::script::keys::LockKeys;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(2);
@@ -115,7 +116,15 @@ on_every_client! {
 }
 
 pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, InspectError> {
-    look(engine, name, &mut People::of(engine)).await
+    let mut seen = look(engine, name, &mut People::of(engine)).await?;
+    if !engine.store.is_majority() {
+        let types = Types::beside(&LockKeys::new(&engine.prefix, name)?);
+        let found = engine.store.ask_one(&types, WITHIN).await?;
+        let mut damaged = types.damage(&found);
+        damaged.retain(|one| !seen.damaged.contains(one));
+        seen.damaged.append(&mut damaged);
+    }
+    Ok(seen)
 }
 
 pub(super) async fn look(
@@ -176,6 +185,7 @@ pub(super) async fn look(
         name: name.as_str().to_owned(),
         state,
         queue,
+        waiter_count: seen.waiter_count,
         permits: seen.permits,
         damaged: seen.damaged,
     })

@@ -15,9 +15,13 @@ pub struct Inspection {
     pub state: Holding,
     /// The waiters in queue order; the first 128.
     pub queue: Vec<Waiter>,
+    /// The number of all waiters. One that has died counts until a grant finds it gone.
+    pub waiter_count: usize,
     /// The permits, if the name was used as a [`Semaphore`](crate::Semaphore) in the last seven days.
     pub permits: Option<PermitCount>,
-    /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
+    /// Damaged keys beside the lock, which some calls are refused for: one sentence each, with the remedy.
+    ///
+    /// [`list`](crate::Client::list) reads the queue and the fencing tokens only.
     pub damaged: Vec<String>,
 }
 

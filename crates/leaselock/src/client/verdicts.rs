@@ -55,6 +55,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
             return Verdict::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
                 queue: Vec::new(),
+                waiter_count: 0,
                 permits: None,
                 damaged: damaged(votes),
             });
@@ -68,6 +69,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
         return Verdict::Decided(Inspected {
             state: InspectedState::Free,
             queue: Vec::new(),
+            waiter_count: 0,
             permits: None,
             damaged: damaged(votes),
         });

@@ -10,7 +10,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY];
+pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
 
 /// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
 #[derive(Debug)]
@@ -20,8 +20,10 @@ pub(crate) struct Inspect<'a> {
 
 pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
-    /// In order.
+    /// In order; the first of them.
     pub(crate) queue: Vec<SeenWaiter>,
+    /// How many wait.
+    pub(crate) waiter_count: usize,
     pub(crate) permits: Option<PermitCount>,
     /// Damage of its side keys, with the remedy.
     pub(crate) damaged: Vec<String>,
@@ -96,9 +98,13 @@ impl Operation for Inspect<'_> {
             },
             _ => return Err(Malformed),
         };
+        let [Value::Int(waiter_count), waiters @ ..] = answer.array(1)? else {
+            return Err(Malformed);
+        };
         Ok(Inspected {
             state,
-            queue: queue(answer.array(1)?)?,
+            queue: queue(waiters)?,
+            waiter_count: usize::try_from(*waiter_count).map_err(|_| Malformed)?,
             permits: permits(answer.array(2)?)?,
             damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
         })

@@ -10,9 +10,8 @@ use tokio::runtime::Handle;
 use super::group::{QuorumStore, not_votable};
 use super::votable::Votable;
 use crate::base::clock::Moment;
-#[cfg(all(feature = "redis", feature = "embedded"))]
-use crate::base::error::ErrorKind;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::{ErrorKind, InvalidInput, StoreError};
+use crate::script::damage::Types;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
 use crate::script::{Answer, Call, Operation};
@@ -76,6 +75,28 @@ impl Executor {
 
     /// Runs a script once on the one store, or says whether it may have run.
     async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+        match self.run_unexplained(call, within).await {
+            Err(refused) if refused.kind() == ErrorKind::WrongType => {
+                Err(Box::pin(self.name_damage(call, refused, within)).await)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Names the key of another type and the remedy, if it lies beside a lock and the store still replies.
+    async fn name_damage(&self, call: &Call, refused: StoreError, within: Duration) -> StoreError {
+        let types = Types::in_call(call);
+        let found = self.run_unexplained(&types.call(), within).await;
+        let found = found.and_then(|answer| Types::read(types.script(), &answer));
+        match types.damage(&found.unwrap_or_default()).first() {
+            Some(damage) => {
+                StoreError::refused(refused.kind(), format!("nothing was changed: {damage}"))
+            }
+            None => refused,
+        }
+    }
+
+    async fn run_unexplained(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         by_variant!(
             self,
             server => server.run(call, within).await,

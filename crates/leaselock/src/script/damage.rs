@@ -1,5 +1,10 @@
 //! Damaged side keys: what a script reports, and how an operator repairs them.
 
+use super::answer::{Answer, Malformed, Value};
+use super::call::Call;
+use super::keys::LockKeys;
+use super::operation::Operation;
+use super::source::{Script, script};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 
@@ -25,18 +30,114 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
              microseconds; otherwise set the key to `N:N`. A resource that accepted {FENCE_END} or more must forget that \
              token first, because it would refuse all later ones"
         )),
-        "queue" => Some(format!(
+        "queue" | "waiters" => Some(format!(
             "`{key}` is damaged: what lies there is not the queue of the waiters. Delete the key: each client that still waits \
              joins the queue again by itself"
         )),
-        "limiter" => Some(format!(
+        "usage" => Some(format!(
+            "`{key}` is damaged: what lies there is not the number of a semaphore's permits. Delete the key: holders keep \
+             their permits, and the next request says how many there are. An operator who had pinned the number sets it again"
+        )),
+        "once" => Some(format!(
+            "`{key}` is damaged: what lies there is not the record of work that runs once. Delete the key: work under \
+             this name counts as never run, and may run again"
+        )),
+        "cron" => Some(format!(
+            "`{key}` is damaged: what lies there is not the record of a schedule's ticks. Delete the key: a tick that \
+             has begun may run again"
+        )),
+        "latch" => Some(format!(
+            "`{key}` is damaged: what lies there is not a latch. Delete the key: parties that had arrived do not count \
+             any more"
+        )),
+        "barrier" | "passed" => Some(format!(
+            "`{key}` is damaged: what lies there is not the state of a barrier. Delete the key: parties that had arrived \
+             do not count any more"
+        )),
+        "limiter" | "reserved" | "returned" => Some(format!(
             "`{key}` is damaged: what lies there is not the state of a limiter. Delete the key: what was used until now \
              does not count any more"
         )),
         "counter" => Some(format!(
-            "`{key}` is damaged: its field `value` is not a whole number. Set that field to the number that is right, by HSET"
+            "`{key}` is damaged: it is not a hash whose field `value` is a whole number. Delete the key unless it is a \
+             hash. Then set that field to the number that is right, by HSET"
         )),
         _ => None,
+    }
+}
+
+/// The type of what lies at each key beside a lock, by the last part of the key.
+const PLACES: [(&str, &str); 13] = [
+    ("queue", "zset"),
+    ("waiters", "hash"),
+    ("usage", "hash"),
+    ("once", "hash"),
+    ("cron", "hash"),
+    ("latch", "zset"),
+    ("barrier", "zset"),
+    ("passed", "zset"),
+    ("limiter", "string"),
+    ("reserved", "zset"),
+    ("returned", "zset"),
+    ("counter", "hash"),
+    ("fence", "string"),
+];
+
+/// Reads the type of what lies at each key. Runs `lua/mutex/types.lua`.
+///
+/// A store that refuses a wrong type does not say at which key of a call it lies.
+#[derive(Debug)]
+pub(crate) struct Types(Vec<String>);
+
+pub(crate) static TYPES: Script = script!("mutex/types", reads_only);
+
+impl Types {
+    /// Asks about the keys of a call that was refused.
+    pub(crate) fn in_call(call: &Call) -> Self {
+        Types(call.parameters.keys().map(str::to_owned).collect())
+    }
+
+    /// Asks about all keys beside a lock.
+    pub(crate) fn beside(keys: &LockKeys) -> Self {
+        Types(PLACES.map(|(noun, _)| keys.beside(noun).to_string()).into())
+    }
+
+    /// Describes each key whose type is not that of its place, with the remedy.
+    pub(crate) fn damage(&self, found: &[String]) -> Vec<String> {
+        let pairs = self
+            .0
+            .iter()
+            .zip(found)
+            .filter(|(_, found)| *found != "none");
+        let damaged = pairs.filter_map(|(key, found)| {
+            let (base, noun) = key.rsplit_once(':')?;
+            let (_, ours) = PLACES.iter().find(|(ours, _)| *ours == noun)?;
+            (base.contains(":ll") && found != ours).then(|| sentence(noun, key))?
+        });
+        damaged.collect()
+    }
+}
+
+impl Operation for Types {
+    type Reply = Vec<String>;
+
+    fn script(&self) -> &'static Script {
+        &TYPES
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.keys(self.0.iter());
+    }
+
+    fn decode(answer: &Answer) -> Result<Vec<String>, Malformed> {
+        let text = |value: &Value| match value {
+            Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| Malformed),
+            _ => Err(Malformed),
+        };
+        match answer.tag() {
+            "types" => answer.values().iter().map(text).collect(),
+            _ => Err(Malformed),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ fn seen(letter: char) -> Inspected {
     Inspected {
         state,
         queue: Vec::new(),
+        waiter_count: 0,
         permits: None,
         damaged: Vec::new(),
     }
@@ -83,6 +84,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
             why: Vec::new(),
         },
         queue: Vec::new(),
+        waiter_count: 0,
         permits: None,
         damaged: Vec::new(),
     };

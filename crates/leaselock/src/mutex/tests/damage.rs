@@ -11,7 +11,8 @@ use crate::engine::calls::*;
 use crate::engine::calls_many::Item;
 use crate::engine::grant::*;
 use crate::engine::resource::Resource;
-use crate::script::{Operation, Value};
+use crate::script::damage::Types;
+use crate::script::{Operation, Script, Value};
 
 /// Fences that no grant writes. The last two are legal by their digits alone.
 const DAMAGED: [&str; 14] = [
@@ -30,6 +31,8 @@ const DAMAGED: [&str; 14] = [
     "00000000000000001:00000000000000001",
     "1:8000000000000000",
 ];
+
+static GET_FIELD: Script = Script::new("get_field", "return redis.call('HGET', KEYS[1], 'a')");
 
 /// Waits without a fencing token, and can be woken.
 const UNFENCED: How<'static> = How {
@@ -285,6 +288,43 @@ fn another_type_under_the_queue_or_the_waiters_stops_no_release() {
                 lab.refused_for(key, &keys, &next, &WOKEN).await;
             }
         }
+    });
+}
+
+#[test]
+fn another_type_beside_a_lock_is_named_with_what_mends_it() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        for noun in ["usage", "once", "cron", "latch", "barrier", "counter"] {
+            let key = keys.beside(noun).to_string();
+            lab.meddle(&SET, &key, &["x"]).await;
+            let read = Meddle(&GET_FIELD, &key, &[]);
+            let error = lab.refused(&read).await;
+            let what = (error.kind(), error.maybe_applied());
+            assert_eq!(what, (ErrorKind::WrongType, false), "{}", lab.engine);
+            let named = format!("nothing was changed: `{key}` is damaged");
+            let message = error.to_string();
+            assert!(message.starts_with(&named), "{message}");
+            assert!(message.contains("Delete the key"), "{message}");
+        }
+        let types = Types::beside(&keys);
+        let damaged = types.damage(&lab.ask(&types).await);
+        assert_eq!(damaged.len(), 6, "{}: {damaged:?}", lab.engine);
+    });
+}
+
+/// Waiters that have died are among them: no client polls here.
+#[test]
+fn an_inspection_says_how_many_wait_beyond_those_that_it_shows() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        lab.granted(&keys, &token(), &TRY).await;
+        for _ in 0..130 {
+            lab.waiting(&keys, &token(), &WAIT).await;
+        }
+        let seen = lab.inspect(&keys).await;
+        let counts = (seen.queue.len(), seen.waiter_count);
+        assert_eq!(counts, (128, 130), "{}", lab.engine);
     });
 }
 
