@@ -1,5 +1,7 @@
 //! A folder store knows which processes live: what a killed wrapper's job means for the lock.
 
+use std::os::unix::net::UnixDatagram;
+
 use testkit::process::{Signal, signal};
 
 use crate::common::{Store, on_both, until};
@@ -116,4 +118,26 @@ fn the_lock_is_free_as_soon_as_wrapper_and_job_are_killed() {
     store.run(&["run", "-n", "job", "--", "true"]).gives(75);
     assert!(signal(job, Signal::KILL));
     store.run(&["run", "job", "--", "true"]).gives(0);
+}
+
+/// As after hundreds of short runs, or of processes that were killed.
+#[test]
+fn what_dead_processes_left_in_a_folder_is_gone_while_one_job_runs() {
+    let store = Store::file();
+    store.run(&["run", "other", "--", "true"]).gives(0);
+    let folder = store.url.strip_prefix("file://").unwrap();
+    let path = |name: String| std::path::Path::new(folder).join(name);
+    for number in 0..300 {
+        for name in [format!("{number:08}"), format!("{number:08}.main")] {
+            std::fs::write(path(format!("sessions/{name}")), "").unwrap();
+        }
+        // Dropping it leaves the file.
+        drop(UnixDatagram::bind(path(format!("wake/{number}"))).unwrap());
+    }
+    let holder = store.hold(&[]);
+    let left = |files: &str| std::fs::read_dir(path(files.to_owned())).unwrap().count();
+    until("only files of the living", || {
+        left("sessions") <= 2 && left("wake") <= 1
+    });
+    holder.end().gives(0);
 }

@@ -188,7 +188,7 @@ impl Executor {
         )
     }
 
-    /// Follows the store to wherever it moves, for ever; stops when dropped.
+    /// Follows the store to wherever it moves, and keeps a folder clean, for ever; stops when dropped.
     ///
     /// It has leases verified when something happens to the store.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
@@ -196,7 +196,7 @@ impl Executor {
         by_variant!(
             self,
             server => server.follow(&**holder).await,
-            _ => std::future::pending().await,
+            folder => folder.follow().await,
             quorum => quorum.follow(holder).await
         )
     }

@@ -1,10 +1,12 @@
 //! Garbage collection: lock files without anything alive, and files of dead processes.
 //!
-//! It takes a few files at a time, so that no call has the cost of all of them.
+//! Calls examine a few lock files at a time, so that no call has the cost of all of them. The client's own thread
+//! examines all files of processes, so that no call has any of that cost.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::folder::Folder;
 use super::lockfile;
@@ -19,14 +21,14 @@ const EVERY: u32 = 256;
 ///
 /// Processes that make only a call or two have to sweep too, but not each of them.
 const STARTS: u8 = 8;
-/// How many files of each kind one step examines.
+/// How many files one step examines.
 const AT_ONCE: usize = 16;
 
-/// The progress of the sweep in each folder.
+/// The progress of the sweep of the lock files.
 #[derive(Debug)]
 pub(super) struct Gc {
     calls: AtomicU32,
-    places: Mutex<[Option<Names>; 3]>,
+    place: Mutex<Option<Names>>,
 }
 
 impl Gc {
@@ -35,7 +37,7 @@ impl Gc {
         let dice = client.bytes().last().unwrap_or(0);
         Gc {
             calls: AtomicU32::new(u32::from(!dice.is_multiple_of(STARTS))),
-            places: Mutex::default(),
+            place: Mutex::default(),
         }
     }
 
@@ -46,20 +48,34 @@ impl Gc {
     }
 
     pub(super) fn step(&self, folder: &Folder) {
-        let Ok(mut places) = self.places.try_lock() else {
+        let Ok(mut place) = self.place.try_lock() else {
             return;
         };
-        let [locks, sessions, wakes] = &mut *places;
-        for file in next(locks, &folder.locks) {
+        for file in next(&mut place, &folder.locks) {
             lock_file(folder, &file);
         }
-        for file in next(sessions, &folder.sessions) {
-            session_file(folder, &file);
-        }
-        for file in next(wakes, &folder.wakes) {
-            folder.wake.sweep(&file);
-        }
         folder.kept.close_all(); // some of them are being removed
+    }
+}
+
+/// Removes the session files and sockets of all dead processes, a few at a time, so that the thread has time for others.
+pub(super) async fn dead_processes(folder: &Folder) {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let mut sessions = Names::of(&folder.sessions).ok();
+    let mut wakes = Names::of(&folder.wakes).ok();
+    loop {
+        tokio::task::yield_now().await; // what a call waits for comes first
+        let few = |names: &mut Option<Names>| {
+            let names = names.iter_mut().flatten();
+            names.take(AT_ONCE).collect::<Vec<String>>()
+        };
+        let (clients, sockets) = (few(&mut sessions), few(&mut wakes));
+        clients.iter().for_each(|file| session_file(folder, file));
+        sockets.iter().for_each(|file| folder.wake.sweep(file));
+        if clients.len().max(sockets.len()) < AT_ONCE {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::datagram::{Listener, file_name};
 use super::engine;
 use super::folder::{Folder, Settings};
+use super::gc;
 use super::gc::Gc;
 use super::image::Image;
 use super::io_error::{FileError, lacks_descriptors};
@@ -198,6 +199,19 @@ impl FolderStore {
         match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
             Some(endings) => endings.report(sink).await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Removes what dead processes left in the folder, now and again, for ever.
+    ///
+    /// On the client's own thread. A process that ends soon sweeps as far as it comes, and the next one goes on.
+    pub(super) async fn sweep_dead_processes(&self) {
+        const AGAIN: Duration = Duration::from_secs(30);
+        loop {
+            if let Ok(folder) = self.folder() {
+                gc::dead_processes(&folder).await;
+            }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 

@@ -72,6 +72,14 @@ impl EmbeddedStore {
         }
     }
 
+    /// Removes what dead processes left, for ever; stops when dropped.
+    pub(crate) async fn follow(&self) {
+        match &self.0 {
+            Kind::Folder(store) => store.sweep_dead_processes().await,
+            Kind::Memory(_) | Kind::Nowhere(_) => std::future::pending().await,
+        }
+    }
+
     /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
         let store = self.clone();
