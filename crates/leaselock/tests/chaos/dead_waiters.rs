@@ -80,13 +80,13 @@ async fn waits(client: Client, kind: Kind, joined: impl Fn() + Send + Sync + 'st
     fence.unwrap().get()
 }
 
-/// A newcomer's only try.
+/// A newcomer's only try. In a folder others may keep the lock's file busy for longer than a try lasts.
 async fn tries(client: &Client, kind: Kind) -> Option<u64> {
     let fence = if kind == Kind::Read {
-        let lease = client.rwlock("job").try_read().await.unwrap();
+        let lease = client.rwlock("job").try_read().await.ok().flatten();
         lease.and_then(|lease| lease.fence())
     } else {
-        let lease = client.mutex("job").try_acquire().await.unwrap();
+        let lease = client.mutex("job").try_acquire().await.ok().flatten();
         lease.and_then(|lease| lease.fence())
     };
     fence.map(|fence| fence.get())

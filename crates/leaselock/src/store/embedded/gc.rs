@@ -60,6 +60,7 @@ impl Gc {
 
 /// Removes the session files and sockets of all dead processes, a few at a time, so that the thread has time for others.
 pub(super) async fn dead_processes(folder: &Folder) {
+    const FEW: usize = 8;
     const PAUSE: Duration = Duration::from_millis(5);
     let mut sessions = Names::of(&folder.sessions).ok();
     let mut wakes = Names::of(&folder.wakes).ok();
@@ -67,12 +68,12 @@ pub(super) async fn dead_processes(folder: &Folder) {
         tokio::task::yield_now().await; // what a call waits for comes first
         let few = |names: &mut Option<Names>| {
             let names = names.iter_mut().flatten();
-            names.take(AT_ONCE).collect::<Vec<String>>()
+            names.take(FEW).collect::<Vec<String>>()
         };
         let (clients, sockets) = (few(&mut sessions), few(&mut wakes));
         clients.iter().for_each(|file| session_file(folder, file));
         sockets.iter().for_each(|file| folder.wake.sweep(file));
-        if clients.len().max(sockets.len()) < AT_ONCE {
+        if clients.len().max(sockets.len()) < FEW {
             return;
         }
         tokio::time::sleep(PAUSE).await;
