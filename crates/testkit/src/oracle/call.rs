@@ -85,6 +85,8 @@ pub(super) struct Events {
     pub(super) ended: Vec<Ended>,
     pub(super) left: Vec<Entry>,
     pub(super) joined: Vec<Entry>,
+    /// Waiters that the request did not reach. They have left too.
+    pub(super) set_aside: Vec<Entry>,
     pub(super) fences: Fences,
     pub(super) extended: u32,
     pub(super) passed_on: bool,

@@ -9,7 +9,7 @@ use super::fence::Fence;
 use super::held::{Held, How, MARK, SLACK_US, member};
 use super::keys::Part;
 use super::report::Rule;
-use super::waiters::{Entry, Waiters, score};
+use super::waiters::{Entry, Waiters, score, set_aside};
 
 /// What the keys of one lock hold.
 #[derive(Debug, Default)]
@@ -311,16 +311,22 @@ impl Lock {
     fn apply_to_queue(&mut self, command: Command<'_>) {
         match command.verb {
             "ZADD" => {
-                let entry = Entry {
-                    score: score(command.word(0)),
-                    member: command.word(1).to_owned(),
-                };
-                let left = &mut self.now.left;
-                match left.iter().position(|gone| gone.is_same(&entry)) {
-                    Some(at) => drop(left.remove(at)),
-                    None => self.now.joined.push(entry.clone()),
+                for pair in command.words.chunks_exact(2) {
+                    if let Some(member) = set_aside(&pair[1]) {
+                        self.now.set_aside.extend(self.waiters.find(member));
+                        continue;
+                    }
+                    let entry = Entry {
+                        score: score(&pair[0]),
+                        member: pair[1].to_string(),
+                    };
+                    let left = &mut self.now.left;
+                    match left.iter().position(|gone| gone.is_same(&entry)) {
+                        Some(at) => drop(left.remove(at)),
+                        None => self.now.joined.push(entry.clone()),
+                    }
+                    self.waiters.add(entry);
                 }
-                self.waiters.add(entry);
             }
             "ZREM" => {
                 for text in command.words {

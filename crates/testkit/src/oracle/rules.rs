@@ -186,6 +186,11 @@ fn strict(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
     }
 }
 
+/// Waiters that the request has set aside, and those that are left, in order.
+fn waiting<'a>(lock: &'a Lock, events: &'a Events) -> impl Iterator<Item = &'a Entry> {
+    events.set_aside.iter().chain(lock.waiters.waiting())
+}
+
 /// Waiters that were there before the request and still are, and were overtaken if they are present.
 pub(super) fn overtaken<'a>(lock: &'a Lock, events: &'a Events) -> Vec<(&'a Entry, &'a str)> {
     let mut found = Vec::new();
@@ -198,7 +203,7 @@ pub(super) fn overtaken<'a>(lock: &'a Lock, events: &'a Events) -> Vec<(&'a Entr
             .left
             .iter()
             .find(|entry| entry.token() == granted.token);
-        for entry in lock.waiters.waiting() {
+        for entry in waiting(lock, events) {
             let is_new = events.joined.iter().any(|joined| joined.is_same(entry));
             let is_ahead = place.is_none_or(|place| entry.is_ahead_of(place));
             if !is_new && is_ahead && entry.token() != granted.token {
@@ -212,7 +217,7 @@ pub(super) fn overtaken<'a>(lock: &'a Lock, events: &'a Events) -> Vec<(&'a Entr
 /// Waiters from the first on, each until one that may be present does not fit. They are idle if they are present.
 pub(super) fn idle<'a>(
     lock: &'a Lock,
-    events: &Events,
+    events: &'a Events,
     call: &Call,
     may_be_present: impl Fn(&Entry) -> bool,
 ) -> Option<&'a Entry> {
@@ -220,6 +225,7 @@ pub(super) fn idle<'a>(
         || events
             .left
             .iter()
+            .filter(|entry| !events.set_aside.contains(entry))
             .any(|entry| !events.was_granted(entry.token()))
         || events
             .granted
@@ -229,6 +235,6 @@ pub(super) fn idle<'a>(
     if !gave_room || call.gate_closed {
         return None;
     }
-    let first = lock.waiters.waiting().find(|entry| may_be_present(entry))?;
+    let first = waiting(lock, events).find(|entry| may_be_present(entry))?;
     (first.fits(&lock.held, lock.permits) && !call.told(first)).then_some(first)
 }

@@ -19,6 +19,8 @@ struct Stream {
     fence: u64,
     /// How often each command ran.
     calls: HashMap<String, u64>,
+    /// The queue's member of each token that waits.
+    entries: HashMap<String, String>,
 }
 
 impl Stream {
@@ -28,6 +30,7 @@ impl Stream {
             now: START,
             fence: START,
             calls: HashMap::new(),
+            entries: HashMap::new(),
         }
     }
 
@@ -116,6 +119,21 @@ impl Stream {
         let entry = format!("{0}{token}{0} 0 5000 {kind} {channel}", self.now);
         self.line("lua", &["HSET", "{job}:ll:waiters", token, &entry]);
         self.line("lua", &["ZADD", "{job}:ll:queue", "0", &entry]);
+        self.entries.insert(token.to_owned(), entry);
+        self
+    }
+
+    /// A visit moves it behind all others.
+    fn set_aside(&mut self, token: &str) -> &mut Stream {
+        let entry = self.entries[token].clone();
+        let aside = [
+            "ZADD",
+            "{job}:ll:queue",
+            "6299159223049042",
+            &(entry.clone() + "~"),
+        ];
+        self.line("lua", &aside);
+        self.line("lua", &["ZREM", "{job}:ll:queue", &entry]);
         self
     }
 
@@ -248,6 +266,26 @@ fn who_overtakes_a_waiter_is_accused_if_that_one_lives_on() {
         s.mark_with(HashMap::new());
     });
     assert_eq!(ended, [], "its connection ended before");
+}
+
+#[test]
+fn who_sets_a_waiter_aside_that_lives_on_and_overtakes_it_is_accused() {
+    let overtakes = |s: &mut Stream| {
+        s.alone(A, 1_000).wait(B, "1").mark();
+        s.call(&[A]).lua("DEL job").set_aside(B);
+        s.mint("").lua(&format!("SET job {C} PX 1000"));
+    };
+    let lives_on = after(|s| {
+        overtakes(s);
+        s.mark();
+    });
+    assert_eq!(lives_on, [Rule::Order]);
+    let later = after(|s| {
+        overtakes(s);
+        s.mark_with(HashMap::new());
+        s.call(&[C]).lua("DEL job").alone(A, 1_000).mark();
+    });
+    assert_eq!(later, [], "it has not polled since");
 }
 
 #[test]

@@ -98,6 +98,11 @@ impl Waiters {
         Some(self.entries.remove(at))
     }
 
+    /// Returns the waiter of this member, unless it has left.
+    pub(super) fn find(&self, member: &str) -> Option<Entry> {
+        self.waiting().find(|entry| entry.member == member).cloned()
+    }
+
     pub(super) fn clear_queue(&mut self) {
         self.entries.clear();
     }
@@ -123,6 +128,11 @@ impl Waiters {
             .iter()
             .filter(|entry| known.contains_key(entry.token()))
     }
+}
+
+/// Returns the member from before, for that of a waiter that is set aside: until its own poll, by which it joins again.
+pub(super) fn set_aside(member: &str) -> Option<&str> {
+    member.strip_suffix('~')
 }
 
 /// The score as the server writes it.
