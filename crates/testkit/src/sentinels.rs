@@ -291,19 +291,31 @@ impl Watched {
         found.expect("one of the servers listens there")
     }
 
+    /// Every other server follows the primary of this moment: on a busy machine Sentinels may name another one at any
+    /// time. Those that follow another are told so.
+    pub fn all_follow(&self) -> bool {
+        let primary = self.primary().reached_at();
+        let others = self
+            .servers
+            .iter()
+            .filter(|one| one.reached_at() != primary);
+        let astray: Vec<_> = others.filter(|one| !one.follows(primary)).collect();
+        for server in &astray {
+            // Without effect on one that is on its way.
+            server.cli(&["REPLICAOF", "127.0.0.1", &primary.to_string()]);
+        }
+        astray.is_empty()
+    }
+
     /// Brings every server back and has it follow the primary, until the Sentinels find all well.
     pub fn heal(&self) {
-        let primary = self.primary();
-        let primary = primary.reached_at();
-        for server in self.servers.iter().filter(|s| s.reached_at() != primary) {
+        for server in &self.servers {
             server.resume();
             if !crate::process::is_alive(server.pid()) {
                 server.restart();
             }
-            if !server.follows(primary) {
-                server.replica_of(primary);
-            }
         }
+        wait_until(PATIENCE, "all follow the primary", || self.all_follow());
         self.sentinels.wait_until_settled(self.servers.len() - 1);
     }
 }

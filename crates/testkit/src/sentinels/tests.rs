@@ -30,12 +30,13 @@ fn sentinels_name_another_primary_when_theirs_is_killed_and_take_it_back_as_a_re
     assert!(group.on(new).is_primary());
     group.heal();
     // Sentinels may tell it once more whom to follow, and then its link begins anew.
-    wait_until(PATIENCE, "the old primary follows the new one", || {
-        old.follows(new)
+    wait_until(PATIENCE, "the old primary is taken back", || {
+        group.all_follow()
     });
 
+    let before = group.primary().port();
     group.sentinels.fail_over();
-    let third = group.sentinels.wait_for_switch(new);
+    let third = group.sentinels.wait_for_switch(before);
     assert_eq!(group.primary().port(), third);
 }
 
