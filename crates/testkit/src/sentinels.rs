@@ -291,9 +291,9 @@ impl Watched {
         found.expect("one of the servers listens there")
     }
 
-    /// Every other server follows the primary of this moment: on a busy machine Sentinels may name another one at any
-    /// time. Those that follow another are told so.
-    pub fn all_follow(&self) -> bool {
+    /// Tells each server that follows another to follow the primary of this moment: on a busy machine Sentinels may name
+    /// another one at any time. True when all follow it already.
+    pub fn tell_whom_to_follow(&self) -> bool {
         let primary = self.primary().reached_at();
         let others = self
             .servers
@@ -315,7 +315,9 @@ impl Watched {
                 server.restart();
             }
         }
-        wait_until(PATIENCE, "all follow the primary", || self.all_follow());
+        wait_until(PATIENCE, "all follow the primary", || {
+            self.tell_whom_to_follow()
+        });
         self.sentinels.wait_until_settled(self.servers.len() - 1);
     }
 }

@@ -31,7 +31,7 @@ fn sentinels_name_another_primary_when_theirs_is_killed_and_take_it_back_as_a_re
     group.heal();
     // Sentinels may tell it once more whom to follow, and then its link begins anew.
     wait_until(PATIENCE, "the old primary is taken back", || {
-        group.all_follow()
+        group.tell_whom_to_follow()
     });
 
     let before = group.primary().port();
