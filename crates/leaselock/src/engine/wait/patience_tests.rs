@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -41,19 +41,17 @@ impl Scene {
         }
     }
 
+    /// The file of the lock. Beside it there may be the file in which the client says who it is.
+    fn lock_file(&self) -> PathBuf {
+        let locks = std::fs::read_dir(self.folder.path().join("here/locks")).unwrap();
+        let is_job = |file: &DirEntry| file.file_name().as_encoded_bytes().starts_with(b"job-");
+        let mut files = locks.map(|file| file.unwrap());
+        files.find(is_job).unwrap().path()
+    }
+
     /// As if others used the lock without a pause.
     fn contention(&self) -> File {
-        let locks = std::fs::read_dir(self.folder.path().join("here/locks")).unwrap();
-        let mut paths = locks.map(|entry| entry.unwrap().path());
-        // Beside it there may be the file in which the client says who it is.
-        let is_job = |path: &PathBuf| {
-            path.file_name()
-                .unwrap()
-                .to_string_lossy()
-                .starts_with("job-")
-        };
-        let path = paths.find(is_job).unwrap();
-        let file = File::open(path).unwrap();
+        let file = File::open(self.lock_file()).unwrap();
         flock(&file, FlockOperation::LockExclusive).unwrap();
         file
     }
@@ -139,9 +137,7 @@ async fn a_bounded_wait_behind_a_lock_file_in_use_ends_at_its_own_time() {
 #[tokio::test]
 async fn a_wait_for_a_damaged_lock_file_ends_at_once() {
     let scene = Scene::set().await;
-    let path = std::fs::read_dir(scene.folder.path().join("here/locks"));
-    let path = path.unwrap().next().unwrap().unwrap().path();
-    std::fs::write(path, [0x55; 4096]).unwrap();
+    std::fs::write(scene.lock_file(), [0x55; 4096]).unwrap();
     let error = scene.alone().acquire().await.unwrap_err();
     let AcquireError::Store { source, .. } = &error else {
         panic!("{error:?}")
