@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
+use leaselock::inspect::Holding;
 use leaselock::{Client, Fence, Lease, UpgradableLease};
 use tokio::task::JoinHandle;
 
@@ -391,15 +392,29 @@ impl Subject {
         }
     }
 
-    /// The actors that hold, those that wait, in order, and those that do both.
-    async fn state(&mut self) -> (BTreeSet<usize>, Vec<usize>, BTreeSet<usize>) {
+    /// The actors that hold, by their own word and by the store's, those that wait, in order, and those that do both.
+    async fn state(&mut self) -> ([BTreeSet<usize>; 2], Vec<usize>, BTreeSet<usize>) {
         self.take_what_was_granted().await;
         let holds = |actor: &usize| self.held[*actor].is_some() || self.upgrading.contains(actor);
         let held = (0..ACTORS).filter(holds);
         let of = |client: &str| self.clients.iter().position(|one| one.id() == client);
         let seen = self.clients[0].inspect(NAME).await.unwrap();
         let queue = seen.queue.iter().map(|waiter| of(&waiter.client).unwrap());
-        (held.collect(), queue.collect(), self.upgrading.clone())
+        let there: BTreeSet<_> = match &seen.state {
+            Holding::Free => BTreeSet::new(),
+            Holding::Held(holder) => [of(holder.client.as_ref().unwrap()).unwrap()].into(),
+            Holding::Shared { holders, .. } => holders
+                .iter()
+                .map(|holder| of(&holder.client).unwrap())
+                .collect(),
+            _ => panic!("{:?}", seen.state),
+        };
+        // What was dropped is given back a moment later, and who reads meanwhile joins it.
+        (
+            [held.collect(), there],
+            queue.collect(),
+            self.upgrading.clone(),
+        )
     }
 
     /// Readers that join others have their number. Every other grant has a larger one than all before it.
@@ -437,8 +452,9 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
         let before = model.held.clone();
         model.apply(op);
         subject.apply(engine, op).await;
+        let held: BTreeSet<_> = model.held.iter().map(|(actor, _)| *actor).collect();
         let expected = (
-            model.held.iter().map(|(actor, _)| *actor).collect(),
+            [held.clone(), held],
             model.queue.iter().map(|(actor, ..)| *actor).collect(),
             model.upgrading().collect(),
         );

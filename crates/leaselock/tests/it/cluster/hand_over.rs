@@ -128,7 +128,8 @@ async fn tasks_of_one_client_are_served_in_turn() {
         fences.windows(2).all(|pair| pair[0] < pair[1]),
         "{fences:?}"
     );
-    assert!(is_free(&one, "shared").await);
+    // The tasks have asked for their next grant before the last of them was served, and withdraw that.
+    eventually("it is free", async || is_free(&one, "shared").await).await;
 }
 
 #[tokio::test]
