@@ -1,5 +1,8 @@
 //! What a script's shortcut may read and write: the commands of scripts, as methods.
 
+/// The id of a stream's entry: milliseconds, and a number among those of the same millisecond.
+pub(crate) type StreamId = (u64, u64);
+
 /// The keys of one call, and the listeners that it may reach.
 ///
 /// `None` stands for a value of another type, on which the command would fail.
@@ -46,6 +49,11 @@ pub(crate) trait Keyspace {
     fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool>;
     /// `ZREM key member`; false when the member does not exist.
     fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool>;
+
+    /// The last id in `XINFO STREAM key`.
+    fn stream_last(&self, key: &str) -> Option<Option<StreamId>>;
+    /// `XADD key MAXLEN = 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.
+    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId>;
 
     /// `PUBSUB NUMSUB channel`: true if a listener is on the channel.
     fn has_listener(&self, channel: &[u8]) -> bool;

@@ -3,6 +3,7 @@
 mod arguments;
 mod hashes;
 mod sorted_sets;
+mod streams;
 mod strings;
 
 use super::reply::{Failure, Reply};
@@ -34,6 +35,7 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
             let keys = declared_all(step, args)?;
             Ok(Reply::count(keys.filter(|key| step.delete(key)).count()))
         }
+        (b"XINFO", [what, key]) => on_key(step, name, key, &[what]),
         (command, [key, rest @ ..]) => on_key(step, command, key, rest),
         _ => Err(unknown(name, args)),
     }
@@ -72,6 +74,7 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
     let read = match command {
         [b'H', ..] => hashes::read(step, command, key, args),
         [b'Z', ..] => sorted_sets::read(step, command, key, args),
+        [b'X', ..] => streams::read(step, command, key, args),
         _ => strings::read(step, command, key, args),
     };
     if let Some(reply) = read? {
@@ -86,6 +89,7 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
     let written = match command {
         [b'H', ..] => hashes::write(step, command, key, args),
         [b'Z', ..] => sorted_sets::write(step, command, key, args),
+        [b'X', ..] => streams::write(step, command, key, args),
         _ => strings::write(step, command, key, args),
     };
     written?.ok_or_else(|| unknown(command, args))

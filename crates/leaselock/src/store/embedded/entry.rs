@@ -26,6 +26,8 @@ pub(super) enum Content {
     Text(Vec<u8>),
     Hash(Fields),
     Sorted(Members),
+    /// The last id of a stream that stays empty: milliseconds and sequence number, as bytes in a file.
+    Stream([[u8; 8]; 2]),
 }
 
 impl Entry {
@@ -98,7 +100,7 @@ impl Entry {
         match &self.content {
             Content::Text(text) => token::client_of(text).is_some(),
             Content::Sorted(members) => holds::are_holds(members),
-            Content::Hash(_) => false,
+            Content::Hash(_) | Content::Stream(_) => false,
         }
     }
 }
@@ -107,21 +109,28 @@ impl Content {
     pub(super) fn text(&self) -> Option<&[u8]> {
         match self {
             Content::Text(text) => Some(text),
-            Content::Hash(_) | Content::Sorted(_) => None,
+            _ => None,
         }
     }
 
     pub(super) fn fields(&self) -> Option<&Fields> {
         match self {
             Content::Hash(fields) => Some(fields),
-            Content::Text(_) | Content::Sorted(_) => None,
+            _ => None,
         }
     }
 
     pub(super) fn members(&self) -> Option<&Members> {
         match self {
             Content::Sorted(members) => Some(members),
-            Content::Text(_) | Content::Hash(_) => None,
+            _ => None,
+        }
+    }
+
+    pub(super) fn stream(&self) -> Option<&[[u8; 8]; 2]> {
+        match self {
+            Content::Stream(last) => Some(last),
+            _ => None,
         }
     }
 
@@ -131,6 +140,7 @@ impl Content {
             Content::Text(text) => (0, text.len(), text),
             Content::Hash(fields) => (1, fields.len(), fields.bytes()),
             Content::Sorted(members) => (2, members.len(), members.bytes()),
+            Content::Stream(last) => (3, 2, last.as_flattened()),
         }
     }
 
@@ -140,6 +150,7 @@ impl Content {
             Content::Text(_) => "string",
             Content::Hash(_) => "hash",
             Content::Sorted(_) => "zset",
+            Content::Stream(_) => "stream",
         }
     }
 }

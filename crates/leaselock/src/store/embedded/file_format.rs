@@ -31,14 +31,12 @@ pub(super) const FIRST_FILE: u64 = 2 * FIRST_SLOT;
 pub(super) const LARGEST: u64 = 32 << 20;
 const HEADER: usize = 64;
 const MAGIC: &[u8; 7] = b"leasefl";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const SUM_AT: usize = 8;
 /// The checksum covers all bytes from here on.
 const CHECKED_FROM: usize = 12;
 const LENGTH_AT: usize = 12;
 const SEQUENCE_AT: usize = 16;
-/// The offset of the mark that the writer of this copy left the other one whole. Version 0.1.0 wrote zero.
-const BOTH_AT: usize = 56;
 /// The system carries out a write within one such page as a whole.
 const PAGE: u64 = 4096;
 
@@ -71,7 +69,6 @@ impl Record {
         out.extend_from_slice(&self.anchor_us.to_le_bytes());
         out.extend_from_slice(&self.boot_us.to_le_bytes());
         out.resize(HEADER, 0);
-        out[BOTH_AT] = 1;
         out.extend_from_slice(&self.payload);
         let sum = crc32fast::hash(&out[CHECKED_FROM..]);
         out[SUM_AT..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
@@ -120,8 +117,7 @@ pub(super) struct Present {
 
 /// The content of one slot.
 enum Copy {
-    /// A record, and whether its writer left the other copy whole.
-    Whole(Record, bool),
+    Whole(Record),
     /// A header with this number, whose record is damaged.
     Cut(u64),
     Bad,
@@ -130,7 +126,7 @@ enum Copy {
 impl Copy {
     fn parse(slot: &[u8]) -> Copy {
         if let Some(record) = Record::parse(slot) {
-            return Copy::Whole(record, slot[BOTH_AT] != 0);
+            return Copy::Whole(record);
         }
         match slot.get(..HEADER) {
             Some(header) if header[..7] == *MAGIC && header[7] == VERSION => {
@@ -141,13 +137,13 @@ impl Copy {
     }
 
     fn is_newer(&self, than: &Record) -> bool {
-        matches!(self, Copy::Whole(record, _) if record.sequence > than.sequence)
+        matches!(self, Copy::Whole(record) if record.sequence > than.sequence)
     }
 
     /// True if this was whole once and may have been newer than that record.
     fn may_have_been_newer(&self, than: &Record) -> bool {
         match self {
-            Copy::Whole(..) => false,
+            Copy::Whole(_) => false,
             Copy::Cut(sequence) => *sequence >= than.sequence,
             Copy::Bad => true,
         }
@@ -175,8 +171,8 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     } else {
         large_copies(file, slot_size)?
     };
-    let current = |record, both, slot, other: Copy| {
-        let doubtful = both && other.may_have_been_newer(&record);
+    let current = |record, slot, other: Copy| {
+        let doubtful = other.may_have_been_newer(&record);
         Found::Current(Present {
             record,
             slot,
@@ -185,13 +181,14 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
         })
     };
     Ok(match (first, second) {
-        (Copy::Whole(first, both), other) if !other.is_newer(&first) => {
-            current(first, both, 0, other)
-        }
-        (other, Copy::Whole(second, both)) => current(second, both, 1, other),
+        (Copy::Whole(first), other) if !other.is_newer(&first) => current(first, 0, other),
+        (other, Copy::Whole(second)) => current(second, 1, other),
         _ if length == FIRST_FILE && untouched(&bytes) || all_zero(&bytes) => Found::Blank,
         _ if bytes.starts_with(MAGIC) && bytes[7] > VERSION => {
             Found::Damaged("written by a newer version of leaselock, or broken")
+        }
+        _ if bytes.starts_with(MAGIC) && bytes[7] < VERSION => {
+            Found::Damaged("written by an older version of leaselock, or broken")
         }
         _ => Found::Damaged("neither of its two copies is whole"),
     })
@@ -205,8 +202,8 @@ fn large_copies(file: BorrowedFd<'_>, slot_size: u64) -> Result<(Copy, Copy), Er
     if let (Copy::Cut(first), Copy::Cut(second)) = headers {
         let newer = slot(if first > second { 0 } else { slot_size })?;
         match newer {
-            Copy::Whole(..) if first > second => return Ok((newer, headers.1)),
-            Copy::Whole(..) if first < second => return Ok((headers.0, newer)),
+            Copy::Whole(_) if first > second => return Ok((newer, headers.1)),
+            Copy::Whole(_) if first < second => return Ok((headers.0, newer)),
             _ => {}
         }
     }

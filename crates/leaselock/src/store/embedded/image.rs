@@ -1,4 +1,4 @@
-//! The content of one lock file: a few keys, each a string, a hash or a sorted set, and their encoding.
+//! The content of one lock file: a few keys, each a string, a hash, a sorted set or a stream, and their encoding.
 
 use super::entry::{Content, Entry};
 use super::glob;
@@ -65,8 +65,7 @@ const LENGTH: usize = 4;
 /// move.
 ///
 /// A set with holds of both kinds becomes two entries of the same key, first the bound ones and right behind them the
-/// sessionless. A version before sets of holds ignores the flag of a set: there the ttl of the key alone decides. It
-/// finds the first of the two entries, deletes both together, and writes both back as they were.
+/// sessionless.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(room(image));
     put_length(&mut out, 0);
@@ -143,6 +142,10 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
             2 => {
                 let count = rest.length()?;
                 Content::Sorted(rest.all(|bytes| Members::read(count, bytes))?)
+            }
+            3 if rest.length()? == 2 => {
+                let mut part = || rest.take(8)?.try_into().ok();
+                Content::Stream([part()?, part()?])
             }
             _ => return None,
         };
@@ -224,6 +227,12 @@ pub(super) fn sample() -> Image {
                 false,
                 Content::Hash(fields),
             ),
+            entry(
+                "{job}:ll:fence",
+                Some(9_000_000),
+                false,
+                Content::Stream([[7; 8], [8; 8]]),
+            ),
         ],
         changed: false,
     }
@@ -231,7 +240,36 @@ pub(super) fn sample() -> Image {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
+
+    fn content() -> impl Strategy<Value = Content> {
+        let word = || prop::collection::vec(any::<u8>(), 0..9);
+        let words = prop::collection::btree_map(word(), word(), 1..4);
+        let scores = prop::collection::btree_map(word(), any::<i16>(), 1..4);
+        let scored = |(name, score)| (f64::from(score), name);
+        prop_oneof![
+            word().prop_map(Content::Text),
+            words.prop_map(|all| Content::Hash(all.into_iter().collect())),
+            scores.prop_map(move |all| Content::Sorted(all.into_iter().map(scored).collect())),
+            any::<[[u8; 8]; 2]>().prop_map(Content::Stream),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_content_comes_back_from_its_bytes_and_from_no_part_of_them(all in prop::collection::vec((content(), any::<bool>()), 1..6), cut in any::<Index>()) {
+            let mut image = sample();
+            let entry = image.entries.remove(0);
+            let named = |(at, (content, bound))| Entry { key: format!("key {at}"), bound, content, ..entry.clone() };
+            image.entries = all.into_iter().enumerate().map(named).collect();
+            let bytes = encode(&image, 1000);
+            prop_assert_eq!(decode(&bytes, 1000), Some(image));
+            prop_assert_eq!(decode(&bytes[..cut.index(bytes.len())], 1000), None);
+        }
+    }
 
     #[test]
     fn an_image_comes_back_from_its_bytes() {
@@ -250,6 +288,21 @@ mod tests {
             assert_eq!(decode(&bytes[..length], 0), None, "{length}");
         }
         assert_eq!(decode(&[&bytes[..], &[0]].concat(), 0), None);
+    }
+
+    #[test]
+    fn a_stream_of_more_or_less_than_two_numbers_or_an_unknown_type_is_not_an_image() {
+        let mut image = sample();
+        image.entries.drain(..3);
+        let bytes = encode(&image, 0);
+        let (head, id) = bytes.split_at(bytes.len() - 16);
+        let head = &head[..head.len() - LENGTH];
+        for numbers in [0, 1, 3] {
+            let other = [head, &length_bytes(numbers), id].concat();
+            assert_eq!(decode(&other, 0), None, "{numbers}");
+        }
+        let unknown = [&bytes[..LENGTH], &[4], &bytes[LENGTH + 1..]].concat();
+        assert_eq!(decode(&unknown, 0), None);
     }
 
     #[test]
@@ -278,44 +331,44 @@ mod tests {
     #[test]
     fn a_set_keeps_which_of_its_holds_have_a_session() {
         let image = with_holds();
-        assert_eq!(image.entries[3].sessionless.len(), 2);
+        assert_eq!(image.entries[4].sessionless.len(), 2);
         let read = decode(&encode(&image, 1000), 1000).unwrap();
         assert_eq!(read, image);
         let mut none_left = image;
-        for name in none_left.entries[3].sessionless.clone() {
-            none_left.entries[3].remove_member(&name);
+        for name in none_left.entries[4].sessionless.clone() {
+            none_left.entries[4].remove_member(&name);
         }
         assert_eq!(decode(&encode(&none_left, 0), 0), Some(none_left.clone()));
         let mut all_left = with_holds();
-        all_left.entries[3].remove_member(format!("{:022}.client_a", 0).as_bytes());
+        all_left.entries[4].remove_member(format!("{:022}.client_a", 0).as_bytes());
         let read = decode(&encode(&all_left, 0), 0).unwrap();
-        assert!(!read.entries[3].bound && read.entries[3].content == all_left.entries[3].content);
+        assert!(!read.entries[4].bound && read.entries[4].content == all_left.entries[4].content);
     }
 
     #[test]
-    fn an_older_version_finds_the_holds_of_a_set_in_two_entries_of_one_key() {
+    fn a_set_of_holds_of_both_kinds_is_two_entries_of_one_key() {
         let image = with_holds();
-        let mut older = with_holds();
-        let holds = older.entries.pop().unwrap();
+        let mut stored = with_holds();
+        let holds = stored.entries.pop().unwrap();
         let parts = holds::split(holds.content.members().unwrap(), &holds.sessionless);
         for (part, bound) in parts.into_iter().zip([true, false]) {
-            older.entries.push(Entry {
+            stored.entries.push(Entry {
                 content: Content::Sorted(part),
                 sessionless: Sessionless::new(),
                 bound,
                 ..holds.clone()
             });
         }
-        assert_eq!(encode(&older, 7), encode(&image, 7));
-        assert_eq!(image.stored_entries(), older.entries.len());
+        assert_eq!(encode(&stored, 7), encode(&image, 7));
+        assert_eq!(image.stored_entries(), stored.entries.len());
     }
 
     #[test]
     fn a_hold_that_is_there_with_and_without_a_session_is_damage() {
         let mut image = with_holds();
-        let mut twice = image.entries[3].clone();
+        let mut twice = image.entries[4].clone();
         (twice.bound, twice.sessionless) = (false, Sessionless::new());
-        image.entries[3].sessionless.clear();
+        image.entries[4].sessionless.clear();
         image.entries.push(twice);
         assert_eq!(decode(&encode(&image, 0), 0), None);
     }

@@ -7,7 +7,7 @@ use super::life::Life;
 use super::packed::{Fields, Members};
 use super::step::Step;
 use crate::base::token;
-use crate::script::keyspace::Keyspace;
+use crate::script::keyspace::{Keyspace, StreamId};
 
 /// Returns the remaining time, rounded down, so that no client expects more.
 fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
@@ -19,6 +19,17 @@ fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
         (_, None) => return -1,
     };
     i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+/// Returns the id after the last one: of the present millisecond when that is later.
+fn id_after((ms, seq): StreamId, now_ms: u64) -> Option<StreamId> {
+    if now_ms > ms {
+        return Some((now_ms, 0));
+    }
+    match seq.checked_add(1) {
+        Some(seq) => Some((ms, seq)),
+        None => Some((ms.checked_add(1)?, 0)),
+    }
 }
 
 impl Step {
@@ -142,14 +153,14 @@ impl Keyspace for Step {
     fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
         match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
             Content::Hash(fields) => Some(fields.insert(field, value)),
-            Content::Text(_) | Content::Sorted(_) => None,
+            _ => None,
         }
     }
 
     fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
         self.remove_item(key, |entry| match &mut entry.content {
             Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
-            Content::Text(_) | Content::Sorted(_) => None,
+            _ => None,
         })
     }
 
@@ -186,6 +197,22 @@ impl Keyspace for Step {
 
     fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
         self.remove_item(key, |entry| entry.remove_member(member))
+    }
+
+    fn stream_last(&self, key: &str) -> Option<Option<StreamId>> {
+        let last = self.typed(key, Content::stream)?;
+        Some(last.map(|last| last.map(u64::from_le_bytes).into()))
+    }
+
+    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId> {
+        let last = self.stream_last(key)?.unwrap_or_default();
+        let id = id.or_else(|| id_after(last, self.now_us / 1000))?;
+        if id <= last {
+            return None;
+        }
+        let bytes = <[u64; 2]>::from(id).map(u64::to_le_bytes);
+        self.entry_or(key, Content::Stream(bytes)).content = Content::Stream(bytes);
+        Some(id)
     }
 
     fn has_listener(&self, channel: &[u8]) -> bool {

@@ -297,7 +297,7 @@ fn understand(
                 let settled = holds::settle(members, &entry.sessionless, now_us, life_of)?;
                 settled.into_iter().for_each(|settled| entry.take(settled));
             }
-            Content::Hash(_) => {}
+            Content::Hash(_) | Content::Stream(_) => {}
         }
     }
     image.settle(now_us);

@@ -32,7 +32,7 @@ pub(super) fn scores(min: &[u8], max: &[u8]) -> Result<Scores, Failure> {
     both.ok_or_else(|| Failure::internal("ERR min or max is not a float"))
 }
 
-fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
+pub(super) fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 

@@ -279,20 +279,17 @@ fn a_process_that_is_killed_while_a_file_grows_leaves_no_doubt() {
 }
 
 #[test]
-fn a_file_that_version_0_1_0_wrote_is_read_as_it_was_there() {
+fn a_file_of_another_version_is_not_read_and_says_of_which() {
     let scratch = Scratch::new();
     let file = file(&scratch, "lock");
-    put_text(&file, "older");
-    put_text(&file, "newer");
-    let (slot, size) = newest(&file);
-    let mut bytes = vec![0; HEADER + 5];
-    file.read_exact_at(&mut bytes, slot * size).unwrap();
-    bytes[BOTH_AT] = 0;
-    let sum = crc32fast::hash(&bytes[CHECKED_FROM..]);
-    bytes[8..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
-    file.write_all_at(&bytes, slot * size).unwrap();
-    file.write_all_at(&[0; 2048], (1 - slot) * size).unwrap();
-    assert!(text(&file) == "newer" && is_sure(&file));
+    put_text(&file, "held");
+    for (version, which) in [(VERSION - 1, "an older"), (VERSION + 1, "a newer")] {
+        for slot in [0, FIRST_SLOT] {
+            file.write_all_at(&[version], slot + 7).unwrap();
+        }
+        let expected = format!("written by {which} version of leaselock");
+        assert!(text(&file).contains(&expected), "{version}");
+    }
 }
 
 #[test]

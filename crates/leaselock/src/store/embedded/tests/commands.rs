@@ -1,17 +1,41 @@
-//! The commands of hashes and sorted sets, one after the other, with the reply of a server behind each.
+//! The commands of hashes, sorted sets and streams, one after the other, with the reply of a server behind each.
+
+use std::sync::Arc;
 
 use super::*;
+use crate::script::keyspace::Keyspace;
+use crate::store::embedded::image::Image;
+use crate::store::embedded::step::{Step, Surroundings};
+
+/// A world without listeners and sessions.
+struct Deaf;
+
+impl Surroundings for Deaf {
+    fn present(&self, _channel: &[u8]) -> bool {
+        false
+    }
+
+    fn has_session(&self, _client: &str) -> bool {
+        false
+    }
+}
 
 const RUN: &str = "
     local words = {}
     for word in string.gmatch(ARGV[1], '%S+') do words[#words + 1] = word end
     local reply = redis.pcall(unpack(words))
     if type(reply) == 'table' then reply = reply.err or reply.ok or reply end
+    if words[1] == 'XINFO' and type(reply) == 'table' then reply = { unpack(reply, 1, 8) } end
     return { 'x', reply }";
 
+const NOT_LARGER: &str =
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+const NO_ID: &str = "ERR Invalid stream ID specified as stream command argument";
+const EXHAUSTED: &str =
+    "ERR The stream has exhausted the last possible ID, unable to add more items";
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// Commands on the keys `z`, `{z}h` and `{z}s`, and their replies: texts as they are, numbers with a colon.
+/// Commands on the keys `z`, `{z}h`, `{z}s` and `{z}x`, and their replies: texts as they are, numbers with a colon.
 const TABLE: &[(&str, &str)] = &[
     // Nothing is there.
     ("ZSCORE z a", "nil"),
@@ -155,6 +179,69 @@ const TABLE: &[(&str, &str)] = &[
     ("HDEL {z}s a b", WRONG_TYPE),
     ("GET {z}s", "value"),
     ("HGETALL {z}h", "[f v]"),
+    // Streams that stay empty. The clock is behind an id that ends in `9-5`.
+    ("XADD {z}x NOMKSTREAM MAXLEN = 0 * - -", "nil"),
+    ("XADD {z}x NOMKSTREAM MAXLEN = 0 7-7 - -", "nil"),
+    ("XINFO STREAM {z}x", "ERR no such key"),
+    ("TYPE {z}x", "none"),
+    ("XADD {z}x MAXLEN = 0 0-1 - -", "0-1"),
+    ("DEL {z}x", ":1"),
+    (
+        "XADD {z}x MAXLEN = 0 9999999999999-5 - -",
+        "9999999999999-5",
+    ),
+    ("PTTL {z}x", ":-1"),
+    ("PEXPIRE {z}x 2000000000000", ":1"),
+    ("XADD {z}x NOMKSTREAM MAXLEN = 0 * - -", "9999999999999-6"),
+    ("XADD {z}x MAXLEN = 0 * - -", "9999999999999-7"),
+    ("XADD {z}x MAXLEN = 0 9999999999999-7 - -", NOT_LARGER),
+    (
+        "XADD {z}x NOMKSTREAM MAXLEN = 0 9999999999998-8 - -",
+        NOT_LARGER,
+    ),
+    (
+        "XADD {z}x NOMKSTREAM MAXLEN = 0 9999999999999-999 - -",
+        "9999999999999-999",
+    ),
+    (
+        "XADD {z}x MAXLEN = 0 0-0 - -",
+        "ERR The ID specified in XADD must be greater than 0-0",
+    ),
+    ("XADD {z}x MAXLEN = 0 word - -", NO_ID),
+    ("XADD {z}x MAXLEN = 0 1-x - -", NO_ID),
+    ("XADD {z}x MAXLEN = 0 18446744073709551616-0 - -", NO_ID),
+    (
+        "XINFO STREAM {z}x",
+        "[length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 9999999999999-999]",
+    ),
+    ("TYPE {z}x", "stream"),
+    ("EXISTS {z}x", ":1"),
+    ("GET {z}x", WRONG_TYPE),
+    ("HGET {z}x a", WRONG_TYPE),
+    ("ZCARD {z}x", WRONG_TYPE),
+    ("HSET {z}x a 1", WRONG_TYPE),
+    ("ZADD {z}x 1 a", WRONG_TYPE),
+    ("XADD {z}s MAXLEN = 0 * - -", WRONG_TYPE),
+    ("XADD {z}h NOMKSTREAM MAXLEN = 0 1-1 - -", WRONG_TYPE),
+    ("XINFO STREAM {z}s", WRONG_TYPE),
+    ("GET {z}s", "value"),
+    (
+        "XADD {z}x MAXLEN = 0 9999999999999-18446744073709551615 - -",
+        "9999999999999-18446744073709551615",
+    ),
+    ("XADD {z}x MAXLEN = 0 * - -", "10000000000000-0"),
+    (
+        "XADD {z}x MAXLEN = 0 18446744073709551615-18446744073709551615 - -",
+        "18446744073709551615-18446744073709551615",
+    ),
+    ("XADD {z}x MAXLEN = 0 * - -", EXHAUSTED),
+    ("XADD {z}x MAXLEN = 0 5-5 - -", EXHAUSTED),
+    ("SET {z}x value KEEPTTL", "OK"),
+    ("TYPE {z}x", "string"),
+    ("DEL {z}x", ":1"),
+    ("XADD {z}x MAXLEN = 0 5-5 - -", "5-5"),
+    ("PEXPIRE {z}x 0", ":1"),
+    ("TYPE {z}x", "none"),
 ];
 
 fn shown(value: &Value) -> String {
@@ -174,7 +261,7 @@ fn calls() -> Vec<(Call, &'static str, &'static str)> {
     let script = Box::leak(Box::new(Script::new("test/command", RUN)));
     let rows = TABLE.iter().map(|(command, reply)| {
         let mut call = Call::of(script);
-        call.keys(["z", "{z}h", "{z}s"].iter());
+        call.keys(["z", "{z}h", "{z}s", "{z}x"].iter());
         call.arg(command);
         (call, *command, *reply)
     });
@@ -182,7 +269,7 @@ fn calls() -> Vec<(Call, &'static str, &'static str)> {
 }
 
 #[tokio::test]
-async fn sets_and_hashes_reply_in_a_folder_and_in_memory_as_on_a_server() {
+async fn each_command_replies_in_a_folder_and_in_memory_as_on_a_server() {
     let scratch = Scratch::new();
     let folder = Peer::on(&scratch, &Clock::boot(), true).store;
     for store in [folder, EmbeddedStore::memory("", Clock::boot())] {
@@ -190,6 +277,28 @@ async fn sets_and_hashes_reply_in_a_folder_and_in_memory_as_on_a_server() {
             let answer = store.run(&call, WITHIN).await.unwrap();
             assert_eq!(shown(&answer.values()[0]), reply, "{command}");
         }
+    }
+}
+
+/// The clock, in milliseconds, at each of some mints, and the id that each of them gets.
+#[test]
+fn an_id_is_larger_than_the_last_one_also_when_the_clock_steps_back() {
+    let surroundings = Arc::new(Deaf);
+    let call = made_up("", &[], &[]);
+    let mut image = Image::default();
+    for (now_ms, id) in [
+        (1_795_224_695_691, (1_795_224_695_691, 0)),
+        (1_795_224_695_691, (1_795_224_695_691, 1)),
+        (1_795_224_695_692, (1_795_224_695_692, 0)),
+        (1_795_224_694_692, (1_795_224_695_692, 1)),
+        (1_795_138_295_692, (1_795_224_695_692, 2)),
+        (1_795_224_695_693, (1_795_224_695_693, 0)),
+    ] {
+        let mut step = Step::new(&call, image, now_ms * 1000 + 999, &surroundings);
+        assert_eq!(step.stream_add("fence", None), Some(id));
+        assert_eq!(step.stream_last("fence"), Some(Some(id)));
+        assert!(step.image.changed && step.stream_add("fence", Some(id)).is_none());
+        image = step.image;
     }
 }
 
@@ -213,6 +322,9 @@ async fn a_server_replies_to_the_same_commands_as_the_table_says() {
 #[tokio::test]
 async fn what_only_reads_may_use_each_command_that_reads_and_none_that_writes() {
     let store = EmbeddedStore::memory("", Clock::boot());
+    let add = "redis.call('XADD', KEYS[1], 'MAXLEN', '=', '0', '*', '-', '-') return { 'x' }";
+    let added = store.run(&made_up(add, &["{k}x"], &[]), WITHIN).await;
+    assert!(added.is_ok());
     for (command, may) in [
         ("'ZSCORE', KEYS[1], 'a'", true),
         ("'ZRANGE', KEYS[1], '0', '-1', 'WITHSCORES'", true),
@@ -227,9 +339,13 @@ async fn what_only_reads_may_use_each_command_that_reads_and_none_that_writes() 
         ("'ZREM', KEYS[1], 'a', 'b'", false),
         ("'HSET', KEYS[1], 'a', '1', 'b', '2'", false),
         ("'HDEL', KEYS[1], 'a', 'b'", false),
+        ("'XINFO', 'STREAM', KEYS[2]", true),
+        ("'XADD', KEYS[1], 'MAXLEN', '=', '0', '*', '-', '-'", false),
     ] {
         let body = format!("redis.call({command}) return {{ 'x' }}");
-        let answer = store.run(&call_of(&body, &["k"], &[], true), WITHIN).await;
+        let answer = store
+            .run(&call_of(&body, &["k", "{k}x"], &[], true), WITHIN)
+            .await;
         assert_eq!(answer.is_ok(), may, "{command}");
     }
 }

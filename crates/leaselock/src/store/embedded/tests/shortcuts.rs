@@ -112,6 +112,7 @@ fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         3 => odd.clone().prop_map(move |text| Content::Text(bytes(text))),
         1 => prop::collection::btree_map(odd.clone(), odd.clone(), 1..3).prop_map(|all| Content::Hash(all.into_iter().collect())),
+        1 => (1_795_224_695_691..1_795_224_695_694_u64, 0..3_u64).prop_map(|(ms, seq)| Content::Stream([ms, seq].map(u64::to_le_bytes))),
         1 => pair.prop_map(move |(name, _)| Content::Sorted([(0.0, name)].into_iter().collect())),
     ]
 }
