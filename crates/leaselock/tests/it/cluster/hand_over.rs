@@ -88,6 +88,11 @@ async fn waiters_listen_at_the_node_of_their_lock_only_and_leave_when_they_are_s
         "CHANNELS"
     };
     let owner = cluster.owner_of("place");
+    // Where another test moves a slot, the client connects anew, and listens again a moment later.
+    eventually("the waiter listens", async || {
+        heard(owner, what, &two).len() == 1
+    })
+    .await;
     for node in cluster.nodes() {
         let here = usize::from(node.port() == owner.port());
         assert_eq!(heard(node, what, &two).len(), here);
