@@ -55,6 +55,12 @@ impl Failure {
         self
     }
 
+    /// The store never replied.
+    pub(crate) fn given_up_after(mut self, tried: &str) -> Self {
+        self.text.push_str(&format!("; gave up after {tried}"));
+        self
+    }
+
     /// A store error about one lock. The user typed the name, so it may be a URL.
     fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
         let name = without_secrets(name.as_str());

@@ -11,6 +11,7 @@ mod duration;
 mod environment;
 mod exit;
 mod failure;
+mod first_contact;
 mod guardian;
 mod held;
 mod invisible;

@@ -16,6 +16,8 @@ use crate::{boottime, output, show, signal_name};
 
 /// How often a wait is reported.
 const EVERY: Duration = Duration::from_secs(60);
+/// How often `wait` asks for the holder before there was a reply.
+const UNTIL_FIRST_REPLY: Duration = Duration::from_secs(1);
 
 /// What `-v` reports of one lock.
 pub(crate) struct Progress {
@@ -118,6 +120,13 @@ impl Progress {
         self.tell("released", &format!("released, held {held}"));
     }
 
+    /// The store did not reply, and is asked again.
+    pub(crate) fn retrying(&self, error: &StoreError, store: &str) {
+        let (event, text) =
+            Report::Begins(Observation::Failing(failing(error, store))).in_words(false, store);
+        self.tell(event, &text);
+    }
+
     pub(crate) fn free(&self) {
         let waited = show::duration(self.age());
         self.tell("free", &format!("free after {waited}"));
@@ -172,7 +181,8 @@ impl Progress {
                 };
                 self.tell("waiting", &text);
             }
-            tokio::time::sleep(EVERY).await;
+            let pause = if begins { UNTIL_FIRST_REPLY } else { EVERY };
+            tokio::time::sleep(pause).await;
         }
     }
 }

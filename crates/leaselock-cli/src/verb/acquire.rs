@@ -14,6 +14,7 @@ use crate::args::acquire::AcquireArgs;
 use crate::args::lease::WaitArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::first_contact::FirstContact;
 use crate::held::Held;
 use crate::owner::JobOwner;
 use crate::procfs::Status;
@@ -119,14 +120,17 @@ pub(crate) async fn obtain(
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
     let alone = request.is_exclusive();
-    let told = state.clone();
-    let request = request.wait(wait.policy(), move |waiting| told.tell(waiting));
-    let acquired = async {
+    let contact = FirstContact::begin(wait.policy());
+    let acquire = async |policy| {
+        let told = state.clone();
+        let request = request.clone();
+        let request = request.wait(policy, move |waiting| told.tell(waiting));
         match owner {
             Some(owner) => request.acquire_for(owner).await,
             None => request.acquire().await,
         }
     };
+    let acquired = contact.ask(acquire, |_| {}); // `progress` tells of requests that fail
     let outcome = tokio::select! {
         biased;
         lease = acquired => lease,
@@ -162,7 +166,7 @@ pub(crate) async fn obtain(
             }
             Err(busy(seen, name, alone, error, wait.busy(), &ancestors))
         }
-        Err(error) => Err(Failure::acquire(&error, wait.busy())),
+        Err(error) => Err(contact.failed(&error, Failure::acquire(&error, wait.busy()))),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::boottime::End;
 use crate::capture::Capture;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::first_contact::FirstContact;
 use crate::guardian::Guardian;
 use crate::held::Held;
 use crate::process::SignalSet;
@@ -48,9 +49,11 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
         let mut lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         lock.progress = Progress::of(&names, false, globals); // callers wait in no queue
         let limit = session::request_timeout(plan.guardian.ttl);
+        let contact = FirstContact::begin(args.run.wait.policy());
+        let begin = async |policy| once.clone().wait(policy).begin().await;
         let begun = tokio::select! {
             biased;
-            begun = once.begin() => begun,
+            begun = contact.ask(begin, |_| {}) => begun,
             signal = signals.ending() => {
                 guardian.retire();
                 session::close_within(&client, limit).await;
@@ -76,7 +79,8 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
             Err(error) => {
                 guardian.retire();
                 client.close().await;
-                return ended(&error, args, globals);
+                let ended = ended(&error, args, globals);
+                return ended.map_err(|failure| contact.failed(&error, failure));
             }
         };
         let held = Held::Once(run);

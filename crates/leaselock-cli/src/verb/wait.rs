@@ -12,6 +12,7 @@ use crate::args::inspect::WaitArgs;
 use crate::args::lease::wait_policy;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::first_contact::FirstContact;
 use crate::progress::Progress;
 use crate::session::Purpose;
 use crate::{output, session, show};
@@ -30,17 +31,21 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     };
     let policy = wait_policy(args.nonblock, args.wait, polls);
     session::block_on(async {
-        let mutex = args.like.mutex(client.mutex(&args.name)).wait(policy);
+        let mutex = args.like.mutex(client.mutex(&args.name));
         let (progress, ancestors) = (
             Progress::of(std::slice::from_ref(&name), false, globals),
             Ancestors::of_this_process(),
         );
+        let contact = FirstContact::begin(policy);
+        let look = async |policy| mutex.clone().wait(policy).holder().await;
+        let asked = contact.ask(look, |error| progress.retrying(error, &client.store()));
         let holder = tokio::select! {
             biased;
-            holder = mutex.holder() => holder?,
+            holder = asked => holder,
             failure = ancestors.holds(&client, std::slice::from_ref(&name), true, Exit::BUSY), if !args.nonblock => return Err(failure),
             () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
         };
+        let holder = holder.map_err(|error| contact.failed(&error, error.clone().into()))?;
         if holder.is_none() {
             progress.free();
         }

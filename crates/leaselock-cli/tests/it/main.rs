@@ -15,6 +15,7 @@ mod damage;
 mod deadlock;
 mod elect;
 mod ending;
+mod first_contact;
 mod handles;
 mod help;
 mod json;
