@@ -23,6 +23,7 @@ mod judge;
 mod keys;
 mod line;
 mod lock;
+mod mints;
 mod report;
 mod rules;
 mod stream;

@@ -1,9 +1,9 @@
 //! What a server holds already when the oracle comes to it.
 
-use super::fence::Fence;
+use super::fence::{Fence, number};
 use super::held::Held;
 use super::keys::Part;
-use super::lock::Lock;
+use super::lock::{Lock, end_us};
 use super::waiters::{Entry, score};
 
 /// One key of a server, as the oracle reads it before clients reach the server.
@@ -18,6 +18,9 @@ pub(super) enum Found {
         ends_us: u64,
     },
     Fields(Vec<(String, String)>),
+    Stream {
+        last_id: String,
+    },
 }
 
 impl Lock {
@@ -31,8 +34,8 @@ impl Lock {
                 };
             }
             (Part::Lock, Found::Sorted { members, ends_us }) => {
-                let member = |(text, ends): (String, String)| Some((text, ends.parse().ok()?));
-                self.held = Held::Set(members.into_iter().filter_map(member).collect());
+                let member = |(text, ends): (String, String)| (text, end_us(&ends));
+                self.held = Held::Set(members.into_iter().map(member).collect());
                 self.key_ends_us = Some(ends_us);
             }
             (Part::Queue, Found::Sorted { members, .. }) => {
@@ -51,8 +54,12 @@ impl Lock {
                 let permits = permits.and_then(|(_, value)| value.parse().ok());
                 self.permits = permits.filter(|permits| *permits > 0);
             }
-            (Part::Fence, Found::Text { value, .. }) => {
-                self.fence = Fence::parse(&value).unwrap_or_default();
+            (Part::Fence, Found::Stream { last_id }) => {
+                let known = number(&last_id).unwrap_or_default();
+                self.fence = Fence {
+                    exists: true,
+                    known,
+                };
             }
             _ => {}
         }

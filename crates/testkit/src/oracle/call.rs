@@ -48,11 +48,6 @@ impl Call {
         };
         self.told.iter().any(its)
     }
-
-    /// The highest fencing token of the holder that releases, when the request names it.
-    pub(super) fn used(&self) -> Option<u64> {
-        self.args.last()?.parse().ok()
-    }
 }
 
 /// A hold that began.

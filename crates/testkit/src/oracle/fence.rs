@@ -1,64 +1,44 @@
-//! The value of a fence, and which changes of it are right.
+//! The fencing tokens of a lock: its counter is a stream that is always empty, whose latest id is the latest number.
 
-/// `first:last` of the latest grant, with an `s` behind it when readers have it.
+/// What is known of the counter. `MONITOR` shows that a number is minted, and not which, unless a script chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Fence {
-    pub(super) first: u64,
-    pub(super) last: u64,
-    pub(super) shared: bool,
+    pub(super) exists: bool,
+    /// The largest number that a request before, also one to a server before, has shown.
+    pub(super) known: u64,
 }
 
-impl Fence {
-    pub(super) fn parse(text: &str) -> Option<Fence> {
-        let (first, last) = text.split_once(':')?;
-        let shared = last.ends_with('s');
-        let last = last.trim_end_matches('s');
-        Some(Fence {
-            first: first.parse().ok()?,
-            last: last.parse().ok()?,
-            shared,
-        })
-    }
+/// The number of an id, `ms-seq`; `None` for one that is no number of a grant.
+pub(crate) fn number(id: &str) -> Option<u64> {
+    let (ms, seq) = id.split_once('-')?;
+    let (ms, seq) = (ms.parse::<u64>().ok()?, seq.parse::<u64>().ok()?);
+    (seq < 1_000).then(|| ms * 1_000 + seq)
 }
 
-/// What one request wrote, in order.
+/// What one request did to the counter.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    /// The value before the request and those that stayed; one that was taken back is not among them.
-    steps: Vec<Fence>,
+    /// The request has minted.
+    pub(super) any: bool,
+    /// Mints before this moment that no hold has used.
+    pub(super) unused: u32,
+    /// Ids that the script chose: the end of a range, or a number that it knew.
+    pub(super) chosen: Vec<u64>,
+    /// The largest number that the request has shown.
+    pub(super) largest: u64,
+    /// The number of readers that was written.
+    pub(super) marked: Option<u64>,
+    /// A reader was granted beside no other hold.
+    pub(super) phase_begins: bool,
+    /// Members of permits with their numbers.
+    pub(super) permits: Vec<(String, u64)>,
 }
 
 impl Fences {
-    pub(super) fn add(&mut self, before: Fence, after: Fence) {
-        if self.steps.is_empty() {
-            self.steps.push(before);
-        }
-        match self.steps.iter().position(|step| *step == after) {
-            Some(at) => self.steps.truncate(at + 1),
-            None => self.steps.push(after),
-        }
-    }
-
-    /// The values that are new grants'. `used` is the highest number of the holder that releases, when the request
-    /// names it: what it left of its reserved numbers may be granted. The error is a step that does not grow.
-    pub(super) fn minted(&self, used: Option<u64>) -> Result<Vec<Fence>, (Fence, Fence)> {
-        let mut minted = Vec::new();
-        for pair in self.steps.windows(2) {
-            let (before, after) = (pair[0], pair[1]);
-            let left = used.filter(|used| (before.first..=before.last).contains(used));
-            // An unfenced reader that joins nobody takes the mark off: who joins it mints.
-            let unmarked = Fence {
-                shared: false,
-                ..before
-            };
-            if after.first > left.unwrap_or(before.last) {
-                minted.push(after);
-            } else if before.shared && after == unmarked {
-                continue;
-            } else if after.first != before.first || after.last >= before.last {
-                return Err((before, after));
-            }
-        }
-        Ok(minted)
+    /// A new hold uses a mint that stands before it; false when there is none.
+    pub(super) fn take(&mut self) -> bool {
+        let is_there = self.unused > 0;
+        self.unused -= u32::from(is_there);
+        is_there
     }
 }

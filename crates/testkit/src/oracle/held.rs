@@ -19,6 +19,22 @@ pub(super) enum How {
     Permits(u64),
 }
 
+impl How {
+    pub(super) fn reads(self) -> bool {
+        matches!(self, How::Reads | How::Upgradable)
+    }
+}
+
+/// Whether its grant has a fencing token.
+pub(super) fn is_fenced(token: &str) -> bool {
+    token.as_bytes().get(22) == Some(&b'.')
+}
+
+/// The number of the readers, which lies beside their holds; `None` for any other member.
+pub(super) fn readers_number(text: &str) -> Option<u64> {
+    text.strip_prefix('f')?.parse().ok()
+}
+
 /// One hold. It surely lasts while the time is below `sure_until_us`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hold {
@@ -46,7 +62,7 @@ pub(super) enum Held {
     Set(BTreeMap<String, u64>),
 }
 
-/// What a member of a set says; `None` for the mark.
+/// What a member of a set says; `None` for the marks.
 pub(super) fn member(text: &str, ends_us: u64) -> Option<Hold> {
     let (token, how) = text.split_at_checked(TOKEN_LENGTH)?;
     let how = match how {
@@ -85,6 +101,21 @@ impl Held {
         holds
     }
 
+    /// The number that the readers have.
+    pub(super) fn readers_number(&self) -> Option<u64> {
+        match self {
+            Held::Set(members) => members.keys().filter_map(|text| readers_number(text)).max(),
+            Held::Nothing | Held::Alone { .. } => None,
+        }
+    }
+
+    /// Writes a member, when this is a set.
+    pub(super) fn put(&mut self, text: &str, ends: u64) {
+        if let Held::Set(members) = self {
+            members.insert(text.to_owned(), ends);
+        }
+    }
+
     /// How the token holds.
     pub(super) fn of(&self, token: &str) -> Option<How> {
         let mut holds = self.each().into_iter();
@@ -121,8 +152,7 @@ impl Held {
 
 /// Whether two holds may last at the same time.
 pub(super) fn fit(one: How, other: How) -> bool {
-    let reads = |how| matches!(how, How::Reads | How::Upgradable);
     let permits = |how| matches!(how, How::Permits(_));
     let both_upgradable = (one, other) == (How::Upgradable, How::Upgradable);
-    reads(one) && reads(other) && !both_upgradable || permits(one) && permits(other)
+    one.reads() && other.reads() && !both_upgradable || permits(one) && permits(other)
 }

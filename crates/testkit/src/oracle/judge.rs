@@ -81,6 +81,7 @@ impl Judge {
                 | "HSETNX"
                 | "HDEL"
                 | "PEXPIRE"
+                | "XADD"
                 | "PUBLISH"
                 | "SPUBLISH"
         );
@@ -196,8 +197,9 @@ impl Judge {
                 continue;
             };
             let mut events = mem::take(&mut lock.now);
-            let lock = &self.locks[name];
             rules::judge(lock, &mut events, &call);
+            lock.fence.known = lock.fence.known.max(events.fences.largest);
+            let lock = &self.locks[name];
             call::count(&events, &call, &mut self.report);
             tokens.extend(events.granted.iter().map(|granted| granted.token.clone()));
             for (entry, granted) in rules::overtaken(lock, &events) {
@@ -326,7 +328,7 @@ impl Judge {
             lock.former = lasting.chain(old.former).collect();
             lock.former
                 .retain(|(token, until)| now_us < *until && lock.held.of(token).is_none());
-            lock.floor = old.floor.max(old.fence.last);
+            lock.fence.known = lock.fence.known.max(old.fence.known);
         }
     }
 
@@ -362,6 +364,7 @@ impl Judge {
 }
 
 /// Commands whose number is compared at each marker.
-const COUNTED: [&str; 11] = [
-    "set", "del", "zadd", "zrem", "hset", "hsetnx", "hdel", "pexpire", "publish", "evalsha", "eval",
+const COUNTED: [&str; 12] = [
+    "set", "del", "zadd", "zrem", "hset", "hsetnx", "hdel", "pexpire", "xadd", "publish",
+    "evalsha", "eval",
 ];

@@ -6,7 +6,7 @@ use std::mem;
 
 use super::call::{Call, Ended, Events, Granted};
 use super::fence::Fence;
-use super::held::{Held, How, MARK, SLACK_US, member};
+use super::held::{Held, How, MARK, SLACK_US, member, readers_number};
 use super::keys::Part;
 use super::report::Rule;
 use super::waiters::{Entry, Waiters, score, set_aside};
@@ -19,8 +19,6 @@ pub(super) struct Lock {
     pub(super) key_ends_us: Option<u64>,
     pub(super) waiters: Waiters,
     pub(super) fence: Fence,
-    /// The largest fencing token that a server before has granted.
-    pub(super) floor: u64,
     /// How many permits there are, when `usage` says so.
     pub(super) permits: Option<u64>,
     /// How many permits are used and by how many holds, as `usage` says.
@@ -51,13 +49,13 @@ impl Command<'_> {
         self.word(at + 1).parse().ok()
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.words.iter().any(|word| word == name)
     }
 }
 
-/// The score of a hold: microseconds.
-fn end_us(text: &str) -> u64 {
+/// The score of a hold: microseconds. That of the readers' number is `-inf`.
+pub(super) fn end_us(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }
 
@@ -76,14 +74,7 @@ impl Lock {
                 "DEL" => self.waiters.forget_all(),
                 _ => {}
             },
-            Part::Fence => {
-                if command.verb == "SET"
-                    && let Some(fence) = Fence::parse(command.word(0))
-                {
-                    self.now.fences.add(self.fence, fence);
-                    self.fence = fence;
-                }
-            }
+            Part::Fence => self.apply_to_fence(command),
             Part::Usage => self.apply_to_usage(command),
             Part::Gate => {}
         }
@@ -100,9 +91,10 @@ impl Lock {
             }
             "ZADD" => {
                 let only_known = command.word(0) == "XX";
-                let at = usize::from(only_known);
-                let (text, ends) = (command.word(at + 1), end_us(command.word(at)));
-                self.put(call, command.at_us, text, ends, only_known);
+                let pairs = &command.words[usize::from(only_known)..];
+                for pair in pairs.chunks_exact(2) {
+                    self.put(call, command.at_us, &pair[1], end_us(&pair[0]), only_known);
+                }
             }
             "ZREM" => {
                 for text in command.words {
@@ -195,6 +187,7 @@ impl Lock {
             return;
         }
         let how = How::Alone;
+        self.mint_for(&token, how);
         self.now.granted.push(Granted {
             token,
             how,
@@ -215,6 +208,9 @@ impl Lock {
         if self.held == Held::Nothing {
             self.held = Held::Set(BTreeMap::new());
             self.key_ends_us = None;
+        }
+        if let Some(number) = readers_number(text) {
+            return self.mark_readers(text, number);
         }
         let others = self.held.lasting(at_us);
         let Held::Set(members) = &mut self.held else {
@@ -265,6 +261,7 @@ impl Lock {
             };
             self.now.accuse(rule, format!("{hold} beside {other}"));
         }
+        self.mint_for(&hold.token, hold.how);
         self.now.granted.push(Granted {
             token: hold.token,
             how: hold.how,
@@ -364,7 +361,7 @@ impl Lock {
                             });
                             self.now.counted = true;
                         }
-                        _ => {}
+                        member => self.number_permits(member, value),
                     }
                 }
             }

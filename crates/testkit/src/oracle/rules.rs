@@ -1,7 +1,7 @@
 //! Whether what a request did was right.
 
 use super::call::{Call, Ended, Events, Granted};
-use super::held::{Held, Hold, How, MARK, SLACK_US};
+use super::held::{Held, Hold, How, MARK, SLACK_US, is_fenced};
 use super::lock::Lock;
 use super::report::Rule;
 use super::waiters::Entry;
@@ -42,38 +42,38 @@ fn ends(events: &Events, call: &Call, wrong: &mut Wrong) {
 }
 
 fn fences(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
-    let fenced = |granted: &&Granted| granted.token.as_bytes().get(22) == Some(&b'.');
-    let reads = |how: How| matches!(how, How::Reads | How::Upgradable);
-    let own = |granted: &&Granted| !reads(granted.how);
-    let needed = events.granted.iter().filter(fenced).filter(own).count();
-    match events.fences.minted(call.used()) {
-        Err((before, after)) => {
-            let what = format!("{after:?} does not grow from {before:?}");
-            wrong.push((Rule::Fence, what));
+    let mut accuse = |what: String| wrong.push((Rule::Fence, what));
+    let (number, known) = (lock.held.readers_number(), lock.fence.known);
+    let is_new = events.fences.marked.is_some();
+    let reads = |hold: &Hold| hold.how.reads() && is_fenced(&hold.token);
+    match number {
+        None => {
+            for hold in lock
+                .held
+                .lasting(call.last_us)
+                .iter()
+                .filter(|hold| reads(hold))
+            {
+                accuse(format!("{hold} has no fencing token"));
+            }
         }
-        Ok(minted) if minted.len() < needed => {
-            let what = format!(
-                "{needed} grants, and new fencing tokens for {}",
-                minted.len()
-            );
-            wrong.push((Rule::Fence, what));
+        Some(number) if events.fences.phase_begins && !is_new => {
+            accuse(format!("readers have {number} of readers before them"));
         }
-        Ok(_) => {}
+        Some(number)
+            if events.granted.iter().any(|granted| granted.how.reads()) && number < known =>
+        {
+            accuse(format!("readers join with {number}, and {known} is known"));
+        }
+        Some(_) => {}
     }
-    let joins = { events.granted.iter().filter(fenced) }.any(|granted| reads(granted.how));
-    if joins && !lock.fence.shared {
-        let what = format!(
-            "readers have the fencing token of another: {:?}",
-            lock.fence
-        );
-        wrong.push((Rule::Fence, what));
-    }
-    if joins && lock.fence.last < lock.floor || needed > 0 && lock.fence.last <= lock.floor {
-        let what = format!(
-            "{:?}, and a server before granted {}",
-            lock.fence, lock.floor
-        );
-        wrong.push((Rule::Fence, what));
+    let permits = |granted: &&Granted| matches!(granted.how, How::Permits(_));
+    for granted in { events.granted.iter() }.filter(permits) {
+        let token = &granted.token;
+        let its = |(member, _): &(String, u64)| member.starts_with(token);
+        if is_fenced(token) && !events.fences.permits.iter().any(its) {
+            accuse(format!("{token} has no fencing token of its own"));
+        }
     }
 }
 
@@ -133,10 +133,10 @@ fn keys(lock: &Lock, call: &Call, wrong: &mut Wrong) {
     }
 }
 
-fn messages(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
+fn messages(lock: &Lock, events: &mut Events, call: &Call, wrong: &mut Wrong) {
     for (_, message) in &call.told {
         let words: Vec<&str> = message.split(' ').collect();
-        let ["grant", fence, _, time_us, ttl_ms, _, token] = words[..] else {
+        let ["grant", fence, range, time_us, ttl_ms, _, token] = words[..] else {
             continue;
         };
         let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
@@ -154,11 +154,22 @@ fn messages(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
                 format!("{token} was told of more than it has"),
             ));
         }
-        let fence = number(fence);
-        let minted = events.fences.minted(call.used()).unwrap_or_default();
-        let is_right = fence == 0
-            || minted.iter().any(|minted| minted.first == fence)
-            || lock.fence.shared && lock.fence.last == fence;
+        let (fence, range) = (number(fence), number(range));
+        let is_right = match lock.held.of(token) {
+            _ if fence == 0 => true,
+            Some(How::Reads | How::Upgradable) => lock.held.readers_number() == Some(fence),
+            Some(How::Permits(_)) => {
+                let its =
+                    |(member, its): &(String, u64)| member.starts_with(token) && *its == fence;
+                events.fences.permits.iter().any(its)
+            }
+            Some(How::Alone) | None => {
+                let last = fence.saturating_add(range) - 1;
+                let is_new = lock.fence.known < fence && last >= events.fences.largest;
+                events.fences.largest = events.fences.largest.max(last);
+                is_new && (range == 1 || events.fences.chosen.contains(&last))
+            }
+        };
         if !is_right {
             let what = format!("{token} was told of a fencing token that is not its own");
             wrong.push((Rule::Message, what));

@@ -235,6 +235,12 @@ fn keys(connection: &mut Connection) -> Vec<(String, Found)> {
                 members: pairs(&call(&["ZRANGE", &key, "0", "-1", "WITHSCORES"])),
                 ends_us,
             },
+            Some("stream") => {
+                let mut about = texts(&call(&["XINFO", "STREAM", &key])).into_iter();
+                about.find(|what| what == "last-generated-id");
+                let last_id = about.next().expect("a stream has a latest id");
+                Found::Stream { last_id }
+            }
             Some("hash") => Found::Fields(pairs(&call(&["HGETALL", &key]))),
             _ => continue,
         };
