@@ -4,6 +4,7 @@
 //! threads, so a test's runtime may be starved or stopped and its tools still work.
 //! Helpers panic with a sentence that says what went wrong, because a test has no use for an error.
 
+pub mod aof;
 pub mod child;
 pub mod clock;
 pub mod cluster;

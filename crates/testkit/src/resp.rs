@@ -131,7 +131,7 @@ fn line(bytes: &[u8], start: usize) -> Option<(&str, usize)> {
     Some((text.trim_end_matches('\r'), start + length + 1))
 }
 
-fn decode(reader: &mut impl BufRead) -> io::Result<Value> {
+pub(crate) fn decode(reader: &mut impl BufRead) -> io::Result<Value> {
     let mut head = String::new();
     reader.read_line(&mut head)?;
     if !head.ends_with('\n') {

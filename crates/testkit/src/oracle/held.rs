@@ -11,7 +11,7 @@ pub(super) const MARK: &str = "u";
 const TOKEN_LENGTH: usize = 31;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     Alone,
     Reads,
     /// Reads, and may become exclusive.
@@ -20,26 +20,26 @@ pub(super) enum How {
 }
 
 impl How {
-    pub(super) fn reads(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
         matches!(self, How::Reads | How::Upgradable)
     }
 }
 
 /// Whether its grant has a fencing token.
-pub(super) fn is_fenced(token: &str) -> bool {
+pub(crate) fn is_fenced(token: &str) -> bool {
     token.as_bytes().get(22) == Some(&b'.')
 }
 
 /// The number of the readers, which lies beside their holds; `None` for any other member.
-pub(super) fn readers_number(text: &str) -> Option<u64> {
+pub(crate) fn readers_number(text: &str) -> Option<u64> {
     text.strip_prefix('f')?.parse().ok()
 }
 
 /// One hold. It surely lasts while the time is below `sure_until_us`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) token: String,
-    pub(super) how: How,
+pub(crate) struct Hold {
+    pub(crate) token: String,
+    pub(crate) how: How,
     pub(super) sure_until_us: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Held {
 }
 
 /// What a member of a set says; `None` for the marks.
-pub(super) fn member(text: &str, ends_us: u64) -> Option<Hold> {
+pub(crate) fn member(text: &str, ends_us: u64) -> Option<Hold> {
     let (token, how) = text.split_at_checked(TOKEN_LENGTH)?;
     let how = match how {
         "" => How::Reads,

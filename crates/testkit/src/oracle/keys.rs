@@ -2,7 +2,7 @@
 
 /// What a key holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Lock,
     Queue,
     Waiters,
@@ -13,7 +13,7 @@ pub(super) enum Part {
 }
 
 /// The name of the lock and the part; `None` for keys that no lock has.
-pub(super) fn parse(key: &str) -> Option<(&str, Part)> {
+pub(crate) fn parse(key: &str) -> Option<(&str, Part)> {
     let (name, side) = if let Some(inner) = key.strip_prefix('{')
         && let Some((name, side)) = inner.split_once("}:ll:")
     {
