@@ -1,7 +1,7 @@
 //! The fencing tokens of all grants, judged from the append-only files of the servers that made them.
 //!
 //! Such a file has every effect in order, with the id that a mint was given, and what one script wrote stands between
-//! `MULTI` and `EXEC`. [`judge`] follows the holds of each name through the files and says which grant has a number that
+//! `MULTI` and `EXEC`. [`Judge`] follows the holds of each name through the files and says which grant has a number that
 //! is not larger than all before, or not that of the readers beside it.
 //!
 //! Files are read in the order in which the servers reigned. That of a replica repeats what the server before it wrote: a
@@ -12,13 +12,12 @@ mod name;
 mod read;
 mod verdict;
 
-use std::path::Path;
-
+pub use self::judge::Judge;
 pub use self::verdict::{Fault, Verdict, Wrong};
 use crate::server::{Builder, Server};
 
 impl Builder {
-    /// Keeps an append-only file that [`judge`] can read: all effects, and what it begins with as commands too. It
+    /// Keeps an append-only file that [`Judge`] can read: all effects, and what it begins with as commands too. It
     /// outlives the process, and not the machine.
     pub fn effects_kept(self) -> Builder {
         self.config("appendonly", "yes")
@@ -34,22 +33,6 @@ pub fn is_whole(server: &Server) -> bool {
     number("aof_enabled") == Some(1)
         && number("aof_rewrite_in_progress") == Some(0)
         && number("aof_rewrite_scheduled") == Some(0)
-}
-
-/// Judges the files of servers, each by its folder, in the order in which the servers reigned.
-///
-/// # Panics
-///
-/// When a file cannot be read, or is none.
-pub fn judge<P: AsRef<Path>>(servers: impl IntoIterator<Item = P>) -> Verdict {
-    let mut judge = judge::Judge::default();
-    for folder in servers {
-        judge.next_server();
-        for (file, is_base) in read::files(folder.as_ref()) {
-            judge.reads(&mut read::commands(&file), is_base);
-        }
-    }
-    judge.verdict
 }
 
 #[cfg(test)]

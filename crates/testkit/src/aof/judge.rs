@@ -1,25 +1,40 @@
 //! Follows the commands of all files.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use super::name::Name;
+use super::read;
 use super::verdict::Verdict;
 use crate::oracle::parse;
 
+/// Judges the files of one server after the other, in the order in which they reigned.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
-    pub(super) verdict: Verdict,
+pub struct Judge {
+    verdict: Verdict,
     names: HashMap<String, Name>,
 }
 
 impl Judge {
-    /// What it holds is in its own files.
-    pub(super) fn next_server(&mut self) {
-        self.names.values_mut().for_each(Name::flush);
+    /// Reads the files of the next server, which has ended, in its folder.
+    ///
+    /// # Panics
+    ///
+    /// When a file cannot be read, or is none.
+    pub fn reads(&mut self, folder: &Path) {
+        self.names.values_mut().for_each(Name::next_server);
+        for (file, is_base) in read::files(folder) {
+            self.reads_commands(read::commands(&file), is_base);
+        }
+    }
+
+    /// What was seen so far.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
     }
 
     /// The commands of one file. Those of a transaction that was cut off have no effect.
-    pub(super) fn reads(&mut self, commands: &mut dyn Iterator<Item = Vec<String>>, is_base: bool) {
+    fn reads_commands(&mut self, commands: impl Iterator<Item = Vec<String>>, is_base: bool) {
         let mut script: Option<Vec<Vec<String>>> = None;
         for command in commands {
             match (command[0].to_uppercase().as_str(), &mut script) {

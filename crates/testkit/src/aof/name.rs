@@ -25,6 +25,8 @@ pub(super) struct Name {
     bare: u64,
     /// Of all grants, on all servers.
     largest: u64,
+    /// Of those on servers before.
+    before: u64,
     /// Grants and numbers, to tell one that a replica repeats.
     known: HashSet<(String, u64)>,
     now: Script,
@@ -43,6 +45,12 @@ struct Script {
 }
 
 impl Name {
+    /// Another server reigns; what it holds is in its own files.
+    pub(super) fn next_server(&mut self) {
+        self.flush();
+        self.before = self.largest;
+    }
+
     /// All keys are gone; no number is forgotten.
     pub(super) fn flush(&mut self) {
         (self.held, self.bare) = (Held::Nothing, 0);
@@ -163,7 +171,8 @@ impl Name {
                     self.grows(name, token, (first, last), verdict);
                 }
             }
-            (None, Held::Alone(other)) => verdict.passed_on += u64::from(other != token),
+            (None, Held::Alone(other)) if other == token => {}
+            (None, Held::Alone(_)) => verdict.pass_on(name),
             (None, Held::Nothing | Held::Set(_)) => {
                 wrong(
                     verdict,
@@ -237,7 +246,7 @@ impl Name {
     }
 
     fn reads(&mut self, name: &str, text: &str, verdict: &mut Verdict) {
-        let largest = self.largest;
+        let (largest, before) = (self.largest, self.before);
         let members = self.set();
         let Some(number) = members.keys().filter_map(|text| readers_number(text)).max() else {
             let what = format!("{text} has no number");
@@ -257,7 +266,9 @@ impl Name {
         }
         if number < largest {
             let what = format!("{text} joins with {number}, and {largest} was granted");
-            wrong(verdict, Fault::JoinsBehind, name, what);
+            let is_kept = number <= before;
+            let fault = [Fault::NotLarger, Fault::JoinsBehind][usize::from(is_kept)];
+            wrong(verdict, fault, name, what);
         }
     }
 
@@ -275,7 +286,7 @@ impl Name {
             verdict.permits += 1;
             self.grows(name, text, (number, number), verdict);
         } else if now.removed.iter().any(|(_, its)| *its == Some(number)) {
-            verdict.passed_on += 1;
+            verdict.pass_on(name);
         } else {
             let what = format!("{text} has {number}, which was not minted");
             wrong(verdict, Fault::Missing, name, what);

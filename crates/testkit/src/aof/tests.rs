@@ -1,11 +1,12 @@
 //! Files written by hand: the right one passes, and each wrong number is found.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Fault, Verdict, is_whole, judge};
+use super::{Fault, Judge, Verdict, is_whole};
 use crate::clock;
 use crate::process::wait_until;
 use crate::resp::encode;
@@ -64,6 +65,12 @@ fn permit(number: u64, token: &str) -> String {
     ))
 }
 
+fn judge<'a>(servers: impl IntoIterator<Item = &'a Path>) -> Verdict {
+    let mut judge = Judge::default();
+    servers.into_iter().for_each(|folder| judge.reads(folder));
+    judge.verdict().clone()
+}
+
 fn faults(verdict: &Verdict) -> Vec<Fault> {
     verdict.wrong.iter().map(|wrong| wrong.fault).collect()
 }
@@ -115,7 +122,7 @@ fn grants_of_all_kinds_with_numbers_that_grow_are_right() {
         verdict.alone,
         verdict.readers,
         verdict.permits,
-        verdict.passed_on,
+        verdict.passed_on["job"],
     ];
     assert_eq!(counts, [3, 5, 2, 1]);
 }
@@ -144,6 +151,18 @@ fn a_number_that_is_not_larger_than_all_before_is_found() {
 #[test]
 fn readers_of_one_phase_with_two_numbers_are_found() {
     assert_eq!(found(&[reads(5_000, A), reads(5_001, B)]), [Fault::Unlike]);
+    let joins_behind = [
+        reads(5_000, A),
+        script(&format!("{}\nSET job {B} PXAT 9", mint(5_001))),
+        format!("ZADD job 6 {A}\n"),
+        format!("ZADD job -inf f5000 6 {C}\n"),
+    ];
+    let without = found(&joins_behind);
+    assert_eq!(
+        without,
+        [Fault::Missing, Fault::NotLarger],
+        "no mark, an old one"
+    );
     let wasted = [
         reads(5_000, A),
         mint(5_001) + "\n",

@@ -1,5 +1,6 @@
 //! What the files say of all grants.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What is wrong with the number of a grant.
@@ -7,8 +8,8 @@ use std::fmt;
 pub enum Fault {
     /// A grant before has the same number, or a larger one.
     NotLarger,
-    /// A reader joins readers with the number that they have, and a grant since then has a larger one. A failover that
-    /// loses that grant and keeps the readers does so.
+    /// A reader joins readers of a server before with their number, and a grant since then has a larger one: the failover
+    /// has lost that grant and kept the readers.
     JoinsBehind,
     /// Readers that hold at the same time have two numbers.
     Unlike,
@@ -42,9 +43,9 @@ pub struct Verdict {
     pub readers: u64,
     /// Those of permits.
     pub permits: u64,
-    /// How often a number of a holder went to another token.
-    pub passed_on: u64,
-    /// How often all keys were lost in the middle of a file.
+    /// How often a number of a holder went to another token, by name.
+    pub passed_on: BTreeMap<String, u64>,
+    /// How often all keys were lost, in all files; that of a replica repeats it.
     pub flushes: u64,
     /// What is wrong, in order.
     pub wrong: Vec<Wrong>,
@@ -54,6 +55,10 @@ impl Verdict {
     /// All grants with a number.
     pub fn grants(&self) -> u64 {
         self.alone + self.readers + self.permits
+    }
+
+    pub(super) fn pass_on(&mut self, name: &str) {
+        *self.passed_on.entry(name.to_owned()).or_default() += 1;
     }
 
     /// How often this is wrong.
@@ -72,7 +77,7 @@ impl fmt::Display for Verdict {
             self.alone,
             self.readers,
             self.permits,
-            self.passed_on,
+            self.passed_on.values().sum::<u64>(),
             self.flushes,
             self.wrong.len()
         )
