@@ -1,61 +1,77 @@
 -- fence: fencing tokens, larger with every grant.
--- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
--- queue entry that several tasks of one process share. An 's' behind them says that the grant was to a reader: all who
--- join it have the same number, which is larger than that of the writer before and smaller than that of the writer after
--- them. It is kept for seven days; seeding with server time in
--- microseconds makes a number larger even after its loss. Plain cases write it without changing its expiry, which costs
--- half as much, unless the six leading digits of the time have changed since the previous grant: that happens every
--- 10 000 s, by which it is kept longer.
+-- The key is a stream that stays empty. As its next id the server takes its own time, or the id after the latest one if
+-- that is larger. The number is the milliseconds of the id and, in three digits, its count within one of them. So it is
+-- larger than all before it, and ahead of the clock in microseconds by a millisecond and one range at most: a new key
+-- begins behind that, and its numbers are larger than those of a key that was lost, as long as the server's clock does not go back.
+-- No number is taken back: one that is not used is wasted. Each grant keeps the key for 26 hours, so that a clock may go
+-- back by a day.
 
--- A value that no grant writes is damaged: earlier numbers are then unknown, so nothing is granted.
+-- A key of another type is damaged, and so is an id that no grant writes: earlier numbers are then unknown, so nothing
+-- is granted.
 
-local FENCE_KEPT_MS = '614800000' -- text: the server would format a number each time
-local FENCE_LENGTH = 33 -- two numbers of 16 digits, as nearly always
-local SAME_10000_S = 6 -- so many leading digits of a time of 16 digits stay the same for 10 000 s
-local FENCE_END = 9007199253692416 -- 2^53 less the longest range: above 2^53 a double skips numbers
-local FENCE_RANGE_MAX = 1048576
-
--- The first and last number in the value of a fence, and whether readers have it; nil when it is damaged.
-local function fence_parse(value)
-  local first_text, last_text, shared = string.match(value, '^(%d+):(%d+)(s?)$')
-  if not first_text or #first_text > 16 or #last_text > 16 then return nil end
-  local first, last = tonumber(first_text), tonumber(last_text)
-  if first > last or last >= FENCE_END or last - first >= FENCE_RANGE_MAX then return nil end
-  return first, last, shared == 's'
-end
+local FENCE_KEPT_MS = '93600000' -- text: the server would format a number each time
+local FENCE_END = 9000000000000000 -- above 2^53 a double skips numbers
 
 local function fence_damaged(fence)
   return { err = 'DAMAGED fence ' .. fence }
 end
 
--- Reads only: the first and last number of the latest grant, and whether readers have it; 0 and 0 when none is known,
--- nil when it is damaged.
-local function fence_read(fence)
-  local value, other = of_type(redis.pcall('GET', fence))
-  if other then return nil end
-  if not value then return 0, 0 end
-  return fence_parse(value)
+-- The refusal of a command on the key, as this script answers it.
+local function fence_refusal(refused, fence)
+  local is_damage = string.find(refused.err, 'WRONGTYPE', 1, true) or string.find(refused.err, 'exhausted', 1, true)
+  return is_damage and fence_damaged(fence) or refused
 end
 
--- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one, for one without
--- fencing, and when the fence is damaged.
+-- The number of an id, as text; nil when no grant writes such an id.
+local function fence_number(id)
+  local ms, count = string.match(id, '^(%d+)-(%d+)$')
+  if #count > 3 or ms * 1000 >= FENCE_END then return nil end
+  return ms .. string.sub('00' .. count, -3)
+end
+
+-- Writes a number that is given; the server refuses one that is not larger than all before it.
+local function fence_advance(fence, number)
+  local text = whole(number)
+  local id = string.sub(text, 1, -4) .. '-' .. tonumber(string.sub(text, -3))
+  local answer = redis.pcall('XADD', fence, 'MAXLEN', '0', id, '-', '-')
+  if not answer.err then redis.call('PEXPIRE', fence, FENCE_KEPT_MS) end
+  return answer
+end
+
+-- Writes the next number, and returns its text; nil and the error when that is refused.
+local function fence_mint(fence)
+--#inline mint
+  if id.err then return nil, fence_refusal(id, fence) end
+  if not is_minted then
+    -- A thousand grants in one millisecond, as behind a clock that went back. The next one begins.
+    local next_ms = string.match(id, '^%d+') + 1
+    if next_ms * 1000 >= FENCE_END then return nil, fence_damaged(fence) end
+    id = whole(next_ms) .. '-0'
+    fence_advance(fence, next_ms * 1000)
+  end
+  return fence_number(id)
+end
+
+-- Writes: reserves so many numbers from `first` on, and returns how many: one alone when it is ahead of the clock by more
+-- than the millisecond that may begin in this script, so that numbers that are not used never add up.
+local function fence_reserve(fence, first, range, now_us)
+  if range == 1 or tonumber(first) > now_us + 1000 then return 1 end
+  fence_advance(fence, first + range - 1)
+  return range
+end
+
+-- Reads only: the latest number, as text; '0' when none is known, nil when the key is damaged.
+local function fence_last(fence)
+  local info = redis.pcall('XINFO', 'STREAM', fence)
+  if info.err and string.find(info.err, 'no such key', 1, true) then return '0' end
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then return fence_number(info[i + 1]) end
+  end
+end
+
+-- Reads only: the number of the lease that this value holds alone, of several the last; '0' for a foreign one, for one
+-- without fencing, and when the fence is damaged.
 local function fence_of(value, fence)
-  if not is_fenced(value) or client_of(value) == '' then return 0, 0 end
-  local first, last = fence_read(fence)
-  return first or 0, last or 0
-end
-
--- Writes the next `range` numbers and returns the first. `mark` is 's' for readers.
-local function fence_mint(fence, last, now_us, range, mark)
-  local first = math.max(last + 1, now_us)
-  local text = whole(first)
-  local value = text .. ':' .. (range == 1 and text or whole(first + range - 1)) .. (mark or '')
-  redis.call('SET', fence, value, 'PX', FENCE_KEPT_MS)
-  return text
-end
-
--- Writes: the numbers above `used` were reserved and not used. Memory pressure may refuse the write: then they are
--- lost, and the next ones are larger all the same.
-local function fence_lower(fence, first, used)
-  redis.pcall('SET', fence, whole(first) .. ':' .. whole(used), 'PX', FENCE_KEPT_MS)
+  if not is_fenced(value) or client_of(value) == '' then return '0' end
+  return fence_last(fence) or '0'
 end

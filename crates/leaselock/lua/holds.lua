@@ -5,6 +5,7 @@
 --   sorted set  hold -> its end, in server microseconds. A hold is a token and, behind it, how the token holds: nothing
 --               for a reader; 'u' for a reader that may become exclusive, with the member 'u' beside it, so that every
 --               script sees that there is one; digits for so many permits. Readers and permits are never in one set.
+--               Before all holds, with the score '-inf', lies 'f' and the fencing token that all of its readers share.
 --               The key expires with the longest hold.
 -- The kind of a request, in a queue entry too: digits ask to be exclusive, and say how many fencing tokens the grant
 -- reserves; 's' reads; 'u' reads and may become exclusive; 'x' does so now; 'w' and digits ask for so many permits.
@@ -14,41 +15,43 @@
 local CLEARED_MAX = '512' -- expired holds that one call removes
 local HOLDS_MAX = 10000
 local USAGE_KEPT_MS = '614800000'
+local ENDS_MIN = '0' -- the least end of a hold: above the score of the readers' fencing token
 
 local function holds_weight(kind)
   return string.byte(kind) == 119 and tonumber(string.sub(kind, 2)) -- 'w'
 end
 
--- Whether a member of a set is one of ours: a hold, or the mark of an upgradable reader.
+-- Whether a member of a set is one of ours: a hold, the mark of an upgradable reader, or a fencing token.
 local function holds_is_ours(member)
   local kind = string.sub(member or '', HOLD_START)
-  return member == 'u' or client_of(string.sub(member or '', 1, HOLD_START - 1)) ~= ''
+  return member == 'u' or member and member_fence(member) or client_of(string.sub(member or '', 1, HOLD_START - 1)) ~= ''
     and (kind == '' or kind == 'u' or string.find(kind, '^%d+$') ~= nil)
 end
 
 -- Removes the holds that have expired, and reads the others. Another program's set is left as it is.
 local function holds_read_set(h)
-  local over = redis.pcall('ZRANGEBYSCORE', h.lock, '-inf', '(' .. whole(h.now_us), 'LIMIT', '0', CLEARED_MAX)
-  if over.err or over[1] and not holds_is_ours(over[1]) then
+  local over = redis.pcall('ZRANGEBYSCORE', h.lock, ENDS_MIN, '(' .. whole(h.now_us), 'LIMIT', '0', CLEARED_MAX)
+  local first = over.err and {} or redis.call('ZRANGE', h.lock, '0', '1')
+  if over.err or not holds_is_ours(first[1]) then
     h.exclusive, h.strange = '', true -- a key of another type, or another program's set
     return
   end
   if over[1] then
     redis.call('ZREM', h.lock, unpack(over))
     if h.usage then redis.call('HDEL', h.usage, unpack(over)) end
+    first = redis.call('ZRANGE', h.lock, '0', '1')
   end
-  h.upgradable = redis.call('ZSCORE', h.lock, 'u') and true
-  h.count = redis.call('ZCARD', h.lock) - (h.upgradable and 1 or 0)
-  local one = h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
-  if one ~= '' and not holds_is_ours(one) then
-    h.exclusive, h.strange = '', true
+  h.shared = member_fence(first[1] or '')
+  local one = first[h.shared and 2 or 1]
+  if not one then
+    redis.call('DEL', h.lock)
+    h.shared = nil
     return
   end
+  h.upgradable = redis.call('ZSCORE', h.lock, 'u') and true
+  h.count = redis.call('ZCARD', h.lock) - (h.upgradable and 1 or 0) - (h.shared and 1 or 0)
   h.weighted = string.find(one, '^%d+$', HOLD_START) and true
-  if not h.weighted then
-    h.readers = h.count - (h.upgradable and 1 or 0)
-    h.is_read = h.count > 0
-  end
+  if not h.weighted then h.readers = h.count - (h.upgradable and 1 or 0) end
 end
 
 -- How many permits there are, 0 when no one has said so since `usage` was lost, and how many are used. `wanted`: how
@@ -136,8 +139,9 @@ end
 -- Writes a hold of the set, for `ttl_ms` from now.
 local function holds_put(h, member, ttl_ms)
   local ends = whole(h.now_us + ttl_ms * 1000)
-  redis.call('ZADD', h.lock, ends, member)
-  if member_mark(member) then redis.call('ZADD', h.lock, ends, 'u') end
+  local marked = member_mark(member) and { ends, 'u' } or {}
+  if h.shared then marked[#marked + 1], marked[#marked + 2] = '-inf', 'f' .. h.shared end
+  redis.call('ZADD', h.lock, ends, member, unpack(marked))
   if redis.call('PTTL', h.lock) <= ttl_ms then redis.call('PEXPIRE', h.lock, ttl_ms + 1) end
 end
 
@@ -146,7 +150,7 @@ end
 local function holds_remove(h, kind, token)
   if string.find(kind, '^%d') or kind == 'x' then
     redis.call('DEL', h.lock)
-    h.exclusive, h.upgradable, h.weighted, h.readers, h.used, h.count = nil, false, false, 0, 0, 0
+    h.exclusive, h.shared, h.upgradable, h.weighted, h.readers, h.used, h.count = nil, nil, false, false, 0, 0, 0
     return
   end
   local member, weight = member_of(kind, token), holds_weight(kind)
@@ -161,8 +165,7 @@ local function holds_remove(h, kind, token)
   else
     h.readers = h.readers - 1
   end
-  local longest = redis.call('ZREVRANGE', h.lock, '0', '0', 'WITHSCORES')[2]
-  if longest then redis.call('PEXPIRE', h.lock, math.max(1, math.ceil((tonumber(longest) - h.now_us) / 1000) + 1)) end
+  if not member_last(h.lock, h.now_us) then h.shared = nil end
 end
 
 -- Writes down what was counted, if it has changed; last, and for permits only.
@@ -194,7 +197,7 @@ local function holds_rest_ms(h, kind, token)
   if kind == 'u' and h.upgradable then return holds_until(h, redis.call('ZSCORE', h.lock, 'u')) end
   local longest = redis.call('ZREVRANGE', h.lock, '0', '2', 'WITHSCORES')
   for i = 1, #longest, 2 do
-    local own = kind == 'x' and (longest[i] == 'u' or longest[i] == token .. 'u')
+    local own = kind == 'x' and (longest[i] == 'u' or longest[i] == token .. 'u' or member_fence(longest[i]))
     if not own then return holds_until(h, longest[i + 1]) end
   end
   return 1
@@ -203,9 +206,9 @@ end
 -- A client that holds it, by another hold than that of `token`; '' when there is none, or it is another library's.
 local function holds_holder(h, token)
   if h.exclusive then return client_of(h.exclusive) end
-  for _, member in ipairs(h.count > 0 and redis.call('ZRANGE', h.lock, '0', '2') or {}) do
+  for _, member in ipairs(h.count > 0 and redis.call('ZRANGE', h.lock, '0', '3') or {}) do
     local its = string.sub(member, 1, HOLD_START - 1)
-    if member ~= 'u' and its ~= token then return client_of(its) end
+    if member ~= 'u' and not member_fence(member) and its ~= token then return client_of(its) end
   end
   return ''
 end

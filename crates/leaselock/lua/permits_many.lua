@@ -11,7 +11,7 @@ local function permits_of(lock, usage, permits, is_free)
   if count == 0 and not kept[1] then used, counted = 0, 0 end
   if tonumber(counted) ~= count then return false end
   permits = tonumber(kept[3] and kept[2] or permits)
-  return permits and { usage = usage, used = tonumber(used), count = count, permits = permits, is_kept = kept[1] }
+  return permits and { usage = usage, used = tonumber(used), count = count, permits = permits }
 end
 
 local function permits_sum(p)

@@ -3,7 +3,7 @@
 -- with its `ticket`. An entry holds all that a grant needs, and its parts have these positions in every script:
 --    1-16  `ticket`, the order, 16 digits              TICKET_END
 --   17-47  token, 31 characters                        TOKEN_START, TOKEN_END
---   48-63  server time of the latest poll, 16 digits   POLLED_START; up to POLLED_SAME_10_S it is the same for 10 s
+--   48-63  server time of the latest poll, 16 digits   POLLED_START
 --   64-    ' priority passed_ms kind channel'          WISH_START, without the space: the waiter's request;
 --          the usual priority is ' 0 '                 PRIORITY_START, PRIORITY_END
 -- `kind` is the kind of the request (lua/holds.lua). The plain cases of the mutex know digits only; a first entry of

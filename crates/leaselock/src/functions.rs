@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::KINDS;
 use crate::base::error::StoreError;
@@ -9,7 +10,6 @@ use crate::client::builder::ClientBuilder;
 use crate::client::handle::on_every_client;
 use crate::client::quorum::{Quorum, QuorumBuilder};
 use crate::client::{AnyClient, Client, views};
-use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::deadlock::calls as deadlock;
 use crate::engine::{ballot, gate, identity};
 use crate::interop::protocol;
@@ -46,6 +46,9 @@ fn library() -> &'static Library {
     LIBRARY.get_or_init(|| Library::of(&scripts().collect::<Vec<_>>()))
 }
 
+/// A server compiles all scripts before it answers.
+const LOAD_WITHIN: Duration = Duration::from_secs(10);
+
 on_every_client! {
     /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
     ///
@@ -61,7 +64,7 @@ on_every_client! {
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
         let store = &self.state.engine.store;
-        store.load_functions(library(), OPERATOR_WITHIN).await
+        store.load_functions(library(), LOAD_WITHIN).await
     }
 }
 

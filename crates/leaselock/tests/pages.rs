@@ -112,7 +112,7 @@ fn keys_on_the_page(lock: &str, prefix: &str, client: &str) -> BTreeMap<String, 
     for row in rows {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let kind = cells[2];
-        if !["string", "hash", "sorted set"].contains(&kind) {
+        if !["string", "hash", "sorted set", "stream"].contains(&kind) {
             continue;
         }
         let key = cells[1].replace('`', "").replace('K', lock);

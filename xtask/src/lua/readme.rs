@@ -12,6 +12,7 @@ const INTRO: &str = "\
 
 Every atomic step of every primitive is one script, run by Redis, by Valkey and by the embedded store.
 A line `--#include prelude fence` in a script stands for the functions of these files, its fragments; what stands above it does without them.
+A line `--#inline mint` stands for the lines of `inline/mint.lua`.
 The lines between `--#strict` and `--#end` are there in strict mode only.
 The header of each script is its contract: `cargo xtask lua` compares it with the body and with the Rust half.
 

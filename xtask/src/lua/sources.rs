@@ -72,10 +72,12 @@ impl Sources {
 
     /// Files directly in `lua/` are fragments, and so is what a script includes of a subfolder; all others are scripts.
     pub(super) fn parse(lua: Vec<File>, rust: Vec<File>) -> Sources {
-        let lua: Vec<File> = lua
-            .into_iter()
-            .filter(|file| file.path.ends_with(".lua"))
-            .collect();
+        let lua = lua.into_iter().filter(|file| file.path.ends_with(".lua"));
+        let (inlines, mut lua): (Vec<File>, Vec<File>) =
+            lua.partition(|file| name_of(file).starts_with("inline/"));
+        for file in &mut lua {
+            file.text = with_inlines(&file.text, &inlines);
+        }
         let marked = lua.iter().map(|file| Marked::parse(&file.text));
         let included: BTreeSet<String> = marked
             .flat_map(|marked| marked.includes)
@@ -94,4 +96,29 @@ impl Sources {
                 .collect(),
         }
     }
+}
+
+/// The text with the lines of each inline file where its marker stands, as one line, so that line numbers stay right.
+///
+/// The time that such a file reads is not that of the script.
+fn with_inlines(text: &str, inlines: &[File]) -> String {
+    let mut all = String::new();
+    for line in text.split_inclusive('\n') {
+        let name = line.trim_end().strip_prefix("--#inline ");
+        let found = name.and_then(|name| {
+            let path = format!("inline/{name}");
+            inlines.iter().find(|file| name_of(file) == path)
+        });
+        let Some(file) = found else {
+            all.push_str(line);
+            continue;
+        };
+        let code = file.text.lines().map(|line| {
+            let code = line.split("--").next().unwrap_or_default().trim();
+            code.replace("redis.call('TIME')", "{}")
+        });
+        all.push_str(&code.collect::<Vec<_>>().join(" "));
+        all.push('\n');
+    }
+    all
 }

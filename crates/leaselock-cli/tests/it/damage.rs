@@ -72,11 +72,15 @@ fn a_note_of_another_type_is_not_shown_and_hides_nothing() {
 fn a_damaged_fence_is_refused_with_65_and_what_mends_it_and_status_shows_it() {
     let store = Store::redis();
     let server = store.server();
-    for damage in [
-        "9007199254740993:9007199254740993",
-        "9223372036854775808:9223372036854775808",
-    ] {
-        server.cli(&["SET", "{job}:ll:fence", damage, "PX", "60000"]);
+    let advance = |id| server.cli(&["XADD", "{job}:ll:fence", "MAXLEN", "0", id, "-", "-"]);
+    for damage in ["soon", "9000000000000-0"] {
+        server.cli(&["DEL", "{job}:ll:fence"]);
+        if damage == "soon" {
+            server.cli(&["SET", "{job}:ll:fence", damage]);
+        } else {
+            advance(damage);
+        }
+        server.cli(&["PEXPIRE", "{job}:ll:fence", "60000"]);
         for verb in [
             &["run", "job", "--", "touch", "ran"][..],
             &["acquire", "-n", "job"],
@@ -93,7 +97,8 @@ fn a_damaged_fence_is_refused_with_65_and_what_mends_it_and_status_shows_it() {
         shown.starts_with("job: free\n  damaged: `{job}:ll:fence` is damaged"),
         "{shown}"
     );
-    server.cli(&["SET", "{job}:ll:fence", "8000000000000000:8000000000000000"]);
+    server.cli(&["DEL", "{job}:ll:fence"]);
+    advance("8000000000000-0");
     let seen = object(&store.run(&["acquire", "--json", "job"]).gives(0).out);
     assert_eq!(seen["fence"], 8_000_000_000_000_001_u64);
 }

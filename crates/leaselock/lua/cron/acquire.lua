@@ -3,7 +3,7 @@
 -- KEYS[1] lock         string; the token of the run
 -- KEYS[2] queue        sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters      hash; token to its entry in the queue
--- KEYS[4] fence        string; 'first:last' of the latest grant
+-- KEYS[4] fence        stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record       hash; the latest ticks (lua/cron.lua)
 -- KEYS[6] gate         string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token        the caller's proof of ownership
@@ -65,7 +65,7 @@ local is_replay = is_own and is_held
 if not is_replay then
   if tick_us > h.now_us then return { 'early', whole(tick_us - h.now_us) } end
   if h.now_us - tick_us > late_us then return { 'missed', whole(h.now_us - tick_us) } end
-elseif r.token ~= token and grant_fence(h) then
+elseif r.token ~= token and fence_last(fence) then
   redis.call('SET', lock, token, 'PX', ttl_ms)
   h.exclusive = token
 end

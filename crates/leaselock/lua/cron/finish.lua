@@ -3,7 +3,7 @@
 -- KEYS[1] lock       string; the token of the run
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record     hash; the latest ticks (lua/cron.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -33,6 +33,6 @@ end
 -- A run whose lease has expired is still heard as long as no other run has begun: its work is done.
 redis.call('PEXPIRE', record, CRON_KEPT_MS) -- first, because memory pressure does not refuse it, nor what follows it then
 redis.call('HSET', record, 'state', cron_state('done', token, r.attempt, r.tick_us))
-if h.exclusive == token then grant_give_back(h, queue, waiters, '1', token, 0) end
+if h.exclusive == token then grant_give_back(h, queue, waiters, '1', token) end
 broadcast(r.channel)
 return { 'done' }

@@ -26,8 +26,6 @@ end
 if tonumber(ends or '-1') < now_us then return { 'expired' } end
 redis.call('ZREM', lock, hold)
 if member_mark(hold) then redis.call('ZREM', lock, 'u') end
--- The key lives no longer than its longest hold: another library sees only that there is a key. `usage`, which is out of
--- reach, is counted anew by the script that finds another number of holds.
-local longest = redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
-if longest then redis.call('PEXPIRE', lock, math.max(1, math.ceil((tonumber(longest) - now_us) / 1000) + 1)) end
+-- `usage`, which is out of reach, is counted anew by the script that finds another number of holds.
+member_last(lock, now_us)
 return { 'released' }

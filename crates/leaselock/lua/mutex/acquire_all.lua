@@ -41,20 +41,14 @@ if redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) > 0 then
   return { 'separate', now }
 end
 
-local fenced = is_fenced(token)
 local fences = {}
 for i = 1, count do
-  fences[i] = 0 -- the latest number of this name, until it is replaced by the next one
-  if fenced then
-    local fence = KEYS[2 * count + i]
-    local _, last = fence_read(fence)
-    if not last then return fence_damaged(fence) end
-    fences[i] = last
-  end
+  local minted, refusal = '0', nil
+  if is_fenced(token) then minted, refusal = fence_mint(KEYS[2 * count + i]) end
+  if not minted then return refusal end
+  fences[i] = minted
 end
-
 for i = 1, count do
-  fences[i] = fenced and fence_mint(KEYS[2 * count + i], fences[i], now_us, 1) or '0'
   redis.call('SET', KEYS[i], token, 'PX', ttl_ms)
 end
 return { 'granted', now, unpack(fences) }

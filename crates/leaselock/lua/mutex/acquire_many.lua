@@ -7,33 +7,36 @@
 --
 -- Returns {"answered", time_us, letters, …}   one letter for each item, in the order of the locks:
 --           g  granted: held until ttl_ms from time_us
---           f  granted, and time_us is its fencing token
+--           f  granted; behind the letters, behind all that is said of b, for each f in order, its fencing token
 --           b  busy: held by another client; behind the letters, for each b in order, its remaining milliseconds
 --              (-1: none is set) and its client ('' when foreign)
 --           -  any other case: nothing was done, use mutex/acquire
 -- Replay  - for an item that the first call granted: mutex/acquire knows a token that holds
 -- Writes  locks
---#include prelude many fence many_fence
+--#include prelude many fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
 
 local now_us = clock_us()
 local now = whole(now_us)
-local fresh = now .. ':' .. now
 local count = #ARGV - 2
 local fenced = fencing == '1'
+local behind = {}
 
 -- Takes the lock of an item by its number, and returns its letter. A key of another type counts as free up to here. NX
 -- leaves it as it is, and the second item of a lock too.
 local function take(i)
-  if fenced and not many_fence_mint(KEYS[2 * count + i], fresh, now) then return '-' end
+  local number = fenced and fence_mint(KEYS[2 * count + i])
+  if fenced and not number then return '-' end
   local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
-  return taken and taken.ok and (fenced and 'f' or 'g') or '-'
+  if not taken or not taken.ok then return '-' end
+  if fenced then behind[#behind + 1] = number end
+  return fenced and 'f' or 'g'
 end
 
 -- The plain case: no item has a lock or a queue.
 local plain = count <= MANY_MAX and not many_exist(KEYS, 1, 2 * count)
 local held = not plain and count <= MANY_MAX and many_values(KEYS, 1, count)
-local answers, holders = {}, {}
+local answers = {}
 
 for i = 1, plain and 0 or count do
   local holder = held and held[i]
@@ -43,8 +46,8 @@ for i = 1, plain and 0 or count do
     local pttl_ms = redis.pcall('PTTL', KEYS[i])
     answers[i] = type(pttl_ms) == 'number' and 'b' or '-'
     if answers[i] == 'b' then
-      holders[#holders + 1] = pttl_ms
-      holders[#holders + 1] = client_of(holder)
+      behind[#behind + 1] = pttl_ms
+      behind[#behind + 1] = client_of(holder)
     end
   elseif redis.pcall('EXISTS', KEYS[i], KEYS[count + i]) ~= 0 then -- a queue, or a set of readers or permits
     answers[i] = '-'
@@ -54,4 +57,4 @@ end
 for i = 1, count do
   if not answers[i] then answers[i] = take(i) end
 end
-return { 'answered', now, table.concat(answers), unpack(holders) }
+return { 'answered', now, table.concat(answers), unpack(behind) }

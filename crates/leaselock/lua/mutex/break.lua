@@ -4,14 +4,14 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
--- ARGV[1] only       a fencing token that must be one of the holder's, '' for any. All who read at the same time have
+-- ARGV[1] only       a fencing token that must be the holder's, of several the last; '' for any. All who read at the same time have
 --                    the same; each hold of permits has its own, and then the others stay
 -- ARGV[2] foreign    '1' breaks a lock of another library too, '0' does not
 --
--- Returns {"broken", holder, fence, count, time_us}   a client that held it ('' when foreign); fence: the first of its
+-- Returns {"broken", holder, fence, count, time_us}   a client that held it ('' when foreign); fence: the last of its
 --                                      numbers, '0': it had none, or each of several had its own; count: how many held it
 --         {"free", time_us}                    no client held it
 --         {"foreign", time_us}                 another library holds it; nothing was changed
@@ -43,7 +43,7 @@ if h.weighted then
     if number == only then
       local token, kind = string.sub(member, 1, HOLD_START - 1), 'w' .. string.sub(member, HOLD_START)
       holder, count = client_of(token), 1
-      grant_give_back(h, queue, waiters, kind, token, 0)
+      grant_give_back(h, queue, waiters, kind, token)
       holds_close(h)
       return { 'broken', holder, number, count, whole(now_us) }
     end
@@ -53,19 +53,12 @@ if h.weighted then
   for _, member in ipairs(members) do
     redis.call('HDEL', usage, member)
   end
-  grant_give_back(h, queue, waiters, '1', '', 0)
+  grant_give_back(h, queue, waiters, '1', '')
   holds_close(h)
   return { 'broken', holder, number, count, whole(now_us) }
 end
 
-local first_fence, last_fence, shared
-if h.exclusive then
-  first_fence, last_fence = fence_of(h.exclusive, fence)
-else
-  first_fence, last_fence, shared = fence_read(fence)
-  if not shared then first_fence, last_fence = 0, 0 end
-end
-local its_fence, only_fence = whole(first_fence), tonumber(only) or first_fence
-if only_fence < first_fence or only_fence > last_fence then return { 'changed', its_fence, whole(now_us) } end
-grant_give_back(h, queue, waiters, '1', '', 0)
+local its_fence = h.exclusive and fence_of(h.exclusive, fence) or h.shared or '0'
+if only ~= '' and only ~= its_fence then return { 'changed', its_fence, whole(now_us) } end
+grant_give_back(h, queue, waiters, '1', '')
 return { 'broken', holder, its_fence, count, whole(now_us) }

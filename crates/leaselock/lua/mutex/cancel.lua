@@ -3,10 +3,9 @@
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when all count as used
 --
 -- Returns {"left", time_us}        was in the queue and has left it; a waiter that is the first now is woken
 --         {"released", time_us}    held the lock, which is free or the next waiter's now
@@ -20,7 +19,7 @@ local gate = KEYS[5]
 gate_hide_waiters(gate)
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, used = ARGV[1], tonumber(ARGV[2]) or 0
+local token = ARGV[1]
 
 local h = holds_read(lock, fence, clock_us())
-return grant_cancel(h, queue, waiters, '1', token, used)
+return grant_cancel(h, queue, waiters, '1', token)

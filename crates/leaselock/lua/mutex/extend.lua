@@ -9,18 +9,18 @@
 --         {"taken", time_us}               another client holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
---#include prelude
 local lock = KEYS[1]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
-local now_us = clock_us()
-local held, is_set = of_type(redis.pcall('GET', lock)) -- of readers or permits (lua/holds.lua)
-if is_set then return { 'taken', whole(now_us) } end
-if not held then return { 'expired', whole(now_us) } end
-if held ~= token then return { 'taken', whole(now_us) } end
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('000000' .. time[2], -6)
+local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
+if not held then return { 'expired', now } end
+if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
+if held ~= token then return { 'taken', now } end
 local pttl_ms = redis.call('PTTL', lock)
 if pttl_ms < ttl_ms then -- -1 too: a lease always expires
   redis.call('PEXPIRE', lock, ttl_ms)
   pttl_ms = ttl_ms
 end
-return { 'extended', pttl_ms, whole(now_us) }
+return { 'extended', pttl_ms, now }

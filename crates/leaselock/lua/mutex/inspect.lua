@@ -2,7 +2,7 @@
 --
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
--- KEYS[3] fence      string; 'first:last' of the latest grant
+-- KEYS[3] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[4] why        string; the exclusive holder's token and its note
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 --
@@ -11,7 +11,7 @@
 --                                              operator has said so, or nothing when it is not known; damaged: name and
 --                                              key of each damaged side key, 'fence' or 'queue'
 --         {"held", time_us, queue, permits, value, pttl_ms, fence, why, damaged}    value: the holder's token, ours or
---                                              foreign; pttl_ms -1: it never expires; fence: the first of its numbers,
+--                                              foreign; pttl_ms -1: it never expires; fence: the last of its numbers,
 --                                              '0': this lease has none, or it is damaged; why: '' for another type
 --         {"shared", time_us, queue, permits, count, holds, damaged}    readers or holders of permits, `count` of them;
 --                                              holds: token, kind, rest_ms, fence, token, …: the 128 that end first
@@ -28,7 +28,7 @@ local damaged = {}
 local entries, other = queue_read(queue, 0, HEAD_MAX - 1)
 local listed = { other and 0 or redis.call('ZCARD', queue) }
 if other then damaged[1], damaged[2] = 'queue', queue end
-local _, last_fence, fence_shared = fence_read(fence)
+local last_fence = fence_last(fence)
 if not last_fence then damaged[#damaged + 1], damaged[#damaged + 2] = 'fence', fence end
 for _, entry in ipairs(entries) do
   listed[#listed + 1] = client_of(entry.token)
@@ -48,7 +48,8 @@ end
 
 -- Expired holds stay in the set until a script that writes removes them.
 local function live_holds()
-  local over = #redis.call('ZRANGEBYSCORE', lock, '-inf', '(' .. whole(now_us), 'LIMIT', '0', '-1')
+  local over = #redis.call('ZRANGEBYSCORE', lock, '-inf', '(' .. whole(now_us), 'LIMIT', '0', '-1') -- the mark too
+  local mark = member_fence(redis.call('ZRANGE', lock, '0', '0')[1])
   local found, members, ends = redis.call('ZRANGE', lock, over, over + HEAD_MAX, 'WITHSCORES'), {}, {}
   for i = 1, #found, 2 do
     if found[i] ~= 'u' and #members < HEAD_MAX then
@@ -56,7 +57,7 @@ local function live_holds()
     end
   end
   local upgradable = tonumber(redis.call('ZSCORE', lock, 'u') or '-1') >= now_us
-  return members, ends, redis.call('ZCARD', lock) - over - (upgradable and 1 or 0), over
+  return members, ends, redis.call('ZCARD', lock) - over - (upgradable and 1 or 0), over, mark
 end
 
 local function permits_used(members, count, over)
@@ -69,13 +70,13 @@ local function permits_used(members, count, over)
 end
 
 local function shared()
-  local members, ends, count, over = live_holds()
+  local members, ends, count, over, mark = live_holds()
   if count == 0 then return { 'free', whole(now_us), listed, permits_of(0), damaged } end
   local permits, holds = permits_of(permits_used(members, count, over)), {}
   for i, member in ipairs(members) do
     local token, kind = string.sub(member, 1, HOLD_START - 1), string.sub(member, HOLD_START)
     local weighted = tonumber(kind)
-    local number = weighted and kept(member) or fence_shared and is_fenced(token) and whole(last_fence)
+    local number = weighted and kept(member) or mark and is_fenced(token) and mark
     holds[#holds + 1] = token
     holds[#holds + 1] = weighted and 'w' .. kind or kind == 'u' and kind or 's'
     holds[#holds + 1] = holds_until({ now_us = now_us }, ends[i])
@@ -93,5 +94,5 @@ if kind ~= 'string' then return { 'other', whole(now_us), listed, permits, kind,
 local held = redis.call('GET', lock)
 local noted = of_type(redis.pcall('GET', why)) or ''
 noted = string.sub(noted, 1, #held) == held and string.sub(noted, #held + 1, #held + NOTE_MAX) or ''
-local number = whole((fence_of(held, fence)))
+local number = fence_of(held, fence)
 return { 'held', whole(now_us), listed, permits, held, redis.call('PTTL', lock), number, noted, damaged }

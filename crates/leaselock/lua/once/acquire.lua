@@ -3,7 +3,7 @@
 -- KEYS[1] lock         string; the token of the run
 -- KEYS[2] queue        sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters      hash; token to its entry in the queue
--- KEYS[4] fence        string; 'first:last' of the latest grant
+-- KEYS[4] fence        stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record       hash; what became of the latest run (lua/once.lua)
 -- KEYS[6] gate         string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token        the caller's proof of ownership
@@ -48,22 +48,23 @@ local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 
 local token, ttl_ms, kept_ms, fingerprint, attempts, on_crash, after, call, request, channel =
   ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
--- The plain cases stand above the functions, which then cost nothing: there is a result, or no key at all.
+-- The head: there is a result, or nothing lies there but perhaps the fence (lua/fence.lua).
 local kept = redis.pcall('HMGET', record, 'state', 'fingerprint', 'result')
 if kept[1] and kept[2] == fingerprint then
   local number, attempt = string.match(kept[1], '^done %S+ (%d+) (%d+)')
   if number then return { 'done', number, attempt, kept[3] or '' } end
 end
-local time = redis.call('TIME')
-if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue, fence) == 0 then
-  local FENCE_KEPT_MS, RUN_KEPT_MS = '614800000', 604800000 -- (lua/fence.lua, lua/once.lua)
-  local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
-  local state = 'run ' .. token .. ' ' .. now .. ' 1 ' .. now .. ' ' .. call .. ' ' .. request
-  redis.call('SET', fence, now .. ':' .. now, 'PX', FENCE_KEPT_MS)
-  redis.call('SET', lock, token, 'PX', ttl_ms)
-  redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)
-  redis.call('PEXPIRE', record, math.max(kept_ms, RUN_KEPT_MS))
-  return { 'granted', now, '1', now, '0', 1 }
+if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue) == 0 then
+--#inline mint
+  if is_minted then
+    local ms, count = string.match(id, '(%d+)-(%d+)')
+    local number, RUN_KEPT_MS = ms .. string.sub('00' .. count, -3), 604800000 -- (lua/once.lua)
+    local state = 'run ' .. token .. ' ' .. number .. ' 1 ' .. ms .. '000 ' .. call .. ' ' .. request
+    redis.call('SET', lock, token, 'PX', ttl_ms)
+    redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)
+    redis.call('PEXPIRE', record, math.max(kept_ms, RUN_KEPT_MS))
+    return { 'granted', number, '1', ms .. '999', '0', 1 }
+  end
 end
 
 --#include prelude fence queue member holds grant once
@@ -74,7 +75,7 @@ if r and r.kind == 'done' then return { 'done', r.fence, r.attempt, once_result(
 if r and r.kind == 'kept' then return { 'kept', r.fence, r.attempt, once_result(record) } end
 
 request = tonumber(request)
-local h = holds_read(lock, fence, clock_of(time))
+local h = holds_read(lock, fence, clock_us())
 local is_run = r and r.kind == 'run'
 local is_held = is_run and h.exclusive == r.token
 -- An earlier request of this call has begun the run, and its reply was lost. A later one never gives way to it.
@@ -91,7 +92,7 @@ if r and not is_own and holds_fit(h, '1') then
   if attempts > 0 and r.attempt >= attempts then return { 'given_up', r.attempt, once_result(record) } end
   if r.kind == 'fail' and rest_ms > 0 then return { 'failed', r.fence, r.attempt, rest_ms, once_result(record) } end
 end
-if is_own and is_held and r.token ~= token and grant_fence(h) then
+if is_own and is_held and r.token ~= token and fence_last(fence) then
   redis.call('SET', lock, token, 'PX', ttl_ms)
   h.exclusive = token
 end

@@ -3,11 +3,10 @@
 -- KEYS[1] lock       string; the token of the run
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record     hash; what became of the latest run (lua/once.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when all count as used
 --
 -- Returns {"left", time_us}        was in the queue, which no run is, and has left it
 --         {"released", time_us}    held the name, which is free or the next waiter's now
@@ -21,10 +20,10 @@ local gate = KEYS[6]
 gate_hide_waiters(gate)
 --#end
 local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, used = ARGV[1], tonumber(ARGV[2]) or 0
+local token = ARGV[1]
 
 local r = once_read(record)
-local answer = grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, '1', token, used)
+local answer = grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, '1', token)
 if r and r.kind == 'run' and r.token == token then
   local before = redis.call('HGET', record, 'before')
   if before and before ~= '' then

@@ -3,7 +3,7 @@
 -- KEYS[1] lock         string; the token of the run
 -- KEYS[2] queue        sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters      hash; token to its entry in the queue
--- KEYS[4] fence        string; 'first:last' of the latest grant
+-- KEYS[4] fence        stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record       hash; what became of the latest run (lua/once.lua)
 -- KEYS[6] gate         string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token        the caller's proof of ownership
@@ -68,6 +68,6 @@ local ended = { kind = kind, token = token, fence = r and r.fence or number, att
 redis.call('PEXPIRE', record, kept_ms) -- first, because memory pressure does not refuse it, nor what follows it then
 redis.call('HSET', record, 'state', once_state(ended), 'result', result, 'fingerprint', fingerprint, 'channel', channel)
 redis.call('PEXPIRE', record, kept_ms)
-if holds then grant_give_back(h, queue, waiters, '1', token, 0) end
+if holds then grant_give_back(h, queue, waiters, '1', token) end
 broadcast(channel)
 return { 'stored' }

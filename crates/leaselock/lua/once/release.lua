@@ -4,7 +4,7 @@
 -- KEYS[1] lock       string; the token of the run
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] record     hash; what became of the latest run (lua/once.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -26,6 +26,6 @@ local token = ARGV[1]
 local h = holds_read(lock, fence, clock_us())
 local r = once_read(record)
 if h.exclusive ~= token then return { (h.exclusive or h.count > 0) and 'taken' or 'expired' } end
-grant_give_back(h, queue, waiters, '1', token, 0)
+grant_give_back(h, queue, waiters, '1', token)
 if r then broadcast(r.channel) end
 return { 'released' }

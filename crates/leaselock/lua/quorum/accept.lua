@@ -2,7 +2,7 @@
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
+-- KEYS[2] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] proposed   the fencing token
 -- ARGV[3] behind_us  how far it may be behind this server's clock
@@ -19,10 +19,7 @@ local token, proposed, behind_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now_us = clock_us()
 if redis.call('GET', lock) ~= token then return { 'gone', whole(now_us) } end
-local before, other = of_type(redis.pcall('GET', fence))
-local holds, least = proposal_holds(before, tonumber(proposed), now_us, behind_us)
-if other or holds == nil then return fence_damaged(fence) end
+local holds, least = proposal_accept(fence, proposed, now_us, behind_us)
+if holds == nil then return least end
 if not holds then return { 'refused', whole(least), whole(now_us) } end
-local refusal = proposal_write(fence, before, proposed)
-if refusal then return refusal end
 return { 'accepted', whole(now_us) }

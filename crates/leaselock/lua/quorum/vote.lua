@@ -2,7 +2,7 @@
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token; the vote ends with this key's PTTL
--- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
+-- KEYS[2] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[3] callers    sorted set; callers to wake on a release, in the order of arrival
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when it wants a fencing token
 -- ARGV[2] ttl_ms     integer > 0
@@ -22,38 +22,19 @@
 local lock, fence, callers = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms, proposed, behind_us, caller = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
-local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
-local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S = 16, 33, 6 -- of a fence (lua/fence.lua)
-local FENCE_KEPT_MS, FENCE_END = '614800000', 9007199253692416
-
+-- The head: the lock is free, its caller has not waited, and the proposal is larger than all numbers of the fence.
 local time = redis.call('TIME')
-local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
-
--- The plain case: the lock is free, its caller has not waited, and the proposal is larger than the one number of the
--- fence. A refusal of the fence is found before any client knows of the lock.
 local taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
 if taken then
-  if string.byte(token, FENCED_AT) ~= FENCED then return { 'accepted', now } end
-  local before = redis.pcall('SET', fence, proposed .. ':' .. proposed, 'KEEPTTL', 'GET')
-  if type(before) == 'table' then
-    redis.call('DEL', lock)
-    return string.find(before.err, 'WRONGTYPE', 1, true) and { err = 'DAMAGED fence ' .. fence } or before
-  end
-  local last = before and string.match(before, '^%d+:(%d+)$')
-  local larger = not before
-    or last and #last == TIME_LENGTH and #before == FENCE_LENGTH and #proposed == TIME_LENGTH
-      and before < proposed and last < proposed
-  local wish = tonumber(proposed)
-  if larger and wish >= now - behind_us and wish < FENCE_END then
-    if not before or string.sub(before, 1, SAME_10000_S) ~= string.sub(proposed, 1, SAME_10000_S) then
-      redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
+  local now = time[1] .. string.sub('000000' .. time[2], -6)
+  if not string.find(token, '.', 1, true) then return { 'accepted', now } end
+  if #proposed == #now and tonumber(proposed) >= now - behind_us and proposed < '9' then
+    local id = string.sub(proposed, 1, -4) .. '-' .. tonumber(string.sub(proposed, -3))
+    local answer = redis.pcall('XADD', fence, 'MAXLEN', '0', id, '-', '-')
+    if not answer.err then
+      redis.call('PEXPIRE', fence, '93600000')
+      return { 'accepted', now }
     end
-    return { 'accepted', now }
-  end
-  if before then
-    redis.call('SET', fence, before, 'KEEPTTL')
-  else
-    redis.call('DEL', fence)
   end
 end
 
@@ -71,15 +52,10 @@ if held and held ~= token then
 end
 
 local accepted, least = true, 0
-if is_fenced(token) then
-  local before, other = of_type(redis.pcall('GET', fence))
-  accepted, least = proposal_holds(before, tonumber(proposed), now_us, behind_us)
-  if other or accepted == nil then
-    if taken then redis.call('DEL', lock) end
-    return fence_damaged(fence)
-  end
-  local refusal = accepted and proposal_write(fence, before, proposed)
-  if refusal then return refusal end
+if is_fenced(token) then accepted, least = proposal_accept(fence, proposed, now_us, behind_us) end
+if accepted == nil then
+  if taken then redis.call('DEL', lock) end
+  return least
 end
 if caller ~= '' then redis.pcall('ZREM', callers, caller) end
 if not held then

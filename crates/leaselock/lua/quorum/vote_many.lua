@@ -19,30 +19,20 @@ local ttl_ms, fencing, proposed, behind_us = ARGV[1], ARGV[2], ARGV[3], tonumber
 local now_us = clock_us()
 local count = #ARGV - 4
 local fenced = fencing == '1'
-local wish, answers = tonumber(proposed), {}
+local answers = {}
 
 -- The plain case, which one command finds: there are no locks.
 local free = count <= MANY_MAX and not many_exist(KEYS, 1, count)
 local held = not free and count <= MANY_MAX and many_values(KEYS, 1, count)
-local fences = fenced and count <= MANY_MAX and many_values(KEYS, count + 1, 2 * count)
 local least = now_us
-
-for i = 1, count do
-  local may = free or held and not held[i]
-  if may and fenced then
-    local holds, larger = proposal_holds(fences and fences[i], wish, now_us, behind_us)
-    may, least = fences and holds, math.max(least, larger or 0)
-  end
-  answers[i] = may and 'a' or '-'
-end
 
 -- A key of another type counts as free up to here. NX leaves it as it is, and the second item of a lock too. The number
 -- goes first: without its lock it makes the next one larger, and a lock without its number would be a wrong vote.
 for i = 1, count do
-  if answers[i] == 'a' then
-    local refused = fenced and proposal_write(KEYS[count + i], fences[i], proposed)
-    local taken = not refused and redis.pcall('SET', KEYS[i], ARGV[i + 4], 'PX', ttl_ms, 'NX')
-    if not (taken and taken.ok) then answers[i] = '-' end
-  end
+  local may, larger = free or held and not held[i], 0
+  if may and fenced then may, larger = proposal_accept(KEYS[count + i], proposed, now_us, behind_us) end
+  if may == false and larger then least = math.max(least, larger) end
+  local taken = may and redis.pcall('SET', KEYS[i], ARGV[i + 4], 'PX', ttl_ms, 'NX')
+  answers[i] = taken and taken.ok and 'a' or '-'
 end
 return { 'answered', whole(now_us), whole(least), table.concat(answers) }

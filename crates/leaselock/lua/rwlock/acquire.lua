@@ -4,7 +4,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant, and 's' when readers have it (lua/fence.lua)
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints a fencing token
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
@@ -35,42 +35,25 @@ if refusal then return refusal end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local TOKEN_LENGTH, FENCED_AT, FENCED = 31, 23, 46 -- of a token (lua/prelude.lua)
-local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
-
 local time = redis.call('TIME')
 
--- The plain case: no waiter, no writer, no upgradable reader, no permits, and the fence is that of the readers that hold,
--- or the clock has passed it.
+-- The head: no waiter, and no hold or those of readers with a fencing token, which a reader that wants one shares.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
-  local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
-  local held = redis.pcall('ZRANGE', lock, '0', '0')
-  if not held.err and (not held[1] or #held[1] == TOKEN_LENGTH) and #now == TIME_LENGTH then
-    local shared, fits = '0', true
-    local fenced = string.byte(token, FENCED_AT) == FENCED
-    if fenced or not held[1] then
-      local before = redis.pcall('GET', fence)
-      local text = type(before) == 'string' and before or ''
-      local last, mark = string.match(text, '^%d+:(%d+)(s?)$')
-      if not fenced then
-        fits = mark ~= 's' -- those who join it must not have the number of readers before
-      elseif mark == 's' and held[1] then
-        shared = last
-        fits = #shared == TIME_LENGTH and #text == FENCE_LENGTH + 1
-        if string.sub(shared, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then
-          redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
-        end
-      else
-        fits = not before or last and #text == FENCE_LENGTH + #mark and #last == TIME_LENGTH and text < now and last < now
-        if fits then redis.call('SET', fence, now .. ':' .. now .. 's', 'PX', FENCE_KEPT_MS) end
-        shared = now
-      end
+  local fenced, held = string.find(token, '.', 1, true), redis.pcall('ZRANGE', lock, '0', '0')
+  local shared, mark = held[1] and string.match(held[1], '^f(%d+)$'), nil
+  if fenced and not held.err and not held[1] then
+--#inline mint
+    if is_minted then
+      local ms, count = string.match(id, '(%d+)-(%d+)')
+      shared = ms .. string.sub('00' .. count, -3)
+      mark = 'f' .. shared
     end
-    if fits then
-      redis.call('ZADD', lock, string.format('%.0f', now + ttl_ms * 1000), token)
-      if not held[1] or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
-      return { 'granted', shared, '1', now, '0' }
-    end
+  end
+  if shared then
+    local now_us = time[1] * 1000000 + time[2]
+    redis.call('ZADD', lock, string.format('%.0f', now_us + ttl_ms * 1000), token, unpack(mark and { '-inf', mark } or {}))
+    if mark or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
+    return { 'granted', fenced and shared or '0', '1', string.format('%.0f', now_us), '0' }
   end
 end
 

@@ -4,7 +4,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] mode       's' or 'u', as it was asked for; the token may hold in another way by now
@@ -24,4 +24,4 @@ local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, mode = ARGV[1], ARGV[2]
 
 local h = holds_read(lock, fence, clock_us())
-return grant_cancel(h, queue, waiters, holds_how(h, token) or mode, token, 0)
+return grant_cancel(h, queue, waiters, holds_how(h, token) or mode, token)

@@ -3,7 +3,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] mode       's' or 'u', as it was acquired; an upgrade that the client does not know of is given back too
@@ -18,14 +18,16 @@ local token, mode = ARGV[1], ARGV[2]
 
 local time = redis.call('TIME')
 
--- The plain case: no waiter, and the hold has not expired. The key lives no longer than its longest hold.
+-- The head: no waiter, and the hold has not expired. The key lives no longer than its longest hold.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
-  local now_us = time[1] * 1000000 + time[2]
   local ends = redis.pcall('ZSCORE', lock, token)
+  local now_us = time[1] * 1000000 + time[2]
   if type(ends) == 'string' and tonumber(ends) >= now_us then
     redis.call('ZREM', lock, token)
     local longest = redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
-    if longest then
+    if longest == '-inf' then -- the fencing token of those who read is left
+      redis.call('DEL', lock)
+    elseif longest then
       local left_ms = math.ceil((longest - now_us) / 1000) + 1
       redis.call('PEXPIRE', lock, left_ms > 1 and left_ms or 1)
     end
@@ -42,5 +44,5 @@ gate_hide_waiters(gate)
 local h = holds_read(lock, fence, clock_of(time))
 local how = holds_how(h, token)
 if not how then return { h.exclusive and 'taken' or 'expired' } end
-grant_give_back(h, queue, waiters, how, token, 0)
+grant_give_back(h, queue, waiters, how, token)
 return { 'released' }

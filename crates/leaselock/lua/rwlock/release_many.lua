@@ -8,7 +8,7 @@
 --           -  any other case: nothing was done, use rwlock/release
 -- Replay  -, and rwlock/release knows that the first call did the work
 -- Writes  locks
---#include prelude many
+--#include prelude many member
 local now_us, count = clock_us(), #ARGV
 local is_plain = count <= MANY_MAX
 local queued = is_plain and many_exist(KEYS, count + 1, 2 * count)
@@ -26,12 +26,10 @@ for i = 1, count do
   end
 end
 
--- The key of other readers lives no longer than the longest of their holds.
 if left[1] and redis.call('EXISTS', unpack(left)) ~= 0 then
   local is_done = {}
   for _, lock in ipairs(left) do
-    local longest = not is_done[lock] and redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
-    if longest then redis.call('PEXPIRE', lock, math.max(1, math.ceil((longest - now_us) / 1000) + 1)) end
+    if not is_done[lock] then member_last(lock, now_us) end
     is_done[lock] = true
   end
 end

@@ -4,7 +4,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant, and 's' when readers have it (lua/fence.lua)
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the proof of ownership with which the caller reads
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call; it never ends before the read would have
@@ -48,12 +48,13 @@ if not holds_has(h, 'u', token) then
   if member and not h.exclusive then grant_serve(h, queue, waiters, '') end
   return { h.exclusive and 'taken' or 'expired', whole(h.now_us) }
 end
-if is_fenced(token) and not grant_fence(h) then return fence_damaged(fence) end
-
 if holds_fit(h, mode) then
+  local upgrade = { token = token, kind = mode, passed_ms = ttl_ms }
+  upgrade.minted, upgrade.range = grant_mint(h, mode, token)
   if member then queue_drop(queue, waiters, { member = member, token = token }) end
-  local minted = grant_write(h, { token = token, kind = mode, passed_ms = ttl_ms })
-  return { 'granted', minted, '1', whole(h.now_us), redis.call('ZCARD', queue) > 0 and '1' or '0' }
+  if not upgrade.minted then return h.refusal end
+  grant_write(h, upgrade)
+  return grant_answer(h, queue, upgrade)
 end
 local rest_ms, holder = holds_rest_ms(h, mode, token), holds_holder(h, token)
 if wait == '' then return { 'busy', rest_ms, holder, whole(h.now_us) } end

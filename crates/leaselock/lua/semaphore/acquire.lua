@@ -3,7 +3,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints a fencing token
@@ -37,46 +37,34 @@ if refusal then return refusal end
 local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl_ms, wait, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local FENCED_AT, FENCED, HOLD_START = 23, 46, 32 -- of a token (lua/prelude.lua), and of a hold (lua/holds.lua)
-local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
-local USAGE_KEPT_MS = '614800000'
+local HOLD_START, USAGE_KEPT_MS = 32, '614800000' -- (lua/member.lua, lua/holds.lua)
 
 local time = redis.call('TIME')
 local weight, permits = string.match(mode, '^w(%d+) (%d+)$')
 
--- The plain case: no waiter, the holds are permits and as many as `usage` says, so many are free even if none of them
--- has expired, and the clock has passed the fence.
+-- The head: no waiter, the holds are permits and as many as `usage` says, and so many are free even if none of them has
+-- expired.
 local count = redis.call('EXISTS', queue) == 0 and redis.pcall('ZCARD', lock)
 if type(count) == 'number' then
-  local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
-  local kept = redis.call('HMGET', usage, 'sum', 'permits', 'pinned')
-  local used, counted = string.match(kept[1] or '', '^(%d+) (%d+)$')
-  if count == 0 and not kept[1] then used, counted = 0, 0 end
-  local is_ours = count == 0 or string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START)
+  local kept, member = redis.call('HMGET', usage, 'sum', 'permits', 'pinned'), token .. weight
+  local used, counted = string.match(kept[1] or count == 0 and '0 0' or '', '^(%d+) (%d+)$')
   local of = kept[3] and kept[2] or permits
-  local fits = is_ours and tonumber(counted) == count and used + weight <= tonumber(of) and #now == TIME_LENGTH
-  local member = token .. weight
-  if fits and redis.call('ZSCORE', lock, member) then fits = false end
-  local minted = '0'
-  if fits and string.byte(token, FENCED_AT) == FENCED then
-    minted = now
-    local before = redis.pcall('GET', fence)
-    local last = type(before) == 'string' and string.match(before, '^%d+:(%d+)$')
-    fits = not before or last and #before == FENCE_LENGTH and #last == TIME_LENGTH and before < now and last < now
-    if fits and before and string.sub(before, 1, SAME_10000_S) == string.sub(now, 1, SAME_10000_S) then
-      redis.call('SET', fence, now .. ':' .. now, 'KEEPTTL')
-    elseif fits then
-      redis.call('SET', fence, now .. ':' .. now, 'PX', FENCE_KEPT_MS)
-      redis.call('PEXPIRE', usage, USAGE_KEPT_MS)
-    end
+  local fits = tonumber(counted) == count and used + weight <= tonumber(of)
+    and (count == 0 or string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START)
+      and not redis.call('ZSCORE', lock, member))
+  local number = '0'
+  if fits and string.find(token, '.', 1, true) then
+--#inline mint
+    local ms, in_ms = string.match(is_minted and id or '', '(%d+)-(%d+)')
+    number = ms and ms .. string.sub('00' .. in_ms, -3)
   end
-  if fits then
-    redis.call('ZADD', lock, string.format('%.0f', now + ttl_ms * 1000), member)
+  if fits and number then
+    local now_us = time[1] * 1000000 + time[2]
+    redis.call('ZADD', lock, string.format('%.0f', now_us + ttl_ms * 1000), member)
     if count == 0 or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
-    local sum = string.format('%d %d', used + weight, count + 1)
-    redis.call('HSET', usage, 'sum', sum, 'permits', of, member, minted)
-    if not kept[1] or minted == '0' then redis.call('PEXPIRE', usage, USAGE_KEPT_MS) end
-    return { 'granted', minted, '1', now, '0' }
+    redis.call('HSET', usage, 'sum', string.format('%d %d', used + weight, count + 1), 'permits', of, member, number)
+    redis.call('PEXPIRE', usage, USAGE_KEPT_MS)
+    return { 'granted', number, '1', string.format('%.0f', now_us), '0' }
   end
 end
 

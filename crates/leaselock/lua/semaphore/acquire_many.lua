@@ -10,39 +10,23 @@
 --
 -- Returns {"answered", time_us, letters, …}   one letter for each item, in the order of the locks:
 --           g  granted: it has the permits until ttl_ms from time_us
---           f  granted, and time_us is its fencing token
---           j  granted behind an item of the same lock; behind the letters, for each j in order, its fencing token
+--           f  granted; behind the letters, for each f in order, its fencing token
 --           -  any other case: nothing was done, use semaphore/acquire
 -- Replay  -, and semaphore/acquire knows a token that holds
 -- Writes  locks; and the usages and fences
---#include prelude member many fence many_fence permits_many
+--#include prelude member many fence permits_many
 local ttl_ms, fencing, mode = ARGV[1], ARGV[2], ARGV[3]
 
-local USAGE_KEPT_MS, TIME_LENGTH = '614800000', 16
+local USAGE_KEPT_MS = '614800000'
 
 local now_us = clock_us()
 local now, ends, key_ms = whole(now_us), whole(now_us + ttl_ms * 1000), whole(ttl_ms + 1)
-local fresh = now .. ':' .. now
 local count = #ARGV - 3
 local weight, permits = string.match(mode, '^w(%d+) (%d+)$')
 local fenced = fencing == '1'
-local is_plain = count <= MANY_MAX and #now == TIME_LENGTH
+local is_plain = count <= MANY_MAX
 local all_free = is_plain and not many_exist(KEYS, 1, 2 * count)
 local queued = not all_free and is_plain and many_exist(KEYS, count + 1, 2 * count)
-
--- The fencing token of a grant, '0' without fencing; false when only semaphore/acquire can mint it.
-local function fence_for(p, fence)
-  if not fenced then return '0' end
-  if not p.last then
-    local is_minted, is_renewed = many_fence_mint(fence, fresh, now)
-    p.last, p.is_kept = is_minted and now_us, p.is_kept and not is_renewed
-    return is_minted and now
-  end
-  local number = whole(p.last + 1)
-  redis.call('SET', fence, number .. ':' .. number, 'KEEPTTL')
-  p.last = p.last + 1
-  return number
-end
 
 -- Whether the holds are permits: no reader is among them, nor another program's member.
 local function only_permits(p, lock)
@@ -54,7 +38,7 @@ local function take(p, i)
   local lock, member = KEYS[i], ARGV[i + 3] .. weight
   if p.used + weight > p.permits then return false end
   if p.count > 0 and (redis.call('ZSCORE', lock, member) or not only_permits(p, lock)) then return false end
-  local number = fence_for(p, KEYS[3 * count + i])
+  local number = not fenced and '0' or fence_mint(KEYS[3 * count + i])
   if not number or type(redis.pcall('ZADD', lock, ends, member)) ~= 'number' then return false end
   if not p.written and (p.count == 0 or redis.call('PTTL', lock) <= tonumber(ttl_ms)) then
     redis.call('PEXPIRE', lock, key_ms)
@@ -75,13 +59,13 @@ for i = 1, count do
     all[lock] = is_plain and not is_queued and permits_of(lock, KEYS[2 * count + i], permits, all_free)
   end
   local number = all[lock] and take(all[lock], i)
-  letters[i] = not number and '-' or not fenced and 'g' or number == now and 'f' or 'j'
-  if letters[i] == 'j' then behind[#behind + 1] = number end
+  letters[i] = not number and '-' or fenced and 'f' or 'g'
+  if letters[i] == 'f' then behind[#behind + 1] = number end
 end
 for _, p in pairs(all) do
   if p and p.written then
     redis.call('HSET', p.usage, 'sum', permits_sum(p), 'permits', whole(p.permits), unpack(p.written))
-    if not (fenced and p.is_kept) then redis.call('PEXPIRE', p.usage, USAGE_KEPT_MS) end
+    redis.call('PEXPIRE', p.usage, USAGE_KEPT_MS)
   end
 end
 return { 'answered', now, table.concat(letters), unpack(behind) }

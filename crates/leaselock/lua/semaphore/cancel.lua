@@ -3,7 +3,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -24,6 +24,6 @@ local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], K
 local token, mode = ARGV[1], ARGV[2]
 
 local h = holds_read(lock, fence, clock_us(), usage)
-local answer = grant_cancel(h, queue, waiters, string.match(mode, '^w%d+'), token, 0)
+local answer = grant_cancel(h, queue, waiters, string.match(mode, '^w%d+'), token)
 if answer[1] ~= 'absent' then holds_close(h) end
 return answer

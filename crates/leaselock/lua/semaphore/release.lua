@@ -3,7 +3,7 @@
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
--- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[4] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -20,10 +20,11 @@ local token, mode = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local weight = string.match(mode, '^w(%d+)')
 
--- The plain case: no waiter, the hold has not expired, and the holds are as many as `usage` says. The key lives no
+-- The head: no waiter, the hold has not expired, and the holds are as many as `usage` says. The key lives no
 -- longer than its longest hold.
 if redis.call('EXISTS', queue) == 0 then
-  local now_us, member = time[1] * 1000000 + time[2], token .. weight
+  local member = token .. weight
+  local now_us = time[1] * 1000000 + time[2]
   local ends = redis.pcall('ZSCORE', lock, member)
   if type(ends) == 'string' and tonumber(ends) >= now_us then
     local used, counted = string.match(redis.call('HGET', usage, 'sum') or '', '^(%d+) (%d+)$')
@@ -51,6 +52,6 @@ gate_hide_waiters(gate)
 local kind = 'w' .. weight
 local h = holds_read(lock, fence, clock_of(time), usage)
 if not holds_has(h, kind, token) then return { h.exclusive and 'taken' or 'expired' } end
-grant_give_back(h, queue, waiters, kind, token, 0)
+grant_give_back(h, queue, waiters, kind, token)
 holds_close(h)
 return { 'released' }

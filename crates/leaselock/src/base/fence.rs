@@ -13,17 +13,15 @@ pub struct Fence(u64);
 impl Fence {
     /// The bound above every fencing token, as in `lua/fence.lua`.
     ///
-    /// 2^53, above which doubles skip numbers, less the longest range.
-    pub(crate) const END: u64 = (1 << 53) - Fence::RANGE_MAX;
-    /// How many fencing tokens one grant may reserve.
-    pub(crate) const RANGE_MAX: u64 = 1 << 20;
+    /// A double above 2^53 skips numbers.
+    pub(crate) const END: u64 = 9_000_000_000_000_000;
 
-    /// Returns the first and last number in a store, if a grant can have written them.
-    ///
-    /// Otherwise they are damaged.
-    pub(crate) fn of_a_grant(first: u64, last: u64) -> Option<(u64, u64)> {
-        let range = last.checked_sub(first)?;
-        (last < Fence::END && range < Fence::RANGE_MAX).then_some((first, last))
+    /// Returns the token of an id of the key that mints them, `ms-count`; `None` for an id that no grant writes.
+    pub(crate) fn of_id(id: &str) -> Option<Self> {
+        let (ms, count) = id.split_once('-')?;
+        let (ms, count): (u64, u64) = (ms.parse().ok()?, count.parse().ok()?);
+        let number = ms.checked_mul(1000)?.checked_add(count)?;
+        (count < 1000 && number < Fence::END).then_some(Fence(number))
     }
 
     /// Creates a token from a number that was issued earlier, such as one stored by the protected resource.

@@ -79,7 +79,7 @@ impl Lease {
             .into());
         }
         self.end_passing();
-        let debt = self.give_up(kind.used_fence(kept.fence));
+        let debt = self.give_up();
         let handle = detach(&engine, &kept, script).await?;
         debt.settle();
         Ok(handle)
@@ -241,9 +241,8 @@ impl DetachedLease {
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
-        let used = resource.kind.used_fence(self.handle.fence());
         let token = self.handle.token();
-        let outcome = release(&self.engine, name, &resource, token, used, within).await;
+        let outcome = release(&self.engine, name, &resource, token, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
             let record = keys::client_record(&self.engine.prefix, client);
             announce(&self.engine, &record, "", DEFAULT_TTL, within).await;

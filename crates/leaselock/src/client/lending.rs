@@ -143,10 +143,6 @@ impl PassOn for StaysWithTheLender {
     }
 
     fn end_of(self: Arc<Self>, _: &Arc<LeaseRecord>) {}
-
-    fn reserves_fences(&self) -> bool {
-        false
-    }
 }
 
 impl LentHandle {

@@ -1,6 +1,5 @@
 //! `election/resign` in Rust, for the states in which a leader usually resigns.
 
-use crate::engine::shortcut::{Keys, grant_first};
 use crate::script::keyspace::Keyspace;
 use crate::script::shortcut::{exactly, tagged};
 use crate::script::{Answer, Parameters};
@@ -8,22 +7,12 @@ use crate::script::{Answer, Parameters};
 /// The end of a channel that belongs to its slot, which an embedded store does not have.
 const SHARDED: &[u8] = b":s";
 
-/// Grants the first campaigner, or leaves the name free and tells the followers.
+/// Leaves the name free and tells the followers, where no client campaigns.
 pub(super) fn resign(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
-    let [lock, queue, waiters, fence, leader] = exactly(parameters.keys())?;
+    let [lock, queue, _, _, leader] = exactly(parameters.keys())?;
     let [token] = exactly(parameters.args())?;
-    if keyspace.get(lock)?? != token.as_bytes() {
+    if keyspace.get(lock)?? != token.as_bytes() || keyspace.exists(queue) {
         return None;
-    }
-    if keyspace.sorted_len(queue)? > 0 {
-        let keys = Keys {
-            lock,
-            queue,
-            waiters,
-            fence,
-        };
-        grant_first(keyspace, &keys, None)?;
-        return tagged("released", []);
     }
     let channel = match keyspace.get(leader)? {
         Some(record) => Some(channel_in(record)?.to_vec()),

@@ -2,7 +2,6 @@
 
 use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::resource::Resource;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
@@ -116,8 +115,6 @@ impl Operation for Extend<'_> {
 pub(crate) struct Release<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
-    /// The highest fencing token in use; the script returns the reserved tokens above it.
-    pub(crate) used: Option<Fence>,
 }
 
 impl Operation for Release<'_> {
@@ -131,9 +128,6 @@ impl Operation for Release<'_> {
         self.resource.write_release_keys(call);
         call.arg(self.token);
         call.args(self.resource.mode.as_deref().into_iter());
-        if let Some(used) = self.used {
-            call.arg(used.get());
-        }
         if let Some(alone) = self.resource.kind.release_alone {
             call.single_key_fallback(alone); // its waiters then learn of the release by polling
         }
@@ -149,8 +143,6 @@ impl Operation for Release<'_> {
 pub(crate) struct Cancel<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
-    /// As for [`Release`]; an acquisition without a grant has used none.
-    pub(crate) used: Option<Fence>,
 }
 
 impl Operation for Cancel<'_> {
@@ -162,11 +154,8 @@ impl Operation for Cancel<'_> {
 
     fn encode(&self, call: &mut Call) {
         self.resource.write_keys(call);
-        call.arg(self.token)
-            .arg(match self.resource.mode.as_deref() {
-                Some(mode) => mode.to_owned(),
-                None => self.used.map_or(0, Fence::get).to_string(),
-            });
+        call.arg(self.token);
+        call.args(self.resource.mode.as_deref().into_iter());
     }
 
     fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {

@@ -118,28 +118,24 @@ impl Operation for AcquireMany<'_> {
     fn decode(answer: &Answer) -> Result<Replies<Acquired>, Malformed> {
         match answer.tag() {
             "answered" => {
-                let time_us = answer.number(0)?;
-                let mut behind = 2;
-                each(answer.bytes(1)?, |letter| match letter {
+                let (time_us, letters) = (answer.number(0)?, answer.bytes(1)?);
+                let busy = letters.iter().filter(|letter| **letter == b'b').count();
+                // Behind the letters, first all that is said of the busy ones, and then all fencing tokens.
+                let (mut holders, mut fences) = ((2..).step_by(2), 2 + 2 * busy..);
+                each(letters, |letter| match letter {
                     b'g' | b'f' => Ok(Some(Acquired::Granted {
-                        fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
+                        fence: match fences.next().filter(|_| letter == b'f') {
+                            Some(at) => Fence::from_answer(answer.number(at)?),
+                            None => None,
+                        },
                         range: 1,
                         others: false,
                         time_us,
                     })),
-                    b'j' => {
-                        behind += 1;
-                        Ok(Some(Acquired::Granted {
-                            fence: Fence::from_answer(answer.number(behind - 1)?),
-                            range: 1,
-                            others: false,
-                            time_us,
-                        }))
-                    }
                     b'b' => {
-                        behind += 2;
+                        let at = holders.next().ok_or(Malformed)?;
                         Ok(Some(Acquired::Busy {
-                            seen: seen(answer, behind - 2, time_us)?,
+                            seen: seen(answer, at, time_us)?,
                         }))
                     }
                     b'-' => Ok(None),

@@ -19,7 +19,6 @@ use super::calls_many::Item;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
-use crate::base::fence::Fence;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::DEFAULT_TTL;
@@ -50,8 +49,6 @@ const HOLDERS_LEARN_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct PendingCleanup {
     resource: Resource,
     token: Token,
-    /// The highest fencing token in use.
-    used: Option<Fence>,
     /// It has expired by this moment.
     until: Moment,
     /// True if one of its requests may still be in flight.
@@ -66,28 +63,16 @@ pub(crate) struct PendingCleanup {
 
 impl PendingCleanup {
     /// Creates the cleanup of a lease that its holder gave up; none of its requests is in flight.
-    pub(crate) fn release(
-        resource: Resource,
-        token: Token,
-        used: Option<Fence>,
-        until: Moment,
-    ) -> Self {
+    pub(crate) fn release(resource: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
             resource,
             token,
-            used,
             until,
             in_flight: false,
             queued: false,
             custom: None,
             delay: Duration::ZERO,
         }
-    }
-
-    /// Sets the last fencing token in use, of those that were reserved.
-    pub(crate) fn used(mut self, used: Option<Fence>) -> Self {
-        self.used = used;
-        self
     }
 
     /// Sets whether it was in the queue.
@@ -112,7 +97,7 @@ impl PendingCleanup {
     pub(crate) fn acquisition(resource: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
             in_flight: true,
-            ..PendingCleanup::release(resource, token, None, until)
+            ..PendingCleanup::release(resource, token, until)
         }
     }
 }
@@ -349,7 +334,7 @@ impl CleanupClient {
     async fn try_once(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         if let Some(custom) = &pending.custom {
             custom.clean_up(&self.store, TRY_WITHIN).await
-        } else if pending.in_flight || pending.used.is_some() {
+        } else if pending.in_flight {
             self.cancel(pending).await
         } else {
             self.release(pending).await
@@ -361,7 +346,6 @@ impl CleanupClient {
         let cancel = Cancel {
             resource: &pending.resource,
             token: &pending.token,
-            used: pending.used,
         };
         self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
     }
@@ -371,7 +355,6 @@ impl CleanupClient {
         let release = Release {
             resource: &pending.resource,
             token: &pending.token,
-            used: None,
         };
         let item = || Item::of(&pending.resource, &pending.token, DEFAULT_TTL, true);
         self.releases

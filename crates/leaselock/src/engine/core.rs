@@ -236,8 +236,11 @@ impl Engine {
     }
 
     /// Notes the server's time. After a jump of the server's clock, the client verifies all its leases at once.
+    ///
+    /// 0 is none: the shortest replies do not say it.
     pub(crate) fn note_time(&self, sent: Moment, received: Moment, server_us: u64) {
-        if self.clock_watch.note(sent, received, server_us)
+        if server_us != 0
+            && self.clock_watch.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
             background.renewal.verify_all();

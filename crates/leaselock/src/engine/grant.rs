@@ -13,6 +13,7 @@ pub(crate) enum Acquired {
         /// The first of `range` fencing tokens.
         fence: Option<Fence>,
         range: u64,
+        /// 0 when the reply does not say it.
         time_us: u64,
         /// True if the queue has other waiters.
         others: bool,
@@ -46,12 +47,18 @@ impl Acquired {
     pub(crate) fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
         match answer.tag() {
             "fenced" | "unfenced" => {
-                let time_us = answer.number(0)?;
-                let fenced = answer.tag() == "fenced";
+                let fence = match answer.tag() {
+                    "fenced" => Some(Fence::of_id(answer.text(0)?).ok_or(Malformed)?),
+                    _ => None,
+                };
                 Ok(Acquired::Granted {
-                    fence: Fence::from_answer(time_us).filter(|_| fenced),
+                    fence,
                     range: 1,
-                    time_us,
+                    // The first of a millisecond is the server's time. Any other may be that of a clock before it went back.
+                    time_us: fence
+                        .map(Fence::get)
+                        .filter(|number| number % 1000 == 0)
+                        .unwrap_or(0),
                     others: false,
                 })
             }

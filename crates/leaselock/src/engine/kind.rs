@@ -6,7 +6,6 @@
 
 use std::fmt;
 
-use crate::base::fence::Fence;
 use crate::script::Script;
 
 /// The scripts of one primitive. An optional script is a feature that the primitive has or lacks.
@@ -83,12 +82,6 @@ impl Step {
 }
 
 impl Kind {
-    /// Returns the fencing token to name in the release of a lease outside its client, when the grant may have reserved
-    /// more for other tasks: the release gives those back.
-    pub(crate) fn used_fence(&self, fence: Option<Fence>) -> Option<Fence> {
-        fence.filter(|_| self.local_hand_over)
-    }
-
     /// Lists every script of the kind.
     #[cfg(feature = "redis")]
     pub(crate) fn scripts(&'static self) -> impl Iterator<Item = &'static Script> {

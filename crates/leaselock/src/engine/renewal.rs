@@ -243,7 +243,6 @@ impl Renewal {
             let pending = PendingCleanup::release(
                 record.resource.clone(),
                 record.token.clone(),
-                record.fence,
                 self.clock.now(),
             );
             self.cleanup

@@ -116,10 +116,6 @@ impl Requests {
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        if release.used.is_some() {
-            // Only the script for one release returns reserved fencing tokens.
-            return Box::pin(self.store.ask(release, within)).await;
-        }
         let item = || Item::of(release.resource, release.token, DEFAULT_TTL, true);
         self.releases.ask(release, item, within).await
     }

@@ -28,7 +28,7 @@ static SET_BACK: Script = Script::new(
     "local state = redis.call('GET', KEYS[1])
 if not state then return { 'none' } end
 local clock_us, rest = string.match(state, '^(%d+)(.*)$')
-redis.call('SET', KEYS[1], string.format('%.0f', clock_us + ARGV[1]) .. rest, 'KEEPTTL')
+redis.call('SET', KEYS[1], string.format('%.0f', clock_us + ARGV[1]) .. rest, 'PX', redis.call('PTTL', KEYS[1]))
 for i = 2, 3 do
   for _, member in ipairs(redis.call('ZRANGE', KEYS[i], '0', '-1')) do
     local moment = redis.call('ZSCORE', KEYS[i], member) + ARGV[1]

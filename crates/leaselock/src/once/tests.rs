@@ -131,22 +131,12 @@ impl Subject {
 
     async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
         let token = &self.tokens[token];
-        self.ask(&calls::Release {
-            resource,
-            token,
-            used: None,
-        })
-        .await
+        self.ask(&calls::Release { resource, token }).await
     }
 
     async fn cancel(&self, token: usize) -> CancelAnswer {
         let (resource, token) = (&self.resource, &self.tokens[token]);
-        self.ask(&calls::Cancel {
-            resource,
-            token,
-            used: None,
-        })
-        .await
+        self.ask(&calls::Cancel { resource, token }).await
     }
 
     /// True if a mutex of the name was granted.

@@ -50,7 +50,7 @@ pub(super) async fn downgrade(
     mut lease: Lease,
     mode: &str,
 ) -> Result<Lease, ChangeError<Lease>> {
-    let asked = match lease.fence() {
+    let asked = match lease.parts().1.last_fence() {
         Some(fence) if mode == UPGRADABLE => format!("{mode} {fence}"),
         _ => mode.to_owned(),
     };

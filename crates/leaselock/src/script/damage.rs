@@ -25,9 +25,10 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
     let key: String = key.chars().filter(|c| !c.is_control()).collect();
     match what {
         "fence" => Some(format!(
-            "`{key}` is damaged: it does not hold `first:last`, two fencing tokens below {FENCE_END}. Find the highest \
-             token N that your resources have accepted. Delete the key when N is below the server's time in \
-             microseconds; otherwise set the key to `N:N`. A resource that accepted {FENCE_END} or more must forget that \
+            "`{key}` is damaged: it is not a stream whose latest id is a fencing token, `ms-count`, below {FENCE_END}. \
+             Delete the key. Find the highest token N that your resources have accepted. When N is not below the \
+             server's time in microseconds, set the key: `XADD {key} MAXLEN 0 M-C - -`, where C is the last three digits \
+             of N, without leading zeros, and M the others. A resource that accepted {FENCE_END} or more must forget that \
              token first, because it would refuse all later ones"
         )),
         "queue" | "waiters" => Some(format!(
@@ -80,7 +81,7 @@ const PLACES: [(&str, &str); 13] = [
     ("reserved", "zset"),
     ("returned", "zset"),
     ("counter", "hash"),
-    ("fence", "string"),
+    ("fence", "stream"),
 ];
 
 /// Reads the type of what lies at each key. Runs `lua/mutex/types.lua`.
@@ -153,8 +154,8 @@ mod tests {
         let message = error.to_string();
         for part in [
             "`{my job}:ll:fence`",
-            "Delete the key when",
-            "set the key to",
+            "Delete the key",
+            "set the key: `XADD {my job}:ll:fence MAXLEN 0 M-C - -`",
         ] {
             assert!(message.contains(part), "{message}");
         }

@@ -23,8 +23,6 @@ pub(crate) trait Keyspace {
     fn get(&self, key: &str) -> Option<Option<&[u8]>>;
     /// `SET key value PX ttl_ms`.
     fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64);
-    /// `SET key value KEEPTTL`.
-    fn set_keep_ttl(&mut self, key: &str, value: &[u8]);
 
     /// `HGET key field`.
     fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>>;
@@ -39,12 +37,6 @@ pub(crate) trait Keyspace {
     fn sorted_len(&self, key: &str) -> Option<usize>;
     /// `ZRANK key member`.
     fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>>;
-    /// `ZRANGE key 0 0`.
-    fn sorted_first(&self, key: &str) -> Option<Option<&[u8]>>;
-    /// `ZRANGE key -1 -1`.
-    fn sorted_last(&self, key: &str) -> Option<Option<&[u8]>>;
-    /// `ZREVRANGEBYSCORE key score score LIMIT 0 1`.
-    fn sorted_last_of(&self, key: &str, score: f64) -> Option<Option<&[u8]>>;
     /// `ZADD key score member`; true when the member is new.
     fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool>;
     /// `ZREM key member`; false when the member does not exist.
@@ -52,7 +44,7 @@ pub(crate) trait Keyspace {
 
     /// The last id in `XINFO STREAM key`.
     fn stream_last(&self, key: &str) -> Option<Option<StreamId>>;
-    /// `XADD key MAXLEN = 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.
+    /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.
     fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId>;
 
     /// `PUBSUB NUMSUB channel`: true if a listener is on the channel.

@@ -90,7 +90,7 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "many" "fence" "many_fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
+    "prelude" "inline/mint" "many" "fence" "permits_many" "queue" "member" "holds" "grant" "proposal" "callers" "gate"
         "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron" "fence_checker"
 ];
 
@@ -101,31 +101,35 @@ type Fragment = (&'static str, &'static str);
 ///
 /// - `--#include prelude fence`: inserts these fragments. The cases above it run without them: creating their functions
 ///   costs more than a plain acquisition.
+/// - `--#inline mint`: inserts `inline/mint`, lines without a function, in a function or above all of them.
 /// - `--#strict` and `--#end`: the lines between them are for strict mode only.
 const MARKER: &str = "--#";
 
 /// Returns the text of a script with its fragments.
 fn joined(text: &str, strict: bool) -> String {
-    let (mut joined, mut left_out) = (String::new(), false);
+    let (mut all, mut left_out) = (String::new(), false);
     for line in text.split_inclusive('\n') {
         match line.trim_end().strip_prefix(MARKER) {
             Some("strict") => left_out = !strict,
             Some("end") => left_out = false,
             _ if left_out => {}
-            Some(marker) => joined.extend(included(marker)),
-            None => joined.push_str(line),
+            Some(marker) => included(marker).for_each(|text| all += &joined(text, strict)),
+            None => all.push_str(line),
         }
     }
-    joined
+    all
 }
 
 /// Returns the texts that `include prelude fence` names.
 fn included(marker: &str) -> impl Iterator<Item = &'static str> {
-    let names = marker.strip_prefix("include ").unwrap_or_default();
-    names.split_whitespace().map(|name| {
-        let mut known = FRAGMENTS.iter();
-        let text = known.find_map(|(known, text)| (*known == name).then_some(*text));
-        text.unwrap_or(UNKNOWN)
+    let (how, names) = marker.split_once(' ').unwrap_or_default();
+    names.split_whitespace().map(move |name| {
+        let is = |known: &str| match how {
+            "inline" => known.strip_prefix("inline/") == Some(name),
+            _ => known == name,
+        };
+        let text = FRAGMENTS.iter().find(|(known, _)| is(known));
+        text.map_or(UNKNOWN, |(_, text)| *text)
     })
 }
 
@@ -180,8 +184,13 @@ mod tests {
             let text = std::fs::read_to_string(&path).unwrap();
             let markers = text.lines().filter_map(|line| line.strip_prefix(MARKER));
             for marker in markers.filter(|marker| !matches!(*marker, "strict" | "end")) {
-                let names = marker.strip_prefix("include ").unwrap();
-                asked.extend(names.split_whitespace().map(str::to_owned));
+                let (how, names) = marker.split_once(' ').unwrap();
+                let folder = ["", "inline/"][usize::from(how == "inline")];
+                asked.extend(
+                    names
+                        .split_whitespace()
+                        .map(|name| format!("{folder}{name}")),
+                );
             }
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use testkit::{Child, clock};
 
-use crate::{barrier, cron, dead_waiters, deadlock, heads, limiter, once, several, witness};
+use crate::{
+    barrier, cron, dead_waiters, deadlock, fences, heads, limiter, once, several, witness,
+};
 
 /// Until when the children of a scenario work: as a word for them, and back.
 pub(crate) fn moment(text: &str) -> Duration {
@@ -54,6 +56,16 @@ fn obeys_its_parent() {
             ["takes locks of all kinds", url, strict, names, seed] => {
                 let (names, seed) = (names.parse().unwrap(), seed.parse().unwrap());
                 witness::worker::works(url, strict == "true", names, seed).await;
+            }
+            ["takes numbers of all kinds", url, names, seed] => {
+                fences::works(url, names.parse().unwrap(), seed.parse().unwrap()).await;
+            }
+            ["takes numbers of a bare counter", port, names, seed] => {
+                fences::counts(
+                    port.parse().unwrap(),
+                    names.parse().unwrap(),
+                    seed.parse().unwrap(),
+                );
             }
             ["saturates a limiter", url, bands, path, until] => {
                 let bands = bands.parse().unwrap();

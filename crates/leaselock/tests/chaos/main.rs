@@ -21,6 +21,8 @@ mod deadlock;
 mod election;
 #[cfg(feature = "embedded")]
 mod failing_process;
+#[cfg(feature = "embedded")]
+mod fences;
 mod figures;
 mod heads;
 mod kinds;

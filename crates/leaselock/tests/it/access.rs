@@ -122,7 +122,8 @@ const FOR_NOBODY: &[&[&str]] = &[
     &["PERSIST", "app:job"],
     &["GET", "other:job"],
     &["DEL", "other:job"],
-    &["GET", "{other:job}:ll:fence"],
+    &["XINFO", "STREAM", "{other:job}:ll:fence"],
+    &["XADD", "{other:job}:ll:fence", "*", "x", "y"],
     &["EVAL", "return redis.call('GET', 'other:job')", "0"],
     &[
         "EVAL",
@@ -258,6 +259,7 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
         &["SET", "app:free", "x", "PX", "1000"],
         &["DEL", "app:job"],
         &["PEXPIRE", "app:job", "1"],
+        &["XADD", "{app:job}:ll:fence", "*", "x", "y"],
         &["EVAL", "return redis.call('DEL', KEYS[1])", "1", "app:job"],
         &["PUBLISH", "app:ll:wake:12345678", "x"],
         &["SUBSCRIBE", "app:ll:wake:12345678"],

@@ -127,7 +127,7 @@ async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
     drop(second);
 }
 
-/// The key of the fence goes after seven days without a grant, and a leader may lead for longer.
+/// The key of the fence goes after 26 hours without a grant, and a leader may lead for longer.
 #[tokio::test]
 async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
     let server = Server::start();

@@ -67,7 +67,7 @@ async fn refuses_whoever_is_late(resource: &mut dyn Resource, rounds: usize) {
     let rounds = u64::try_from(rounds).unwrap();
 
     // Numbers that follow each other, as large as they come.
-    let last = 9_007_199_253_000_000;
+    let last = 8_999_999_999_000_000;
     let (late, now, twin) = (shown(last - 1, "a"), shown(last, "b"), shown(last, "c"));
     assert_eq!(
         resource.read(&late),

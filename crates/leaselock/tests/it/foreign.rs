@@ -118,7 +118,8 @@ async fn when_the_head_of_the_queue_gives_up_the_next_one_hears_of_the_key() {
     let next = waiter(&two, "job", LONG);
     until_queued(&two, "job", 2).await;
     first.abort();
-    eventually("it is the first", async || polls_sent(&server) == 5).await; // in line, told, and the key is heard
+    // Beside the two of the first: in line, the first leaves, told, and the key is heard.
+    eventually("it is the first", async || polls_sent(&server) == 6).await;
     let_go(&server);
     served(next).await.release().await.unwrap();
 }

@@ -474,7 +474,8 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
         }
         let is_new = |held: &&(usize, Kind)| !before.contains(held);
         let new: Vec<_> = model.held.iter().filter(is_new).copied().collect();
-        let joins = before.iter().any(|(_, kind)| kind.reads());
+        let reads = |one| model.held.iter().any(|x| x.0 == one && x.1.reads());
+        let joins = before.iter().any(|x| x.1.reads() && reads(x.0)); // one who reads on
         subject.check_fences(&new, joins);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use leaselock::interop::{Preset, Protocol};
 use leaselock::{AcquireError, Client, ErrorKind, Wait};
-use testkit::{Fault, Proxy, Server, Way};
+use testkit::{Cluster, Fault, Proxy, Server, Way};
 
 use crate::engine::shared_cluster;
 use crate::support::{
@@ -68,15 +68,20 @@ async fn a_name_that_is_busy_costs_a_try_one_request() {
     lease.release().await.unwrap();
 }
 
-/// One step mints one number for all names that have none yet: the server's time. Two steps have two times.
 #[tokio::test]
 async fn on_a_cluster_names_of_one_hash_tag_are_acquired_in_one_step() {
-    let cluster = shared_cluster();
+    let cluster = Cluster::start();
     let client = Client::connect(&cluster.url()).unwrap();
-    let lock = client.mutex("{step}1").ttl(LONG).along_with(["{step}2"]);
+    let lock = client.mutex("{t}1").ttl(LONG).along_with(["{t}2"]);
+    let first = lock.acquire().await.unwrap();
+    let record = format!("ll:client:{}", client.id());
+    introduced(cluster.owner_of(&record), &client).await;
+    first.release().await.unwrap();
+    let node = cluster.owner_of("{t}1");
+    let before = sent(node);
     let lease = lock.acquire().await.unwrap();
-    let fences: Vec<_> = lease.fences().map(|(_, fence)| fence).collect();
-    assert!(fences[0].is_some() && fences[0] == fences[1], "{fences:?}");
+    assert_eq!(sent(node) - before, 1);
+    assert!(lease.fences().all(|(_, fence)| fence.is_some()));
     assert!(lock.try_acquire().await.unwrap().is_none());
     lease.release().await.unwrap();
 }

@@ -44,7 +44,7 @@ async fn an_expired_read_is_lost_although_it_is_still_in_the_set() {
     let [one, two] = clients(&server);
     let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let other = two.rwlock("config").ttl(LONG).read().await.unwrap();
-    let members = server.cli(&["ZRANGE", "config", "0", "0"]);
+    let members = server.cli(&["ZRANGE", "config", "1", "1"]);
     let token = members.list().unwrap()[0].text().unwrap().to_owned();
     server.cli(&["ZADD", "config", "XX", "1", &token]);
     let extended = reader.extend(LONG).await;

@@ -143,6 +143,33 @@ pub(crate) fn leftovers(server: &Server) -> Vec<String> {
     left
 }
 
+/// The latest fencing token of the name; `None` without its key.
+pub(crate) fn latest_fence(server: &Server, name: &str) -> Option<u64> {
+    let info = server.cli(&["XINFO", "STREAM", &format!("{{{name}}}:ll:fence")]);
+    let fields = info.list()?;
+    let field = |pair: &&[testkit::Value]| pair[0].text() == Some("last-generated-id");
+    let (ms, count) = fields.chunks(2).find(field)?[1].text()?.split_once('-')?;
+    Some(ms.parse::<u64>().unwrap() * 1_000 + count.parse::<u64>().unwrap())
+}
+
+/// As if the latest grant had this number, which is larger than all before it.
+pub(crate) fn set_fence(server: &Server, name: &str, number: u64) {
+    let key = format!("{{{name}}}:ll:fence");
+    let id = format!("{}-{}", number / 1_000, number % 1_000);
+    let set = server.cli(&["XADD", &key, "MAXLEN", "0", &id, "-", "-"]);
+    assert_eq!(set.text(), Some(&*id));
+}
+
+/// The server's `TIME` in microseconds.
+pub(crate) fn time_us(server: &Server) -> u64 {
+    let time = server.cli(&["TIME"]);
+    let part = |at: usize| -> u64 { time.list().unwrap()[at].text().unwrap().parse().unwrap() };
+    part(0) * 1_000_000 + part(1)
+}
+
+/// How far the first fencing token of a new key is ahead of the server's clock, and none is further.
+pub(crate) const FENCE_AHEAD_US: u64 = 2_000;
+
 /// Of the versions that are tested this one lets scripts write whatever `min-replicas-to-write` says.
 pub(crate) fn lets_scripts_write(server: &Server) -> bool {
     let info = server.cli(&["INFO", "server"]);
@@ -170,7 +197,7 @@ pub(crate) fn calls(server: &Server, command: &str) -> usize {
     count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-/// How often waiters have joined the queue or polled.
+/// How often waiters have joined the queue, polled in vain, or left it.
 pub(crate) fn polls_sent(server: &Server) -> usize {
-    calls(server, "hsetnx")
+    calls(server, "zrank")
 }

@@ -28,6 +28,11 @@ impl Judge {
         }
     }
 
+    /// All names of locks that were seen.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
     /// What was seen so far.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict

@@ -209,7 +209,7 @@ impl Name {
             let Some(hold) = member(text, 0) else {
                 continue;
             };
-            if hold.how.reads() && self.repeats(&hold.token, &now) {
+            if hold.how.reads() && self.repeats(&now) {
                 let what = format!("{text} begins with the number of readers before");
                 wrong(verdict, Fault::NotLarger, name, what);
             }
@@ -223,9 +223,15 @@ impl Name {
     }
 
     /// Whether a reader that nobody was there beside finds a number. One that was handed on is not told from it.
-    fn repeats(&mut self, token: &str, now: &Script) -> bool {
+    fn repeats(&mut self, now: &Script) -> bool {
         let is_new = |text: &str| now.added.iter().any(|added| added == text);
-        let went_on = now.removed.iter().any(|(text, _)| text.starts_with(token));
+        // It reads on in another way, and others join it in the same step.
+        let token = |text: &str| member(text, 0).map(|hold| hold.token);
+        let removed = |added: &String| {
+            let its = token(added);
+            its.is_some() && now.removed.iter().any(|(text, _)| token(text) == its)
+        };
+        let went_on = now.added.iter().any(removed);
         let members = self.set();
         let is_there = |text: &&String| member(text, 0).is_some() && !is_new(text);
         let has_old = |text: &String| readers_number(text).is_some() && !is_new(text);

@@ -109,6 +109,13 @@ impl Held {
         }
     }
 
+    /// Takes the number of the readers out.
+    pub(super) fn remove_marks(&mut self) {
+        if let Held::Set(members) = self {
+            members.retain(|text, _| readers_number(text).is_none());
+        }
+    }
+
     /// Writes a member, when this is a set.
     pub(super) fn put(&mut self, text: &str, ends: u64) {
         if let Held::Set(members) = self {

@@ -210,7 +210,7 @@ impl Lock {
             self.key_ends_us = None;
         }
         if let Some(number) = readers_number(text) {
-            return self.mark_readers(text, number);
+            return self.mark_readers(at_us, text, number);
         }
         let others = self.held.lasting(at_us);
         let Held::Set(members) = &mut self.held else {

@@ -41,13 +41,17 @@ impl Lock {
     }
 
     /// The number of the readers is written beside their holds.
-    pub(super) fn mark_readers(&mut self, mark: &str, number: u64) {
+    pub(super) fn mark_readers(&mut self, at_us: u64, mark: &str, number: u64) {
         let before = self.held.readers_number();
+        self.held.remove_marks();
         self.held.put(mark, 0);
         if before == Some(number) {
             return;
         }
-        let what = if let Some(before) = before {
+        // The key may have ended with its readers, which no command says.
+        let lasting = self.held.lasting(at_us);
+        let goes_on = |hold: &Hold| hold.how.reads() && !self.now.was_granted(&hold.token);
+        let what = if let Some(before) = before.filter(|_| lasting.iter().any(goes_on)) {
             format!("readers with {before} have {number} from now on")
         } else if !self.now.fences.take() {
             format!("readers have {number}, which was not minted")

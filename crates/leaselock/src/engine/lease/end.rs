@@ -55,13 +55,12 @@ impl Lease {
     /// Undoes the acquisition, as if the lease had never been granted. Without a reply that is repeated in the background.
     pub(crate) async fn undo(mut self) -> Result<(), StoreError> {
         self.expect_late_requests(); // the cleanup then cancels, and does not release
-        let guard = self.give_up(None);
+        let guard = self.give_up();
         let (engine, record, _) = self.parts();
         engine.erase_note(record);
         let cancel = Cancel {
             resource: &record.resource,
             token: &record.token,
-            used: None,
         };
         let within = engine.request_timeout(record.ttl());
         engine.ask(&cancel, within).await?;

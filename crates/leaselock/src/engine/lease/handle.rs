@@ -97,15 +97,6 @@ impl Lease {
         }
     }
 
-    /// Returns the highest fencing token in use, if the grant reserved more. The release returns the others.
-    fn used(&self) -> Option<Fence> {
-        let reserved = self
-            .passes_to
-            .as_ref()
-            .is_some_and(|next| next.reserves_fences());
-        self.record.fence.filter(|_| reserved)
-    }
-
     /// Passes the lease on within this client, if it may. Sends no request.
     fn pass_on(&mut self) -> bool {
         let Some(passes_to) = self.passes_to.take() else {
@@ -322,15 +313,14 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        let used = self.used();
         if self.pass_on() {
             return Ok(());
         }
         let left = self.remaining();
-        let guard = self.give_up(used);
+        let guard = self.give_up();
         let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
         let within = engine.request_timeout(record.ttl());
-        let outcome = release_record(&engine, &record, left, used, within).await;
+        let outcome = release_record(&engine, &record, left, within).await;
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             guard.end();
@@ -352,7 +342,7 @@ impl Lease {
     }
 
     /// Stops renewal, so that no renewal follows the release. From here on a cleanup is due.
-    pub(crate) fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
+    pub(crate) fn give_up(&mut self) -> CleanupGuard {
         self.given_up = true;
         self.engine.stop_renewal(self.id);
         let until = self.record.core().deadline();
@@ -360,9 +350,9 @@ impl Lease {
         let custom = self.record.custom.clone();
         let (resource, token) = (self.record.resource.clone(), self.record.token.clone());
         let pending = if self.late_requests {
-            PendingCleanup::acquisition(resource, token, until).used(self.record.fence)
+            PendingCleanup::acquisition(resource, token, until)
         } else {
-            PendingCleanup::release(resource, token, used, until)
+            PendingCleanup::release(resource, token, until)
         };
         let pending = pending.queued(self.record.was_queued());
         CleanupGuard::new(self.engine.cleanup(), pending.with_custom(custom))
@@ -371,9 +361,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let used = self.used();
         if !self.given_up && !self.pass_on() {
-            drop(self.give_up(used));
+            drop(self.give_up());
             self.engine.erase_note(&self.record);
         }
     }

@@ -16,11 +16,6 @@ pub(crate) trait PassOn: Send + Sync {
     /// Ends that without a next holder, because the lease is detached.
     fn end_of(self: Arc<Self>, record: &Arc<LeaseRecord>);
 
-    /// True if the grant reserved fencing tokens for those who get the lease, of which the release returns the unused.
-    fn reserves_fences(&self) -> bool {
-        true
-    }
-
     /// True if others hold the lease at the same time.
     fn is_shared(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::loss_signal::LossSignal;
@@ -25,6 +25,8 @@ pub(crate) struct LeaseRecord {
     pub(crate) resource: Resource,
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
+    /// The last fencing token that the grant reserved; 0 when it reserved none but its own.
+    last_fence: AtomicU64,
     pub(crate) why: Option<String>,
     /// The protocol by which the lease was acquired, unless that is the native one.
     pub(crate) custom: Option<Arc<dyn CustomLock>>,
@@ -52,6 +54,7 @@ impl LeaseRecord {
             resource,
             token,
             fence,
+            last_fence: AtomicU64::new(0),
             why,
             custom: None,
             clock,
@@ -82,7 +85,20 @@ impl LeaseRecord {
         if self.was_queued() {
             next.set_queued();
         }
+        let last = self.last_fence.load(Ordering::Relaxed);
+        next.last_fence.store(last, Ordering::Relaxed);
         next
+    }
+
+    /// Notes how many fencing tokens the grant reserved from this one on.
+    pub(crate) fn set_range(&self, range: u64) {
+        let last = self.fence.map_or(0, |first| first.get() + range - 1);
+        self.last_fence.store(last, Ordering::Relaxed);
+    }
+
+    /// Returns the last fencing token that the grant reserved, which is the latest one as long as it holds alone.
+    pub(crate) fn last_fence(&self) -> Option<Fence> {
+        Fence::from_answer(self.last_fence.load(Ordering::Relaxed)).or(self.fence)
     }
 
     pub(crate) fn set_queued(&self) {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::base::error::{NotHeld, ReleaseError, StoreError};
-use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::engine::calls::Release;
@@ -19,14 +18,9 @@ pub(crate) async fn release(
     name: &Name,
     resource: &Resource,
     token: &Token,
-    used: Option<Fence>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let release = Release {
-        resource,
-        token,
-        used,
-    };
+    let release = Release { resource, token };
     let first = engine.requests.release(&release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
@@ -42,13 +36,12 @@ pub(super) async fn release_record(
     engine: &Engine,
     record: &LeaseRecord,
     left: Duration,
-    used: Option<Fence>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
     let (name, token) = (&record.name, &record.token);
     match &record.custom {
         Some(custom) => Box::pin(release_custom(engine, name, &**custom, left, within)).await,
-        None => release(engine, name, &record.resource, token, used, within).await,
+        None => release(engine, name, &record.resource, token, within).await,
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
     };
     let (engine, ttl) = (Arc::clone(first.parts().0), first.parts().1.ttl());
     let within = engine.request_timeout(ttl);
-    let guards: Vec<CleanupGuard> = leases.iter_mut().map(|lease| lease.give_up(None)).collect();
+    let guards: Vec<CleanupGuard> = leases.iter_mut().map(|lease| lease.give_up()).collect();
     let item = |lease: &Lease| {
         let (_, record, _) = lease.parts();
         Item::of(&record.resource, &record.token, ttl, true)
@@ -42,7 +42,7 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
         let (name, resource, token) = (&record.name, &record.resource, &record.token);
         let outcome = match answer {
             Some(answer) => given_back(name, Ok(answer), false),
-            None => Box::pin(release(engine, name, resource, token, None, within)).await, // rare, and large
+            None => Box::pin(release(engine, name, resource, token, within)).await, // rare, and large
         };
         let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if is_known {

@@ -41,10 +41,6 @@ impl PassOn for Guard {
         self.owner.holds().remove(&self.key, self.number);
     }
 
-    fn reserves_fences(&self) -> bool {
-        false
-    }
-
     fn is_shared(&self) -> bool {
         let mut holds = self.owner.holds();
         let hold = holds.of_guard(&self.key, self.number);

@@ -188,7 +188,9 @@ impl<'a> Acquisition<'a> {
                 ..
             } => {
                 let share = Share { range, others };
-                Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
+                let lease = self.hold_since(t0, now, fence)?;
+                lease.parts().1.set_range(range.max(1));
+                Ok(Outcome::Granted(lease, share))
             }
             Acquired::Waiting { seen, position } => {
                 self.engine.announce();
@@ -271,7 +273,9 @@ impl<'a> Acquisition<'a> {
             range: u64::from(heard.grant.range),
             others: heard.grant.others,
         };
-        Ok((self.hold(began, deadline, now, heard.grant.fence), share))
+        let lease = self.hold(began, deadline, now, heard.grant.fence);
+        lease.parts().1.set_range(share.range.max(1));
+        Ok((lease, share))
     }
 
     /// The lease of a grant whose request left at `t0` and whose answer is here now.

@@ -207,7 +207,6 @@ impl Acquisition<'_> {
         let cancel = Cancel {
             resource: &self.resource,
             token: &self.token,
-            used: None,
         };
         let store = self.connection.unwrap_or(&self.engine.store);
         Err(match self.engine.ask_over(store, &cancel, within).await {

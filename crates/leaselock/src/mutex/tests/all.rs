@@ -40,14 +40,16 @@ impl Lab {
 fn all_of_several_free_mutexes_are_granted_each_with_a_larger_number_of_its_own() {
     on_every_engine(async |lab| {
         let (locks, ours) = (three(), token());
-        let ahead = "9000000000000000:9000000000000004"; // more than the clock says
-        lab.meddle(&SET, &locks[1].fence().to_string(), &[ahead])
-            .await;
+        lab.set_fence(&locks[1], 8_000_000_000_000_004).await; // more than the clock says
         let AcquiredAll::Granted { fences, time_us } = lab.acquire_all(&locks, &ours).await else {
             panic!("{}", lab.engine)
         };
         let numbers: Vec<u64> = fences.iter().map(|fence| fence.unwrap().get()).collect();
-        assert_eq!(numbers, [time_us, 9_000_000_000_000_005, time_us]);
+        assert_eq!(numbers[1], 8_000_000_000_000_005);
+        assert!(
+            numbers[0] >= time_us && numbers[2] >= time_us,
+            "{numbers:?}"
+        );
         for (keys, fence) in locks.iter().zip(&fences) {
             assert!(lab.holds(keys, &ours).await);
             let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
@@ -133,7 +135,7 @@ fn a_waiter_of_one_of_several_free_mutexes_is_not_overtaken() {
 fn a_damaged_fence_of_one_of_several_mutexes_is_an_error_and_none_is_acquired() {
     on_every_engine(async |lab| {
         let (locks, ours) = (three(), token());
-        lab.meddle(&SET, &locks[2].fence().to_string(), &["7"])
+        lab.meddle(&SET, &locks[2].fence().to_string(), &["soon"])
             .await;
         let resources: Vec<&Resource> = locks.iter().collect();
         let asked = lab.store.ask_one(&ask(&resources, &ours), WITHIN).await;
@@ -141,10 +143,6 @@ fn a_damaged_fence_of_one_of_several_mutexes_is_an_error_and_none_is_acquired() 
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{}", lab.engine);
         assert!(!error.maybe_applied());
         lab.none_is_held(&locks, &ours).await;
-        let kind = lab
-            .meddle(&TYPE_OF, &locks[0].fence().to_string(), &[])
-            .await;
-        assert_eq!(kind, [Value::Bytes(b"none".to_vec())]);
     });
 }
 
@@ -174,22 +172,19 @@ enum Before {
     NoString,
     Waited,
     FenceAhead,
-    FenceOfReaders,
 }
 
-const BEFORE: [Before; 7] = [
+const BEFORE: [Before; 6] = [
     Before::Free,
     Before::Held,
     Before::Foreign,
     Before::NoString,
     Before::Waited,
     Before::FenceAhead,
-    Before::FenceOfReaders,
 ];
 
 impl Lab {
     async fn prepare(&self, keys: &Resource, before: Before) {
-        let fence = keys.fence().to_string();
         match before {
             Before::Free => {}
             Before::Held => drop(self.granted(keys, &token(), &TRY).await),
@@ -201,12 +196,7 @@ impl Lab {
                 self.meddle(&EXPIRE, &keys.lock, &[]).await;
             }
             Before::FenceAhead => {
-                let ahead = "9000000000000000:9000000000000000";
-                self.meddle(&SET, &fence, &[ahead]).await;
-            }
-            Before::FenceOfReaders => {
-                let theirs = "1000000000000000:1000000000000000s";
-                self.meddle(&SET, &fence, &[theirs]).await;
+                self.set_fence(keys, 8_000_000_000_000_000).await;
             }
         }
     }
@@ -225,9 +215,8 @@ fn of_every_two_names_both_are_acquired_only_if_each_alone_would_be_and_otherwis
                 lab.prepare(keys, before).await;
             }
             let fences = async || {
-                let fence = |at: usize| together[at].fence().to_string();
-                let first = lab.meddle(&GET, &fence(0), &[]).await;
-                (first, lab.meddle(&GET, &fence(1), &[]).await)
+                let first = lab.latest_fence(&together[0]).await;
+                (first, lab.latest_fence(&together[1]).await)
             };
             let (ours, before) = (token(), fences().await);
             let mut granted = [false; 2];

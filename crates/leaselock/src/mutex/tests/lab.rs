@@ -175,6 +175,22 @@ meddling!(
     ADD_HASH,
     "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
 );
+// A fence whose latest id is this one, and the latest number of a fence; 0 without one.
+meddling!(
+    ADVANCE,
+    "redis.call('XADD', KEYS[1], 'MAXLEN', '0', ARGV[1], '-', '-') redis.call('PEXPIRE', KEYS[1], 60000) return {'ok'}"
+);
+meddling!(
+    LATEST,
+    "local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
+     for i = 1, #info, 2 do
+       if info[i] == 'last-generated-id' then
+         local ms, count = string.match(info[i + 1], '(%d+)-(%d+)')
+         return {'ok', ms .. string.sub('00' .. count, -3)}
+       end
+     end
+     return {'ok', '0'}"
+);
 // Bytes that are not text.
 meddling!(
     SET_BYTES,
@@ -291,11 +307,28 @@ impl Lab {
         }
     }
 
+    /// As if the latest grant had this number.
+    pub(super) async fn set_fence(&self, keys: &Resource, number: u64) {
+        let fence = keys.fence().to_string();
+        self.meddle(&DELETE, &fence, &[]).await;
+        let id = format!("{}-{}", number / 1000, number % 1000);
+        self.meddle(&ADVANCE, &fence, &[&id]).await;
+    }
+
+    /// The number of the latest grant, 0 without one.
+    pub(super) async fn latest_fence(&self, keys: &Resource) -> u64 {
+        match &self.meddle(&LATEST, &keys.fence().to_string(), &[]).await[0] {
+            crate::script::Value::Bytes(text) => {
+                std::str::from_utf8(text).unwrap().parse().unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(super) async fn release(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
         self.ask(&Release {
             resource: keys,
             token,
-            used: None,
         })
         .await
     }
@@ -304,7 +337,6 @@ impl Lab {
         self.ask(&Cancel {
             resource: keys,
             token,
-            used: None,
         })
         .await
     }

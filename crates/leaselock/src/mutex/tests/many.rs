@@ -83,7 +83,7 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
             else {
                 panic!("{}: {answers:?}", lab.engine)
             };
-            assert_eq!(fence.get(), *time_us);
+            assert!(fence.get() >= *time_us);
             assert!(lab.holds(keys, &ours).await && lab.time_left(&keys.lock).await > 25_000);
             assert_eq!(
                 lab.granted(keys, &ours, &TRY).await,
@@ -143,17 +143,12 @@ fn an_item_that_is_no_plain_case_has_no_effect_and_is_left_to_its_own_script() {
         lab.granted(&in_line, &other, &TRY).await;
         lab.waiting(&in_line, &token(), &WAIT).await;
         lab.meddle(&DELETE, &in_line.lock, &[]).await;
-        let clock_went_back = "8000000000000000:8000000000000007";
-        lab.meddle(&SET, &ahead.fence().to_string(), &[clock_went_back])
-            .await;
+        lab.set_fence(&ahead, 8_000_000_000_000_007).await;
         lab.meddle(&ADD_HASH, &no_fence.fence().to_string(), &[])
             .await;
-        let items = [&replay, &in_line, &ahead, &no_fence].map(|keys| item(keys, &ours));
-        assert_eq!(
-            lab.acquire_many(&items, true).await,
-            [None, None, None, None]
-        );
-        for free in [&in_line, &ahead, &no_fence] {
+        let items = [&replay, &in_line, &no_fence].map(|keys| item(keys, &ours));
+        assert_eq!(lab.acquire_many(&items, true).await, [None, None, None]);
+        for free in [&in_line, &no_fence] {
             let kind = lab.meddle(&TYPE_OF, &free.lock, &[]).await;
             assert_eq!(
                 kind,
@@ -166,10 +161,11 @@ fn an_item_that_is_no_plain_case_has_no_effect_and_is_left_to_its_own_script() {
             .meddle(&TYPE_OF, &no_fence.fence().to_string(), &[])
             .await;
         assert_eq!(kind, [Value::Bytes(b"hash".to_vec())]);
-        assert_eq!(
-            lab.granted(&ahead, &ours, &TRY).await.unwrap().get(),
-            8_000_000_000_000_008
-        );
+        let answers = lab.acquire_many(&[item(&ahead, &ours)], true).await;
+        let Some(Acquired::Granted { fence, .. }) = &answers[0] else {
+            panic!("{}: {answers:?}", lab.engine)
+        };
+        assert_eq!(fence.unwrap().get(), 8_000_000_000_000_008);
     });
 }
 
@@ -349,8 +345,7 @@ async fn set_up(lab: &Lab, keys: &Resource, before: Before, ours: &Token) {
         }
         Before::Hash => drop(lab.meddle(&ADD_HASH, &keys.lock, &[]).await),
         Before::FenceAhead => {
-            let ahead = ["8000000000000000:8000000000000007"];
-            drop(lab.meddle(&SET, &keys.fence().to_string(), &ahead).await);
+            lab.set_fence(keys, 8_000_000_000_000_007).await;
         }
     }
 }

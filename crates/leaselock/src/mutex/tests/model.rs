@@ -123,7 +123,10 @@ impl Subject<'_> {
     fn granted(&mut self, fence: Option<Fence>, actor: usize, replay: bool) -> Answer {
         assert_eq!(fence.is_some(), fenced(actor));
         match (replay, self.present) {
-            (true, Some(present)) => assert_eq!(fence, Some(present), "a replay has another fence"),
+            (true, Some(first)) => {
+                let last = Fence::new(first.get() + self.range - 1);
+                assert_eq!(fence, Some(last), "a replay has another fence");
+            }
             _ if fence.is_some() => assert!(
                 fence > self.highest,
                 "{fence:?} is not above {:?}",
@@ -137,12 +140,11 @@ impl Subject<'_> {
     }
 
     /// Uses half of the reserved fences, as tasks of the holder's process would.
-    fn use_some(&mut self) -> Option<Fence> {
+    fn use_some(&mut self) {
         let used = self
             .present
             .map(|first| Fence::new(first.get() + self.range / 2));
         self.highest = self.highest.max(used);
-        used
     }
 
     async fn acquire(&mut self, actor: usize, waits: bool, replay: bool) -> Answer {
@@ -165,8 +167,9 @@ impl Subject<'_> {
             .await
         {
             Acquired::Granted { fence, range, .. } => {
+                let answer = self.granted(fence, actor, replay);
                 self.range = range;
-                self.granted(fence, actor, replay)
+                answer
             }
             Acquired::Waiting { seen, position } => Answer::Waiting {
                 position,
@@ -193,11 +196,10 @@ impl Subject<'_> {
                 })
             }
             Op::Release(actor) => {
-                let used = self.use_some();
+                self.use_some();
                 let release = Release {
                     resource: &keys,
                     token: &self.tokens[actor],
-                    used,
                 };
                 Answer::Said(match lab.ask(&release).await {
                     ReleaseAnswer::Released => "yes",

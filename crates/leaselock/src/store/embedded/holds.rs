@@ -2,7 +2,8 @@
 //!
 //! A hold is a member that begins with a token. The token alone shares the lock. With `u` behind it it may become
 //! exclusive, with digits behind it it has so many permits. The score is the end of the hold in the store's time.
-//! Beside a hold with `u` lies the member `u` with the same score.
+//! Beside a hold with `u` lies the member `u` with the same score. Before readers lies `f` and their fencing token, which
+//! is no hold.
 //!
 //! No member of a queue begins with a token: it begins with 16 digits, so that the separator within the token is not
 //! where it is in a token.
@@ -30,9 +31,16 @@ pub(super) struct Settled {
 
 /// True if these are holds of ours, and not a queue or the set of another program.
 pub(super) fn are_holds(members: &Members) -> bool {
-    members
-        .iter()
-        .all(|member| member.name == UPGRADABLE || token::leading(member.name).is_some())
+    members.iter().all(|member| {
+        let is_mark = member.name == UPGRADABLE || is_fence(member.name);
+        is_mark || token::leading(member.name).is_some()
+    })
+}
+
+/// True for the fencing token that readers share.
+fn is_fence(name: &[u8]) -> bool {
+    let digits = name.strip_prefix(b"f").unwrap_or_default();
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// Applies the sessions: a hold of a dead process and job is gone, and one of a living job has an end that is near.
@@ -70,7 +78,11 @@ pub(super) fn settle<E>(
     if !changed {
         return Ok(None);
     }
-    let members = Members::of(beside_upgradable(kept));
+    kept = beside_upgradable(kept);
+    if kept.iter().all(|member| is_fence(member.name)) {
+        kept.clear();
+    }
+    let members = Members::of(kept);
     Ok(Some(Settled {
         members,
         held_until_us,
@@ -155,6 +167,25 @@ mod tests {
             })
         });
         (settled.unwrap(), asked)
+    }
+
+    #[test]
+    fn a_fencing_token_of_readers_is_among_holds_and_goes_with_the_last_of_them() {
+        let (fence, dead) = (
+            (f64::NEG_INFINITY, "f1795224695691003"),
+            token(1, "dead0000"),
+        );
+        let living = token(2, "p0000000");
+        let both = set(&[fence, (NOW + SECOND, &dead), (NOW + SECOND, &living)]);
+        assert!(are_holds(&both));
+        assert!(!are_holds(&set(&[(NOW, "f12x")])));
+        let (settled_both, _) = settled(&both, &[]);
+        assert_eq!(
+            settled_both.unwrap().members,
+            set(&[fence, (NOW + SECOND, &living)])
+        );
+        let (settled_one, _) = settled(&set(&[fence, (NOW + SECOND, &dead)]), &[]);
+        assert!(settled_one.unwrap().members.is_empty());
     }
 
     #[test]

@@ -137,11 +137,6 @@ impl Keyspace for Step {
         entry.put_text(value);
     }
 
-    fn set_keep_ttl(&mut self, key: &str, value: &[u8]) {
-        self.entry_or(key, Content::Text(Vec::new()))
-            .put_text(value);
-    }
-
     fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
         Some(self.fields(key)?.and_then(|fields| fields.get(field)))
     }
@@ -170,22 +165,6 @@ impl Keyspace for Step {
 
     fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>> {
         Some(self.members(key)?.and_then(|all| all.rank(member)))
-    }
-
-    fn sorted_first(&self, key: &str) -> Option<Option<&[u8]>> {
-        let all = self.members(key)?.into_iter().flat_map(Members::iter);
-        Some(all.map(|member| member.name).next())
-    }
-
-    fn sorted_last(&self, key: &str) -> Option<Option<&[u8]>> {
-        let all = self.members(key)?.into_iter().flat_map(Members::iter);
-        Some(all.map(|member| member.name).last())
-    }
-
-    fn sorted_last_of(&self, key: &str, score: f64) -> Option<Option<&[u8]>> {
-        let all = self.members(key)?.into_iter().flat_map(Members::iter);
-        let of_it = all.filter(|member| member.score == score);
-        Some(of_it.map(|member| member.name).last())
     }
 
     fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {

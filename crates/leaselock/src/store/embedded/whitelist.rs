@@ -22,6 +22,8 @@ pub(crate) const WHITELIST: &[&str] = &[
     "STRLEN",
     "TIME",
     "TYPE",
+    "XADD",
+    "XINFO",
     "ZADD",
     "ZCARD",
     "ZRANGE",

@@ -8,8 +8,9 @@ use std::time::Duration;
 use leaselock::Client;
 use testkit::{Child, Server, clock, tempdir};
 
-use super::{reserved, time_us};
-use crate::support::{LONG, eventually, soon, until_queued, waiter};
+use crate::support::{
+    FENCE_AHEAD_US, LONG, eventually, latest_fence, set_fence, soon, time_us, until_queued, waiter,
+};
 use crate::waiting::together::arrives;
 
 /// The lease of a dead process ends after it, so it is short.
@@ -45,19 +46,16 @@ pub(crate) async fn take_turns_until_one_stays(url: &str, folder: &Path) {
     }
 }
 
-/// The fences that the dead process used, the range it died in, and the next holder's. `ahead_us`: the fences that are
+/// The fences that the dead process used, the last one that its grant reserved, and the next holder's. `ahead_us`: the fences that are
 /// known run ahead of the server's clock by so much, as if that had stepped back.
-async fn dies_in_the_middle_of_its_turns(
-    server: &Server,
-    ahead_us: u64,
-) -> (Vec<u64>, (u64, u64), u64) {
+async fn dies_in_the_middle_of_its_turns(server: &Server, ahead_us: u64) -> (Vec<u64>, u64, u64) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("fences");
     fs::write(&path, "").unwrap();
     let client = Client::connect(&server.url()).unwrap();
     if ahead_us > 0 {
         let known = clock::wall_us() + ahead_us;
-        server.cli(&["SET", "{job}:ll:fence", &format!("{known}:{known}")]);
+        set_fence(server, "job", known);
     }
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let at = folder.path().display().to_string();
@@ -70,7 +68,7 @@ async fn dies_in_the_middle_of_its_turns(
         whole.lines().map(|line| line.parse().unwrap()).collect()
     };
     eventually("one stays", async || used().len() == STAYS).await;
-    let range = reserved(server);
+    let last = latest_fence(server, "job").unwrap();
     let next = waiter(&client, "job", LONG);
     eventually("it waits behind them", async || {
         let line = client.inspect("job").await.unwrap().queue;
@@ -82,27 +80,26 @@ async fn dies_in_the_middle_of_its_turns(
     let lease = soon(next).await.unwrap().unwrap();
     let fence = lease.fence().unwrap().get();
     lease.release().await.unwrap();
-    (used(), range, fence)
+    (used(), last, fence)
 }
 
-fn check(used: &[u64], range: (u64, u64), fence: u64) {
+fn check(used: &[u64], last: u64, fence: u64) {
     assert!(used.windows(2).all(|pair| pair[0] < pair[1]), "{used:?}");
-    let (first, last) = range;
     assert!(
-        first <= used[STAYS - 1] && used[STAYS - 1] <= last && last - first < 64,
-        "the turn that stayed is of the grant that the server knows: {used:?} {range:?}"
+        used[STAYS - 1] <= last && last - used[STAYS - 1] < 64,
+        "the turn that stayed is of the grant that the server knows: {used:?} {last}"
     );
-    assert!(fence > last, "{fence} {range:?}");
+    assert!(fence > last, "{fence} {last}");
 }
 
 #[tokio::test]
 async fn after_a_crash_in_the_middle_of_turns_the_next_fence_is_larger_and_not_ahead_of_the_clock()
 {
     let server = Server::start();
-    let (used, range, fence) = dies_in_the_middle_of_its_turns(&server, 0).await;
-    check(&used, range, fence);
+    let (used, last, fence) = dies_in_the_middle_of_its_turns(&server, 0).await;
+    check(&used, last, fence);
     let now = time_us(&server);
-    assert!(fence <= now + 64, "{fence} is ahead of {now}");
+    assert!(fence <= now + FENCE_AHEAD_US, "{fence} is ahead of {now}");
 }
 
 /// Then time does not make the next fence larger, and only what was reserved does.
@@ -110,7 +107,7 @@ async fn after_a_crash_in_the_middle_of_turns_the_next_fence_is_larger_and_not_a
 async fn after_a_crash_in_the_middle_of_turns_the_next_fence_is_larger_although_the_clock_stepped_back()
  {
     let server = Server::start();
-    let (used, range, fence) = dies_in_the_middle_of_its_turns(&server, 3_600_000_000).await;
-    check(&used, range, fence);
-    assert!(fence <= range.1 + 64 * 2, "no leap: {fence} {range:?}");
+    let (used, last, fence) = dies_in_the_middle_of_its_turns(&server, 3_600_000_000).await;
+    check(&used, last, fence);
+    assert!(fence <= last + 64 * 2, "no leap: {fence} {last}");
 }

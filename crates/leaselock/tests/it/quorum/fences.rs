@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, ErrorKind};
 
 use super::Nodes;
-use crate::support::{LONG, eventually, soon};
+use crate::support::{LONG, eventually, latest_fence, set_fence, soon};
 
 #[tokio::test]
 async fn fences_grow_from_majority_to_majority() {
@@ -35,13 +35,7 @@ async fn a_node_that_has_seen_a_larger_number_makes_the_next_one_larger_still() 
     first.release().await.unwrap();
     nodes.nothing_is_left().await;
     for server in &nodes.0[..2] {
-        server.cli(&[
-            "SET",
-            "{job}:ll:fence",
-            &format!("{ahead}:{ahead}"),
-            "PX",
-            "600000",
-        ]);
+        set_fence(server, "job", ahead);
     }
     for fresh in [&quorum, &nodes.quorum()] {
         let lease = soon(fresh.mutex("job").ttl(LONG).acquire()).await.unwrap();
@@ -57,8 +51,7 @@ async fn a_node_that_has_seen_a_larger_number_makes_the_next_one_larger_still() 
 }
 
 fn damage(server: &testkit::Server) {
-    let value = "9007199254740993:9007199254740993";
-    server.cli(&["SET", "{job}:ll:fence", value, "PX", "600000"]);
+    set_fence(server, "job", 9_000_000_000_000_000);
 }
 
 /// It has no vote where its fence is damaged, and its number counts for nobody.
@@ -71,7 +64,10 @@ async fn a_node_whose_fence_is_damaged_spoils_no_fence_of_the_majority() {
     for _ in 0..3 {
         let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
         let fence = lease.fence().unwrap();
-        assert!(last < Some(fence) && fence.get() < 1 << 53, "{fence}");
+        assert!(
+            last < Some(fence) && fence.get() < 9_000_000_000_000_000,
+            "{fence}"
+        );
         last = Some(fence);
         soon(lease.release()).await.unwrap();
         nodes.nothing_is_left().await;
@@ -98,10 +94,7 @@ async fn a_node_whose_fence_is_damaged_spoils_no_fence_of_the_majority() {
 }
 
 fn seen(server: &testkit::Server) -> u64 {
-    let text = server.cli(&["GET", "{job}:ll:fence"]);
-    text.text()
-        .and_then(|text| text.split(':').next()?.parse().ok())
-        .unwrap_or(0)
+    latest_fence(server, "job").unwrap_or(0)
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) fn write(
         [b"NOMKSTREAM", args @ ..] => (false, args),
         _ => (true, args),
     };
-    let (b"XADD", [b"MAXLEN", b"=", b"0", id, _, _]) = (command, args) else {
+    let (b"XADD", [b"MAXLEN", b"0", id, _, _]) = (command, args) else {
         return Ok(None);
     };
     let id = wanted(id)?;

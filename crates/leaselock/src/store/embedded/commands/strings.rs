@@ -37,15 +37,6 @@ pub(super) fn write(
             true => Reply::Nil,
             false => set(step, key, value, ttl_ms)?,
         },
-        (b"SET", [value, keep]) if keep == b"KEEPTTL" => {
-            step.set_keep_ttl(key, value);
-            Reply::Status("OK")
-        }
-        (b"SET", [value, keep, get]) if keep == b"KEEPTTL" && get == b"GET" => {
-            let before = Reply::or_nil(typed(step.get(key))?);
-            step.set_keep_ttl(key, value);
-            before
-        }
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms)?,
         _ => return Ok(None),
     }))

@@ -58,6 +58,7 @@ async fn a_grant_that_a_power_cut_tore_never_was_and_no_fence_is_repeated() {
         file.write_all_at(&bytes, slot * slot_size).unwrap();
         of_another_boot(&file, (1 - slot) * slot_size);
         before_this_boot(&file);
+        tokio::time::sleep(Duration::from_millis(2)).await; // less than any boot takes
         let token = two.token();
         fences.push(
             two.take(&token, 60_000)
@@ -282,9 +283,9 @@ async fn another_boot_voids_leases_and_queues_and_keeps_fences() {
         ))
         .await
         .unwrap();
-    let week_ms = 7 * 24 * 3600 * 1000;
+    let day_ms = 26 * 3600 * 1000;
     assert!(
-        kept.signed(0).unwrap() > week_ms + 3_500_000,
+        kept.signed(0).unwrap() > day_ms + 3_500_000,
         "its end counts in the time of then"
     );
     let free = peer.run(&inspect("job")).await.unwrap();

@@ -6,6 +6,7 @@ use super::EmbeddedStore;
 use super::testing::{Job, Scratch};
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
+use crate::base::fence::Fence;
 use crate::base::token::{ClientId, Token};
 use crate::client::views::INSPECT;
 use crate::engine::resource::Resource;
@@ -59,7 +60,11 @@ impl Peer {
     /// Acquires `job` for so long; returns the fence, or `None` when it is busy.
     async fn take(&self, token: &Token, ttl_ms: u64) -> Option<u64> {
         let answer = self.run(&acquire("job", token, ttl_ms)).await.unwrap();
-        (["fenced", "granted"].contains(&answer.tag())).then(|| answer.number(0).unwrap())
+        match answer.tag() {
+            "fenced" => Fence::of_id(answer.text(0).unwrap()).map(Fence::get),
+            "granted" => Some(answer.number(0).unwrap()),
+            _ => None,
+        }
     }
 
     /// Returns server time as a script sees it.

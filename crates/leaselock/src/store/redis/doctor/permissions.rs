@@ -14,8 +14,8 @@ use crate::store::report::Finding;
 pub(crate) const USED: &str = "EVALSHA 0000000000000000000000000000000000000000 0, EVAL return 0, PING, SCAN 0, \
     SUBSCRIBE ll, PUBLISH ll x, PUBSUB NUMSUB, TIME, TYPE ll, GET ll, MGET ll, SET ll x, DEL ll, EXISTS ll, STRLEN ll, \
     PTTL ll, PEXPIRE ll 1, HGET ll x, HLEN ll, HMGET ll x, HSET ll x y, HSETNX ll x y, HDEL ll x, HINCRBY ll x 1, \
-    ZADD ll 0 x, ZCARD ll, ZRANGE ll 0 0, ZRANGEBYSCORE ll 0 0, ZRANK ll x, ZREM ll x, ZREVRANGE ll 0 0, ZREVRANGEBYSCORE ll 0 0, \
-    ZSCORE ll x";
+    XADD ll * x y, XINFO STREAM ll, ZADD ll 0 x, ZCARD ll, ZRANGE ll 0 0, ZRANGEBYSCORE ll 0 0, ZRANK ll x, ZREM ll x, \
+    ZREVRANGE ll 0 0, ZREVRANGEBYSCORE ll 0 0, ZSCORE ll x";
 
 /// The additional commands in a cluster.
 pub(crate) const IN_A_CLUSTER: &str =

@@ -1,0 +1,67 @@
+//! The heads of the mutex's scripts in Rust, for the stores of one machine, where a call of Lua costs more than its work.
+//!
+//! A property test runs shortcut and script, and compares answers, states and messages.
+
+use crate::base::fence::Fence;
+use crate::script::keyspace::Keyspace;
+use crate::script::shortcut::{exactly, lengthen, plain, tagged, text};
+use crate::script::{Answer, Parameters, Value};
+
+/// As in `lua/fence.lua`.
+const FENCE_KEPT_MS: u64 = 93_600_000;
+
+/// `mutex/acquire` of a free lock.
+pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
+    let [lock, queue, _, fence] = exactly(parameters.keys())?;
+    let [token, ttl_ms, _] = exactly(parameters.args())?;
+    let ttl_ms = plain(ttl_ms)?;
+    if keyspace.exists(lock) || keyspace.exists(queue) {
+        return None;
+    }
+    let answer = if token.contains('.') {
+        let text_of = |(ms, count)| format!("{ms}-{count}");
+        let now_us = keyspace.now_us();
+        let last = keyspace.stream_last(fence)?;
+        if let Some(last) = last {
+            Fence::of_id(&text_of(last)).filter(|last| last.get() % 1000 < 999)?;
+        }
+        // A new one begins behind all that a lost one may have granted.
+        let first = last.is_none().then_some((now_us / 1000 + 2, now_us % 1000));
+        let id = text_of(keyspace.stream_add(fence, first)?);
+        keyspace.expire(fence, FENCE_KEPT_MS);
+        tagged("fenced", [text(id)])
+    } else {
+        tagged("unfenced", [])
+    };
+    keyspace.set(lock, token.as_bytes(), ttl_ms);
+    answer
+}
+
+/// `mutex/extend`.
+pub(crate) fn extend(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
+    let ([lock], [token, ttl_ms]) = (exactly(parameters.keys())?, exactly(parameters.args())?);
+    let (ttl_ms, now) = (plain(ttl_ms)?, text(keyspace.now_us()));
+    match keyspace.get(lock)? {
+        None => return tagged("expired", [now]),
+        Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
+        Some(_) => {}
+    }
+    let left_ms = lengthen(keyspace, lock, ttl_ms);
+    tagged("extended", [Value::Int(left_ms), now])
+}
+
+/// `mutex/release` without a waiter.
+pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
+    let [lock, queue, _, _] = exactly(parameters.keys())?;
+    let [token] = exactly(parameters.args())?;
+    match keyspace.get(lock)? {
+        None => return tagged("expired", []),
+        Some(held) if held != token.as_bytes() => return tagged("taken", []),
+        Some(_) => {}
+    }
+    if keyspace.exists(queue) {
+        return None;
+    }
+    keyspace.delete(lock);
+    tagged("released", [])
+}
