@@ -20,17 +20,18 @@ local time = redis.call('TIME')
 
 -- The head: no waiter, and the hold has not expired. The key lives no longer than its longest hold.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
-  local ends = redis.pcall('ZSCORE', lock, token)
+  local longest = redis.pcall('ZREVRANGE', lock, '0', '1', 'WITHSCORES')
+  local is_last = longest[1] == token and (not longest[4] or longest[4] == '-inf') -- or a fencing token is beside it
+  local ends = is_last and longest[2] or redis.pcall('ZSCORE', lock, token)
   local now_us = time[1] * 1000000 + time[2]
   if type(ends) == 'string' and tonumber(ends) >= now_us then
-    redis.call('ZREM', lock, token)
-    local longest = redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
-    if longest == '-inf' then -- the fencing token of those who read is left
+    if is_last then
       redis.call('DEL', lock)
-    elseif longest then
-      local left_ms = math.ceil((longest - now_us) / 1000) + 1
-      redis.call('PEXPIRE', lock, left_ms > 1 and left_ms or 1)
+      return { 'released' }
     end
+    redis.call('ZREM', lock, token)
+    local left_us = longest[longest[1] == token and 4 or 2] - now_us
+    redis.call('PEXPIRE', lock, math.max(1, math.ceil(left_us / 1000) + 1))
     return { 'released' }
   end
 end
