@@ -60,7 +60,32 @@ if redis.call('EXISTS', lock, queue) == 0 then
   end
 end
 
+local time = redis.call('TIME')
+
+-- The plain wait: held by another, and new in the queue, behind all others of the one usual priority.
+local held = string.sub(wait, 1, 2) == '0 ' and redis.pcall('GET', lock)
+if type(held) == 'string' and held ~= token then
+  local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS = 64, 66, 9, '60000' -- (lua/queue.lua)
+  local now = time[1] .. string.sub('000000' .. time[2], -6)
+  local ranged = redis.pcall('ZRANGE', queue, '-1', '-1')
+  local last = ranged[1]
+  local is_plain = not ranged.err and (not last or last < now and string.sub(last, -1) ~= '~'
+    and string.sub(last, PRIORITY_START, PRIORITY_END) == ' 0 ')
+  local member = now .. token .. now .. ' ' .. wait
+  if is_plain and redis.pcall('HSETNX', waiters, token, member) == 1 then
+    redis.call('ZADD', queue, '0', member)
+    local position = last and redis.call('HLEN', waiters) or 1
+    if position == 1 or string.sub(last, 1, SAME_10_S) ~= string.sub(now, 1, SAME_10_S) then
+      redis.call('PEXPIRE', queue, QUEUE_KEPT_MS)
+      redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
+      position = last and redis.call('ZCARD', queue) or 1
+    end
+    local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+    return { 'waiting', redis.call('PTTL', lock), holder, now, position }
+  end
+end
+
 --#include prelude fence queue member holds grant
 local range = string.match(wait, '^%-?%d+ %d+ (%d+) ') or '1'
 local request = { token = token, ttl_ms = ttl_ms, kind = range, wait = wait }
-return grant_acquire(holds_read(lock, fence, clock_us()), queue, waiters, request)
+return grant_acquire(holds_read(lock, fence, clock_of(time)), queue, waiters, request)

@@ -24,11 +24,22 @@ if not held then return { 'expired' } end
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
 if held ~= token then return { 'taken' } end
 
+local is_open, time = true, redis.call('TIME')
+--#strict
+--#include gate
+local gate = KEYS[5]
+is_open = gate_is_open(gate)
+--#end
+--#include handover
+local is_done, out
+if is_open then is_done, out = handover_plain(lock, queue, waiters, fence, time) end
+if is_done then return { 'released' } end
+
 --#include prelude fence queue member holds grant
 --#strict
---#include gate gate_queue
-local gate = KEYS[5]
+--#include gate_queue
 gate_hide_waiters(gate)
 --#end
-grant_give_back(holds_read(lock, fence, clock_us()), queue, waiters, '1', token)
+if out then queue_add(queue, waiters, out, queue_score(queue_entry(out).priority)) end
+grant_give_back(holds_read(lock, fence, clock_of(time)), queue, waiters, '1', held)
 return { 'released' }
