@@ -29,13 +29,11 @@ local function fence_number(id)
   return ms .. string.sub('00' .. count, -3)
 end
 
--- Writes a number that is given; the server refuses one that is not larger than all before it.
+-- Writes a number that is given, and does not renew the ttl; the server refuses one that is not larger than all before it.
 local function fence_advance(fence, number)
   local text = whole(number)
   local id = string.sub(text, 1, -4) .. '-' .. tonumber(string.sub(text, -3))
-  local answer = redis.pcall('XADD', fence, 'MAXLEN', '0', id, '-', '-')
-  if not answer.err then redis.call('PEXPIRE', fence, FENCE_KEPT_MS) end
-  return answer
+  return redis.pcall('XADD', fence, 'MAXLEN', '0', id, '-', '-')
 end
 
 -- Writes the next number, and returns its text; nil and the error when that is refused.
@@ -48,6 +46,7 @@ local function fence_mint(fence)
     if next_ms * 1000 >= FENCE_END then return nil, fence_damaged(fence) end
     id = whole(next_ms) .. '-0'
     fence_advance(fence, next_ms * 1000)
+    redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
   end
   return fence_number(id)
 end

@@ -8,7 +8,10 @@ local function proposal_accept(fence, proposed, now_us, behind_us)
   local wish = tonumber(proposed)
   if wish >= now_us - behind_us and wish < FENCE_END then
     local answer = fence_advance(fence, wish)
-    if not answer.err then return true, 0 end
+    if not answer.err then
+      redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
+      return true, 0
+    end
     if not string.find(answer.err, 'equal or smaller', 1, true) then return nil, fence_refusal(answer, fence) end
   end
   local last = fence_last(fence)
