@@ -24,24 +24,6 @@ pub(crate) trait Keyspace {
     /// `SET key value PX ttl_ms`.
     fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64);
 
-    /// `HGET key field`.
-    fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>>;
-    /// `HLEN key`.
-    fn hash_len(&self, key: &str) -> Option<usize>;
-    /// `HSET key field value`; true when the field is new.
-    fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool>;
-    /// `HDEL key field`; false when the field does not exist.
-    fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool>;
-
-    /// `ZCARD key`.
-    fn sorted_len(&self, key: &str) -> Option<usize>;
-    /// `ZRANK key member`.
-    fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>>;
-    /// `ZADD key score member`; true when the member is new.
-    fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool>;
-    /// `ZREM key member`; false when the member does not exist.
-    fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool>;
-
     /// The last id in `XINFO STREAM key`.
     fn stream_last(&self, key: &str) -> Option<Option<StreamId>>;
     /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.

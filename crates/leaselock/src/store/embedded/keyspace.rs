@@ -93,6 +93,55 @@ impl Step {
     fn after_us(&self, ttl_ms: u64) -> u64 {
         self.now_us.saturating_add(ttl_ms.saturating_mul(1000))
     }
+
+    /// `HGET key field`.
+    pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
+        Some(self.fields(key)?.and_then(|fields| fields.get(field)))
+    }
+
+    /// `HLEN key`.
+    pub(super) fn hash_len(&self, key: &str) -> Option<usize> {
+        Some(self.fields(key)?.map_or(0, Fields::len))
+    }
+
+    /// `HSET key field value`; true when the field is new.
+    pub(super) fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
+        match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
+            Content::Hash(fields) => Some(fields.insert(field, value)),
+            _ => None,
+        }
+    }
+
+    /// `HDEL key field`; false when the field does not exist.
+    pub(super) fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
+        self.remove_item(key, |entry| match &mut entry.content {
+            Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
+            _ => None,
+        })
+    }
+
+    /// `ZCARD key`.
+    pub(super) fn sorted_len(&self, key: &str) -> Option<usize> {
+        Some(self.members(key)?.map_or(0, Members::len))
+    }
+
+    /// `ZRANK key member`.
+    pub(super) fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>> {
+        Some(self.members(key)?.and_then(|all| all.rank(member)))
+    }
+
+    /// `ZADD key score member`; true when the member is new.
+    pub(super) fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {
+        let session = |(client, _): (&str, &[u8])| self.surroundings.has_session(client);
+        let has_session = token::leading(member).map(session);
+        let entry = self.entry_or(key, Content::Sorted(Members::default()));
+        entry.add_member(score, member, has_session)
+    }
+
+    /// `ZREM key member`; false when the member does not exist.
+    pub(super) fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
+        self.remove_item(key, |entry| entry.remove_member(member))
+    }
 }
 
 impl Keyspace for Step {
@@ -135,47 +184,6 @@ impl Keyspace for Step {
         let entry = self.entry_or(key, Content::Text(Vec::new()));
         (entry.ends_us, entry.bound, entry.life) = (ends_us, bound, Life::Ttl);
         entry.put_text(value);
-    }
-
-    fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
-        Some(self.fields(key)?.and_then(|fields| fields.get(field)))
-    }
-
-    fn hash_len(&self, key: &str) -> Option<usize> {
-        Some(self.fields(key)?.map_or(0, Fields::len))
-    }
-
-    fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
-        match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
-            Content::Hash(fields) => Some(fields.insert(field, value)),
-            _ => None,
-        }
-    }
-
-    fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
-        self.remove_item(key, |entry| match &mut entry.content {
-            Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
-            _ => None,
-        })
-    }
-
-    fn sorted_len(&self, key: &str) -> Option<usize> {
-        Some(self.members(key)?.map_or(0, Members::len))
-    }
-
-    fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>> {
-        Some(self.members(key)?.and_then(|all| all.rank(member)))
-    }
-
-    fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {
-        let session = |(client, _): (&str, &[u8])| self.surroundings.has_session(client);
-        let has_session = token::leading(member).map(session);
-        let entry = self.entry_or(key, Content::Sorted(Members::default()));
-        entry.add_member(score, member, has_session)
-    }
-
-    fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
-        self.remove_item(key, |entry| entry.remove_member(member))
     }
 
     fn stream_last(&self, key: &str) -> Option<Option<StreamId>> {

@@ -4,7 +4,6 @@ use super::super::packed::Fields;
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
 use super::arguments::{number, typed};
-use crate::script::keyspace::Keyspace;
 
 /// Runs a command that only reads; `None` for any other.
 pub(super) fn read(

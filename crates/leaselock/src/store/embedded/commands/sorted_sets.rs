@@ -7,7 +7,6 @@ use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
 use super::arguments;
 use super::arguments::{Scores, number, typed};
-use crate::script::keyspace::Keyspace;
 
 /// Runs a command that only reads; `None` for any other.
 pub(super) fn read(
