@@ -2,7 +2,8 @@
 -- The key is a stream that stays empty. As its next id the server takes its own time, or the id after the latest one if
 -- that is larger. The number is the milliseconds of the id and, in three digits, its count within one of them. So it is
 -- larger than all before it, and ahead of the clock in microseconds by a millisecond and one range at most: a new key
--- begins behind that, and its numbers are larger than those of a key that was lost, as long as the server's clock does not go back.
+-- begins behind that, so its numbers are larger than those of a key that was lost, as long as the server's clock does not
+-- go back.
 -- No number is taken back: one that is not used is wasted. Each grant keeps the key for 26 hours, so that a clock may go
 -- back by a day.
 
@@ -24,9 +25,8 @@ end
 
 -- The number of an id, as text; nil when no grant writes such an id.
 local function fence_number(id)
-  local ms, count = string.match(id, '^(%d+)-(%d+)$')
-  if #count > 3 or ms * 1000 >= FENCE_END then return nil end
-  return ms .. string.sub('00' .. count, -3)
+--#inline number
+  return #count <= 3 and ms * 1000 < FENCE_END and number or nil
 end
 
 -- Writes a number that is given, and does not renew the ttl; the server refuses one that is not larger than all before it.

@@ -105,16 +105,19 @@ local function grant_answer(h, queue, entry)
 end
 
 -- The answer to a token that holds already: its lease is made whole, and its fencing token is the same. While one holds
--- alone no other client mints, so its number is the latest; of several numbers it is the last, and the token has that one alone.
+-- alone no other client mints, so its number is the latest; of several numbers it is the last, and the token has that one
+-- alone.
 local function grant_again(h, queue, request, ends)
   local token, kind, ttl_ms = request.token, request.kind, tonumber(request.ttl_ms)
   local member = not h.exclusive and member_of(kind, token)
   local minted = '0'
   if is_fenced(token) then
     minted = h.exclusive and fence_last(h.fence) or h.usage and redis.call('HGET', h.usage, member)
-    if not minted or minted == '0' then minted = grant_mint(h, h.exclusive and '1' or kind, token) end -- it was lost
-    if not minted then return h.refusal end
-    if h.usage then redis.call('HSET', h.usage, member, minted) end
+    if not minted or minted == '0' then -- it was lost
+      minted = grant_mint(h, h.exclusive and '1' or kind, token)
+      if not minted then return h.refusal end
+      if h.usage then redis.call('HSET', h.usage, member, minted) end
+    end
   end
   if not h.exclusive then
     if ends < h.now_us + ttl_ms * 1000 then holds_put(h, member, ttl_ms) end

@@ -22,8 +22,8 @@ local function handover_plain(lock, queue, waiters, fence, time)
   if string.byte(next, FENCED_AT) == FENCED then
 --#inline mint
     if not is_minted then return false end
-    local ms, count = string.match(id, '(%d+)-(%d+)')
-    minted = ms .. string.sub('00' .. count, -3)
+--#inline number
+    minted = number
     if range ~= '1' and minted - now <= 1000 then -- as in lua/fence.lua
       local last = string.format('%.0f', minted + range - 1)
       local last_id = string.sub(last, 1, -4) .. '-' .. tonumber(string.sub(last, -3))

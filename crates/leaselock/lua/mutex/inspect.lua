@@ -76,7 +76,7 @@ local function shared()
   for i, member in ipairs(members) do
     local token, kind = string.sub(member, 1, HOLD_START - 1), string.sub(member, HOLD_START)
     local weighted = tonumber(kind)
-    local number = weighted and kept(member) or mark and is_fenced(token) and mark
+    local number = weighted and kept(member) or is_fenced(token) and mark
     holds[#holds + 1] = token
     holds[#holds + 1] = weighted and 'w' .. kind or kind == 'u' and kind or 's'
     holds[#holds + 1] = holds_until({ now_us = now_us }, ends[i])

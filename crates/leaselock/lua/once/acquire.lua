@@ -57,8 +57,8 @@ end
 if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue) == 0 then
 --#inline mint
   if is_minted then
-    local ms, count = string.match(id, '(%d+)-(%d+)')
-    local number, RUN_KEPT_MS = ms .. string.sub('00' .. count, -3), 604800000 -- (lua/once.lua)
+--#inline number
+    local RUN_KEPT_MS = 604800000 -- (lua/once.lua)
     local state = 'run ' .. token .. ' ' .. number .. ' 1 ' .. ms .. '000 ' .. call .. ' ' .. request
     redis.call('SET', lock, token, 'PX', ttl_ms)
     redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)

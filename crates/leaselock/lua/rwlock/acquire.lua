@@ -44,9 +44,8 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
   if fenced and not held.err and not held[1] then
 --#inline mint
     if is_minted then
-      local ms, count = string.match(id, '(%d+)-(%d+)')
-      shared = ms .. string.sub('00' .. count, -3)
-      mark = 'f' .. shared
+--#inline number
+      shared, mark = number, 'f' .. number
     end
   end
   if shared then

@@ -52,19 +52,22 @@ if type(count) == 'number' then
   local fits = tonumber(counted) == count and used + weight <= tonumber(of)
     and (count == 0 or string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START)
       and not redis.call('ZSCORE', lock, member))
-  local number = '0'
+  local minted = '0'
   if fits and string.find(token, '.', 1, true) then
 --#inline mint
-    local ms, in_ms = string.match(is_minted and id or '', '(%d+)-(%d+)')
-    number = ms and ms .. string.sub('00' .. in_ms, -3)
+    fits = is_minted
+    if fits then
+--#inline number
+      minted = number
+    end
   end
-  if fits and number then
+  if fits then
     local now_us = time[1] * 1000000 + time[2]
     redis.call('ZADD', lock, string.format('%.0f', now_us + ttl_ms * 1000), member)
     if count == 0 or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
-    redis.call('HSET', usage, 'sum', string.format('%d %d', used + weight, count + 1), 'permits', of, member, number)
+    redis.call('HSET', usage, 'sum', string.format('%d %d', used + weight, count + 1), 'permits', of, member, minted)
     redis.call('PEXPIRE', usage, USAGE_KEPT_MS)
-    return { 'granted', number, '1', string.format('%.0f', now_us), '0' }
+    return { 'granted', minted, '1', string.format('%.0f', now_us), '0' }
   end
 end
 

@@ -120,18 +120,20 @@ impl Operation for AcquireMany<'_> {
             "answered" => {
                 let (time_us, letters) = (answer.number(0)?, answer.bytes(1)?);
                 let busy = letters.iter().filter(|letter| **letter == b'b').count();
+                let granted = |fence| Acquired::Granted {
+                    fence,
+                    range: 1,
+                    others: false,
+                    time_us,
+                };
                 // Behind the letters, first all that is said of the busy ones, and then all fencing tokens.
                 let (mut holders, mut fences) = ((2..).step_by(2), 2 + 2 * busy..);
                 each(letters, |letter| match letter {
-                    b'g' | b'f' => Ok(Some(Acquired::Granted {
-                        fence: match fences.next().filter(|_| letter == b'f') {
-                            Some(at) => Fence::from_answer(answer.number(at)?),
-                            None => None,
-                        },
-                        range: 1,
-                        others: false,
-                        time_us,
-                    })),
+                    b'g' => Ok(Some(granted(None))),
+                    b'f' => {
+                        let at = fences.next().ok_or(Malformed)?;
+                        Ok(Some(granted(Fence::from_answer(answer.number(at)?))))
+                    }
                     b'b' => {
                         let at = holders.next().ok_or(Malformed)?;
                         Ok(Some(Acquired::Busy {

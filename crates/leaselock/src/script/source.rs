@@ -90,7 +90,7 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "inline/mint" "many" "fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
+    "prelude" "inline/mint" "inline/number" "many" "fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
         "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron" "fence_checker"
 ];
 
