@@ -22,6 +22,7 @@ use self::fault::Faults;
 pub use self::fault::{Aim, Cut, Fault, Way};
 use self::link::Link;
 use self::traffic::Traffic;
+use crate::server::free_port;
 
 /// Forwards to a port of this machine, with faults that can be set and healed while it runs.
 #[derive(Debug)]
@@ -105,6 +106,11 @@ impl Proxy {
     pub fn lead_to(&self, server: u16) {
         self.shared.traffic.server.store(server, Ordering::SeqCst);
         self.cut(Cut::Reset);
+    }
+
+    /// Leads new connections to where no server listens; those of this moment are cut.
+    pub fn lead_nowhere(&self) {
+        self.lead_to(free_port());
     }
 
     /// Cuts every connection of this moment.

@@ -11,6 +11,7 @@ mod slow_disk;
 
 pub use self::binary::{find as find_binary, has_tls};
 pub use self::builder::Builder;
+pub(crate) use self::builder::free_port;
 pub use self::running::{Paused, Server};
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! are lost; and a counter that was lost is there again before the clock steps back.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -224,12 +223,9 @@ impl Stage {
         let frozen = self.replica.pause();
         self.primary.cli(&["CLIENT", "KILL", "TYPE", "replica"]);
         std::thread::sleep(Duration::from_millis(self.rng.u64(20..80))); // grants that the replica will lack
-        // Nobody listens there, so nobody is answered before the replica is a primary.
-        let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let closed = nobody.local_addr().unwrap().port();
-        drop(nobody);
         self.primary.kill();
-        self.proxies.iter().for_each(|proxy| proxy.lead_to(closed));
+        // No client is answered before the replica is a primary.
+        self.proxies.iter().for_each(Proxy::lead_nowhere);
         drop(frozen);
         self.replica.promote();
         let port = self.replica.port();

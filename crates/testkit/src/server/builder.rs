@@ -242,7 +242,7 @@ impl Tls {
 }
 
 /// A port on which no process listens at this moment. The kernel picks it from the ephemeral range.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port exists");
     listener
         .local_addr()

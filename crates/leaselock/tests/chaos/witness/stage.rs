@@ -1,6 +1,5 @@
 //! The servers, the processes that take locks there, and what is done to them.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -138,12 +137,9 @@ impl Stage {
             self.primary.cli(&["CLIENT", "KILL", "TYPE", "replica"]);
             meanwhile(Duration::from_millis(60)); // grants that the replica will lack
         }
-        // Nobody listens there, so nobody reaches a server before the oracle does.
-        let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let closed = nobody.local_addr().unwrap().port();
-        drop(nobody);
         self.primary.kill();
-        self.proxies.iter().for_each(|proxy| proxy.lead_to(closed));
+        // No client reaches a server before the oracle does.
+        self.proxies.iter().for_each(Proxy::lead_nowhere);
         drop(frozen);
         let oracle = watch.broken_off();
         let other = if to_replica {
