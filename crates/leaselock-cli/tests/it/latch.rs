@@ -57,6 +57,7 @@ fn who_waits_at_a_latch_outlives_a_server_that_is_away() {
         stats.text().unwrap().contains("cmdstat_zrange")
     };
     until("it has read", has_read);
+    assert!(has_read(), "asked once more: by now its reply was sent too");
     let frozen = store.server().pause();
     std::thread::sleep(std::time::Duration::from_secs(3)); // longer than a request may take
     drop(frozen);

@@ -1,12 +1,13 @@
 //! What concerns several stores, or how a client comes to its store.
 
 use leaselock::{Client, Lease};
-use testkit::Server;
+use testkit::{Server, clock};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, leftovers, soon};
 
-/// From one store to the next and back, as when an installation moves.
+/// From one store to the next and back, as when an installation moves: that takes longer than a number is ahead of the
+/// clock, which is 2 ms, and one more until the next millisecond has begun.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fences_grow_from_one_store_to_another() {
     let engines = [
@@ -22,6 +23,8 @@ async fn fences_grow_from_one_store_to_another() {
         assert!(lease.fence() > last, "{:?} after {last:?}", lease.fence());
         last = lease.fence();
         lease.release().await.unwrap();
+        let moved_us = last.unwrap().get() + 1000;
+        eventually("the move", async || clock::wall_us() >= moved_us).await;
     }
 }
 
