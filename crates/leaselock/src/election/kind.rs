@@ -17,7 +17,7 @@ pub(crate) static LEADERSHIP: Kind = Kind {
         script!("mutex/acquire").shortcut(shortcut::acquire),
         script!("mutex/acquire", strict),
     ),
-    extend: script!("mutex/extend").shortcut(shortcut::extend),
+    extend: script!("mutex/extend"),
     extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
         script!("election/resign").shortcut(resign),

@@ -5,9 +5,7 @@ use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::keyspace::Keyspace;
-use crate::script::shortcut::{exactly, plain, tagged};
-use crate::script::{Answer, Call, Malformed, Operation, Parameters, Script, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// The scripts of the client's record.
 #[cfg(feature = "redis")]
@@ -81,7 +79,7 @@ pub(crate) struct Announce<'a> {
     pub(crate) ttl: Ttl,
 }
 
-pub(crate) static ANNOUNCE: Script = script!("client/announce").shortcut(announce);
+pub(crate) static ANNOUNCE: Script = script!("client/announce");
 
 impl Operation for Announce<'_> {
     type Reply = ();
@@ -101,19 +99,6 @@ impl Operation for Announce<'_> {
             _ => Err(Malformed),
         }
     }
-}
-
-/// The shortcut of `client/announce`.
-fn announce(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
-    let ([record], [about, ttl_ms]) = (exactly(parameters.keys())?, exactly(parameters.args())?);
-    let ttl_ms = plain(ttl_ms)?;
-    if about.is_empty() {
-        keyspace.delete(record);
-        return tagged("gone", []);
-    }
-    let left_ms = u64::try_from(keyspace.remaining_ms(record)).unwrap_or(0);
-    keyspace.set(record, about.as_bytes(), ttl_ms.max(left_ms));
-    tagged("announced", [])
 }
 
 /// Reads the record of a client. Runs `lua/client/who.lua`.

@@ -4,8 +4,8 @@
 
 use crate::base::fence::Fence;
 use crate::script::keyspace::Keyspace;
-use crate::script::shortcut::{exactly, lengthen, plain, tagged, text};
-use crate::script::{Answer, Parameters, Value};
+use crate::script::shortcut::{exactly, plain, tagged, text};
+use crate::script::{Answer, Parameters};
 
 /// As in `lua/fence.lua`.
 const FENCE_KEPT_MS: u64 = 93_600_000;
@@ -35,19 +35,6 @@ pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
     };
     keyspace.set(lock, token.as_bytes(), ttl_ms);
     answer
-}
-
-/// `mutex/extend`.
-pub(crate) fn extend(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
-    let ([lock], [token, ttl_ms]) = (exactly(parameters.keys())?, exactly(parameters.args())?);
-    let (ttl_ms, now) = (plain(ttl_ms)?, text(keyspace.now_us()));
-    match keyspace.get(lock)? {
-        None => return tagged("expired", [now]),
-        Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
-        Some(_) => {}
-    }
-    let left_ms = lengthen(keyspace, lock, ttl_ms);
-    tagged("extended", [Value::Int(left_ms), now])
 }
 
 /// `mutex/release` without a waiter.

@@ -36,17 +36,6 @@ pub(crate) fn up_to(most: usize, text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| digits)
 }
 
-/// Extends the time of a key to at least this long from now, and returns the remaining time.
-pub(crate) fn lengthen(keyspace: &mut dyn Keyspace, key: &str, ttl_ms: u64) -> i64 {
-    let left_ms = keyspace.remaining_ms(key);
-    let ttl = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
-    if left_ms >= ttl {
-        return left_ms;
-    }
-    keyspace.expire(key, ttl_ms);
-    ttl
-}
-
 pub(crate) fn tagged(tag: &str, rest: impl IntoIterator<Item = Value>) -> Option<Answer> {
     let tag = std::iter::once(text(tag));
     Answer::from_value(Value::Array(tag.chain(rest).collect())).ok()

@@ -94,6 +94,11 @@ impl Step {
         self.now_us.saturating_add(ttl_ms.saturating_mul(1000))
     }
 
+    /// `PTTL key`.
+    pub(super) fn remaining_ms(&self, key: &str) -> i64 {
+        remaining_ms(self.image.find(key), self.now_us)
+    }
+
     /// `HGET key field`.
     pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
         Some(self.fields(key)?.and_then(|fields| fields.get(field)))
@@ -151,10 +156,6 @@ impl Keyspace for Step {
 
     fn exists(&self, key: &str) -> bool {
         self.image.find(key).is_some()
-    }
-
-    fn remaining_ms(&self, key: &str) -> i64 {
-        remaining_ms(self.image.find(key), self.now_us)
     }
 
     fn expire(&mut self, key: &str, ttl_ms: u64) -> bool {

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::election::LEADERSHIP;
-use crate::engine::identity::ANNOUNCE;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script};
 use crate::store::embedded::engine;
@@ -48,11 +47,6 @@ enum Op {
     Release(usize),
     /// As the leader.
     Resign(usize),
-    Extend(usize),
-    /// Under the lock's own key, whatever it holds.
-    Announce {
-        gone: bool,
-    },
     Wait(u64),
     /// Another program writes what leaselock would not.
     Write {
@@ -118,9 +112,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
         12 => actor.clone().prop_map(Op::Release),
-        4 => actor.clone().prop_map(Op::Resign),
-        4 => actor.prop_map(Op::Extend),
-        1 => any::<bool>().prop_map(|gone| Op::Announce { gone }),
+        4 => actor.prop_map(Op::Resign),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
         2 => (0..6usize).prop_map(|actor| Op::Write { key: 4, content: Content::Text(record(actor, "here").into_bytes()), ends: true }),
         1 => (0..5usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
@@ -162,14 +154,6 @@ fn request(op: &Op) -> Option<Call> {
         Op::Resign(actor) => {
             let script = LEADERSHIP.release.script(false);
             Some(call(script, 5, &[&token(*actor)]))
-        }
-        Op::Extend(actor) => {
-            let ttl_ms = [10_000, 20_000, 1][actor % 3];
-            Some(call(&MUTEX.extend, 1, &[&token(*actor), &ttl_ms]))
-        }
-        Op::Announce { gone } => {
-            let about = if *gone { "" } else { "host\n17\nname\n42" };
-            Some(call(&ANNOUNCE, 1, &[&about, &4_000]))
         }
         Op::Wait(_) | Op::Write { .. } => None,
     }
@@ -273,17 +257,12 @@ fn the_usual_calls_do_without_lua() {
     let release = Op::Release;
     let usual = [
         (acquire(0), "fenced"),
-        (Op::Extend(0), "extended"),
-        (Op::Extend(1), "taken"),
         (release(1), "taken"),
         (release(0), "released"),
         (release(0), "expired"),
-        (Op::Extend(0), "expired"),
         (acquire(2), "fenced"),
         (Op::Resign(2), "released"),
         (acquire(3), "unfenced"),
-        (Op::Announce { gone: false }, "announced"),
-        (Op::Announce { gone: true }, "gone"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
         let mut step = step(&image, now_us + 1_000 * number as u64);

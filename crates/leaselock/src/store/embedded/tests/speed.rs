@@ -14,7 +14,9 @@ async fn the_cost_of_an_uncontended_call_is_shown() {
     for (name, store) in [("folder", &folder.store), ("memory", &memory)] {
         let began = clock.now();
         for _ in 0..ROUNDS {
-            assert_eq!(store.run(&take, WITHIN).await.unwrap().tag(), "fenced");
+            let answer = store.run(&take, WITHIN).await.unwrap();
+            // The latter at a thousand grants in one millisecond.
+            assert!(["fenced", "granted"].contains(&answer.tag()), "{answer:?}");
             assert_eq!(store.run(&give, WITHIN).await.unwrap().tag(), "released");
         }
         let each = clock.now().saturating_since(began) / (2 * ROUNDS);
