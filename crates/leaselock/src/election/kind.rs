@@ -4,7 +4,6 @@
 //! handed over among the tasks of a client.
 
 use super::calls::{OBSERVE, PROCLAIM};
-use super::shortcut::resign;
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{Kind, Step};
 use crate::engine::shortcut;
@@ -20,7 +19,7 @@ pub(crate) static LEADERSHIP: Kind = Kind {
     extend: script!("mutex/extend"),
     extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
-        script!("election/resign").shortcut(resign),
+        script!("election/resign"),
         script!("election/resign", strict),
     ),
     release_keys: &["leader"],

@@ -8,7 +8,6 @@ mod leader;
 mod leadership;
 mod observer;
 mod proclamation;
-mod shortcut;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

@@ -3,7 +3,7 @@
 /// The id of a stream's entry: milliseconds, and a number among those of the same millisecond.
 pub(crate) type StreamId = (u64, u64);
 
-/// The keys of one call, and the listeners that it may reach.
+/// The keys of one call.
 ///
 /// `None` stands for a value of another type, on which the command would fail.
 pub(crate) trait Keyspace {
@@ -26,9 +26,4 @@ pub(crate) trait Keyspace {
     fn stream_last(&self, key: &str) -> Option<Option<StreamId>>;
     /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.
     fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId>;
-
-    /// `PUBSUB NUMSUB channel`: true if a listener is on the channel.
-    fn has_listener(&self, channel: &[u8]) -> bool;
-    /// `PUBLISH channel message` for a listener that is there; it leaves after the commit.
-    fn publish(&mut self, channel: &[u8], message: Vec<u8>);
 }

@@ -104,7 +104,7 @@ fn receivers(step: &Step, channels: &[&[u8]]) -> Reply {
     let count = |channel: &&[u8]| {
         [
             Reply::Bytes(channel.to_vec()),
-            Reply::flag(step.has_listener(channel)),
+            Reply::flag(step.surroundings.present(channel)),
         ]
     };
     Reply::Array(channels.iter().flat_map(count).collect())
@@ -116,9 +116,9 @@ fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Fai
             "ERR PUBLISH in a script that says it only reads",
         ));
     }
-    let present = step.has_listener(channel);
+    let present = step.surroundings.present(channel);
     if present {
-        step.publish(channel, message.to_vec()); // a listener that it does not reach now never gets it
+        step.outbox.push((channel.to_vec(), message.to_vec())); // a listener that it does not reach now never gets it
     }
     Ok(Reply::flag(present))
 }

@@ -202,12 +202,4 @@ impl Keyspace for Step {
         self.entry_or(key, Content::Stream(bytes)).content = Content::Stream(bytes);
         Some(id)
     }
-
-    fn has_listener(&self, channel: &[u8]) -> bool {
-        self.surroundings.present(channel)
-    }
-
-    fn publish(&mut self, channel: &[u8], message: Vec<u8>) {
-        self.outbox.push((channel.to_vec(), message));
-    }
 }

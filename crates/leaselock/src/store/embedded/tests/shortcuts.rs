@@ -7,7 +7,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::election::LEADERSHIP;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script};
 use crate::store::embedded::engine;
@@ -17,12 +16,11 @@ use crate::store::embedded::life::Life;
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 4] = [
     "job",
     "{job}:ll:queue",
     "{job}:ll:waiters",
     "{job}:ll:fence",
-    "{job}:ll:leader",
 ];
 
 /// Surroundings in which the last letter says whether a listener or a session exists.
@@ -45,8 +43,6 @@ enum Op {
         waits: bool,
     },
     Release(usize),
-    /// As the leader.
-    Resign(usize),
     Wait(u64),
     /// Another program writes what leaselock would not.
     Write {
@@ -63,11 +59,6 @@ fn token(actor: usize) -> String {
 
 fn member(actor: usize, wait: &str) -> String {
     format!("1795224695691000{}1795224695691001 {wait}", token(actor))
-}
-
-/// What a leader has proclaimed, for followers at this channel.
-fn record(actor: usize, channel: &str) -> String {
-    format!("{}\n{channel}\n1795224695691000\na value\n", token(actor))
 }
 
 fn fenced(actor: usize) -> bool {
@@ -92,10 +83,6 @@ fn content() -> impl Strategy<Value = Content> {
         Just(member(1, "0 here")),
         Just("0000000000000042".to_owned() + &token(1)),
         (0..6usize).prop_map(token),
-        (0..6usize).prop_map(|actor| record(actor, "here")),
-        Just(record(1, "away")),
-        Just(record(0, "here:s")),
-        Just("a record\nhere\n\n".to_owned()),
     ];
     let pair = (odd.clone(), odd.clone());
     let bytes = |text: String| text.into_bytes();
@@ -111,11 +98,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let actor = 0..6usize;
     let op = prop_oneof![
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
-        12 => actor.clone().prop_map(Op::Release),
-        4 => actor.prop_map(Op::Resign),
+        12 => actor.prop_map(Op::Release),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
-        2 => (0..6usize).prop_map(|actor| Op::Write { key: 4, content: Content::Text(record(actor, "here").into_bytes()), ends: true }),
-        1 => (0..5usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
+        1 => (0..4usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
     ];
     prop::collection::vec(op, 1..60)
 }
@@ -150,10 +135,6 @@ fn request(op: &Op) -> Option<Call> {
         Op::Release(actor) => {
             let script = MUTEX.release.script(false);
             Some(call(script, 4, &[&token(*actor)]))
-        }
-        Op::Resign(actor) => {
-            let script = LEADERSHIP.release.script(false);
-            Some(call(script, 5, &[&token(*actor)]))
         }
         Op::Wait(_) | Op::Write { .. } => None,
     }
@@ -260,8 +241,6 @@ fn the_usual_calls_do_without_lua() {
         (release(1), "taken"),
         (release(0), "released"),
         (release(0), "expired"),
-        (acquire(2), "fenced"),
-        (Op::Resign(2), "released"),
         (acquire(3), "unfenced"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
