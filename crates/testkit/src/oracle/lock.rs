@@ -187,7 +187,7 @@ impl Lock {
             return;
         }
         let how = How::Alone;
-        self.mint_for(&token, how);
+        self.mint_for(at_us, &token, how);
         self.now.granted.push(Granted {
             token,
             how,
@@ -261,7 +261,7 @@ impl Lock {
             };
             self.now.accuse(rule, format!("{hold} beside {other}"));
         }
-        self.mint_for(&hold.token, hold.how);
+        self.mint_for(at_us, &hold.token, hold.how);
         self.now.granted.push(Granted {
             token: hold.token,
             how: hold.how,

@@ -45,6 +45,7 @@ impl Lock {
         let before = self.held.readers_number();
         self.held.remove_marks();
         self.held.put(mark, 0);
+        self.now.fences.number_is_gone = false;
         if before == Some(number) {
             return;
         }
@@ -77,15 +78,17 @@ impl Lock {
     }
 
     /// A hold begins: it uses a mint, or readers have a number, which is judged when all of the request is known.
-    pub(super) fn mint_for(&mut self, token: &str, how: How) {
+    pub(super) fn mint_for(&mut self, at_us: u64, token: &str, how: How) {
         if how.reads() {
             let is_other = |hold: &Hold| hold.token != token || hold.how != how;
             // It may have gone on from an upgradable read.
             let went_on = |ended: &Ended| {
                 ended.hold.token == token && ended.hold.how.reads() && ended.lasted()
             };
-            self.now.fences.phase_begins |=
-                !self.held.each().iter().any(is_other) && !self.now.ended.iter().any(went_on);
+            if !self.held.each().iter().any(is_other) && !self.now.ended.iter().any(went_on) {
+                self.now.fences.phase_begins = true;
+                self.now.fences.number_is_gone = self.key_ends_us.is_some_and(|ends| ends <= at_us);
+            }
         } else if held::is_fenced(token) && !self.now.fences.take() {
             let what = format!("{token} is granted without a fencing token of its own");
             self.now.accuse(Rule::Fence, what);

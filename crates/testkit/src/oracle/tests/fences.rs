@@ -94,6 +94,25 @@ fn readers_without_a_number_or_with_that_of_other_readers_are_accused() {
     assert_eq!(after(goes_on), [], "it reads as before");
 }
 
+/// No command says when a key ends. A number that may have ended with it accuses none.
+#[test]
+fn a_number_of_readers_that_may_have_ended_is_not_that_of_the_next_ones() {
+    let unfenced = A.replace('.', "~");
+    let next = |s: &mut Stream, left_ms: u64| {
+        s.call(&[&unfenced, "30", "", "s"]).member(&unfenced, 30);
+        s.call(&[B, "1000", "", "s"]).mint().mark_readers();
+        s.member(B, 1_000).call(&[B]).lua(&format!("ZREM job {B}"));
+        s.lua(&format!("PEXPIRE job {left_ms}"));
+        s.now += 50_000;
+        s.call(&[&unfenced, "30", "", "s"]).member(&unfenced, 30);
+        s.call(&[B, "1000", "", "s"]).mint().member(B, 1_000);
+        s.mark_readers();
+    };
+    assert_eq!(after(|s| next(s, 1)), []);
+    let went_on = after(|s| next(s, 1_000));
+    assert_eq!(went_on, [Rule::Fence], "the key was there");
+}
+
 #[test]
 fn a_range_whose_end_was_not_minted_is_accused() {
     let hands_over = |s: &mut Stream, end: u64| {
