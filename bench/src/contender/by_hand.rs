@@ -25,6 +25,15 @@ pub struct Seen {
     pub token: Option<String>,
 }
 
+impl Seen {
+    /// What stands for the token in this turn.
+    pub fn token_of(&self, turn: u64) -> String {
+        let seen = self.token.as_deref().unwrap_or_default();
+        let (random, rest) = seen.split_at_checked(22).unwrap_or_default();
+        format!("{turn:0width$}{rest}", width = random.len())
+    }
+}
+
 pub struct ByHand {
     connections: Vec<MultiplexedConnection>,
     seen: Seen,
@@ -79,9 +88,11 @@ impl Contender for ByHand {
     }
 }
 
-type Requests = Arc<[Arc<[String]>]>;
+/// One request, word by word.
+pub type Words = Arc<[String]>;
+type Requests = Arc<[Words]>;
 
-fn with_name(requests: &[Vec<String>], seen: &str, name: &str) -> Requests {
+pub fn with_name(requests: &[Vec<String>], seen: &str, name: &str) -> Requests {
     let own = |words: &Vec<String>| words.iter().map(|word| word.replace(seen, name)).collect();
     requests.iter().map(own).collect()
 }
@@ -158,9 +169,7 @@ const REFUSALS: [&[u8]; 11] = [
 impl Lock for ByHandLock {
     async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
-        let seen = self.seen.token.as_deref().unwrap_or_default();
-        let (random, rest) = seen.split_at_checked(22).unwrap_or_default();
-        let token = format!("{:0width$}{rest}", self.turns, width = random.len());
+        let token = self.seen.token_of(self.turns);
         let requests = match self.seen.want {
             Want::Run => with_name(&self.seen.requests, &self.seen.name, &fresh(&self.name)),
             _ => self.requests.clone(),
