@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use testkit::Server;
+use std::time::Duration;
+
 use testkit::resp::Connection;
+use testkit::{Fault, Proxy, Server, Value, Way};
 
 use crate::contender::{Inside, text};
 
 pub struct Servers {
     servers: Vec<(Server, Connection)>,
+    /// In front of the first one.
+    distance: Option<Proxy>,
 }
 
 /// What the servers have done so far, all together.
@@ -32,10 +36,26 @@ impl Servers {
             Ok((server, connection))
         };
         let servers = (0..count).map(one).collect::<Result<_, String>>()?;
-        Ok(Servers { servers })
+        Ok(Servers {
+            servers,
+            distance: None,
+        })
     }
 
+    /// One whose replies arrive so much later, in a thread of this process.
+    pub fn at_distance(round_trip: Duration) -> Result<Servers, String> {
+        let mut servers = Servers::start()?;
+        let proxy = Proxy::to(servers.servers[0].0.port());
+        proxy.set(Way::ToClient, Fault::Delay(round_trip));
+        servers.distance = Some(proxy);
+        Ok(servers)
+    }
+
+    /// Where contenders find them.
     pub fn urls(&self) -> Vec<String> {
+        if let Some(proxy) = &self.distance {
+            return vec![proxy.url()];
+        }
         self.servers
             .iter()
             .map(|(server, _)| server.url())
@@ -54,6 +74,13 @@ impl Servers {
             (Some(version), _) => format!("Valkey {version}"),
             (None, version) => format!("Redis {}", version.unwrap_or("of unknown version")),
         })
+    }
+
+    /// Whether the first server knows this command.
+    pub fn has_command(&mut self, name: &str) -> Result<bool, String> {
+        let told = self.servers[0].1.call(&["COMMAND", "INFO", name]);
+        let told = told.map_err(text)?;
+        Ok(matches!(told, Value::List(about) if matches!(about[..], [Value::List(_)])))
     }
 
     pub fn counts(&mut self) -> Result<Counts, String> {
@@ -106,8 +133,14 @@ impl Counts {
             .calls
             .iter()
             .filter(|(command, _)| is_sent(command, inside));
-        sent.map(|(command, calls)| calls - before.calls_of(command))
-            .sum()
+        let sent: u64 = sent
+            .map(|(command, calls)| calls - before.calls_of(command))
+            .sum();
+        match inside {
+            // Each look at the queue in the script counts like one that was sent.
+            Inside::Release => sent - self.calls_since(before, "evalsha"),
+            _ => sent,
+        }
     }
 
     /// Calls of one command since `before`, those in scripts too.
@@ -153,7 +186,7 @@ fn is_sent(command: &str, inside: Inside) -> bool {
         Inside::AllButScripts | Inside::AllBut(_) => {
             NEVER_INSIDE.iter().any(|start| command.starts_with(start))
         }
-        Inside::GetAndDelete => !["get", "del", "info"].contains(&command),
+        Inside::GetAndDelete | Inside::Release => !["get", "del", "info"].contains(&command),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::contender::{
     Contender, Kind, Setup, by_hand::ByHand, distkit::Distkit, distributed_lock::DistributedLock,
     governor::Governor, leaselock::Leaselock, raw::Raw, raw_count::RawCount, raw_gcra::RawGcra,
     raw_parallel::RawParallel, raw_queue::RawQueue, redis_lock::RedisLock, redlock::Redlock,
-    rslock::Rslock, text,
+    rslock::Rslock, scriptless::Scriptless, text,
 };
 
 pub use follow::{Follow, SeenLeader};
@@ -93,6 +93,7 @@ pub fn run(setup: &Setup) -> Result<(), String> {
         Kind::Leaselock | Kind::LeaselockUnfenced | Kind::Before | Kind::BeforeUnfenced => {
             serve::<Leaselock>(&runtime, setup)
         }
+        Kind::Scriptless(_) => serve::<Scriptless>(&runtime, setup),
         Kind::Rslock => serve::<Rslock>(&runtime, setup),
         Kind::RedisLock => serve::<RedisLock>(&runtime, setup),
         Kind::Redlock => serve::<Redlock>(&runtime, setup),

@@ -14,6 +14,7 @@ pub mod raw_queue;
 pub mod redis_lock;
 pub mod redlock;
 pub mod rslock;
+pub mod scriptless;
 pub mod want;
 
 use std::future::Future;
@@ -96,6 +97,8 @@ pub enum Kind {
     ByHand,
     ByHandUnfenced,
     RawQueue,
+    /// Plain commands in place of the acquire script.
+    Scriptless(scriptless::Form),
     Leaselock,
     LeaselockUnfenced,
     /// Another build of leaselock, in the program that `--before` names.
@@ -136,6 +139,7 @@ impl Kind {
             Kind::ByHand => "by hand",
             Kind::ByHandUnfenced => "by hand, unfenced",
             Kind::RawQueue => "raw-queue",
+            Kind::Scriptless(form) => form.name(),
             Kind::Leaselock => "leaselock",
             Kind::LeaselockUnfenced => "leaselock, unfenced",
             Kind::Before => "before",
@@ -200,6 +204,7 @@ impl Kind {
     /// what a client sends, and only the second is a round trip.
     pub fn inside_scripts(self, want: Want) -> Inside {
         match self {
+            Kind::Scriptless(form) => form.inside_scripts(),
             // It has scripts for its semaphore, and none for its read-write lock.
             Kind::DistributedLock if matches!(want, Want::Read | Want::Write) => Inside::Nothing,
             Kind::DistributedLock if want.take() > 0 => Inside::AllButScripts,
@@ -268,6 +273,8 @@ pub enum Inside {
     AllBut(&'static str),
     /// The usual compare-and-delete.
     GetAndDelete,
+    /// Leaselock's release of a free lock: that, and a look at the queue.
+    Release,
 }
 
 /// What a child knows of its contender.
@@ -276,7 +283,7 @@ pub struct Setup {
     pub kind: Kind,
     /// One, but for those who ask several servers.
     pub urls: Vec<String>,
-    /// For [`Kind::ByHand`]: what leaselock was seen to send.
+    /// For [`Kind::ByHand`] and [`Kind::Scriptless`]: what leaselock was seen to send.
     pub seen: Option<by_hand::Seen>,
 }
 

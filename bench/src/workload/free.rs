@@ -83,7 +83,7 @@ fn one_task_columns() -> Vec<Column> {
     ]
 }
 
-fn many_tasks_columns() -> Vec<Column> {
+pub(super) fn many_tasks_columns() -> Vec<Column> {
     vec![
         column("pairs/s", "pairs_per_s", Show::Median(0)),
         column("÷ raw", "pairs_per_s", Show::RatioTo("raw")),
@@ -149,6 +149,7 @@ impl Entrant {
             Kind::ByHandUnfenced => {
                 Some(capture::pair(servers, Kind::LeaselockUnfenced, self.want))
             }
+            Kind::Scriptless(form) => Some(capture::pair(servers, form.leaselock(), self.want)),
             _ => None,
         };
         let seen = captured.transpose();

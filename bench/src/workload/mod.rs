@@ -13,6 +13,7 @@ mod limiter;
 mod once;
 mod permits;
 mod renewed;
+mod scriptless;
 mod several;
 mod shared;
 mod start_up;
@@ -68,7 +69,8 @@ pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(),
             "W11" => limiter::run(effort, report)?,
             "W12" => counter::run(effort, report)?,
             "W13" => once::run(effort, report)?,
-            other => return Err(format!("there is no workload {other}: W1 to W13")),
+            "W14" => scriptless::run(effort, report)?,
+            other => return Err(format!("there is no workload {other}: W1 to W14")),
         }
     }
     Ok(())
