@@ -166,8 +166,8 @@ async fn hold(
 
 /// Records the ticks that come while the job runs as left out. Never completes.
 async fn overlapped(mut runs: ScheduledRuns) {
-    // A run can begin only after a loss of the lease, when the job is being ended.
-    while let Ok(run) = runs.next().await {
+    // A run can begin only after a loss of the lease, when the job is being ended. It is left to other hosts.
+    if let Ok(run) = runs.next().await {
         run.cancel().await.ok(); // repeated in the background
     }
     pending::<()>().await;

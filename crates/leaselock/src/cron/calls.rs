@@ -22,10 +22,21 @@ pub(super) static INSPECT: Script = script!("cron/inspect", reads_only);
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) late_us: u64,
-    pub(super) again: bool,
+    pub(super) again: Again,
     pub(super) overlap: Overlap,
     /// Where ends of runs are broadcast.
     pub(super) channel: String,
+}
+
+/// What becomes of a tick whose run did not finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It is over.
+    Never,
+    /// A claim of it runs it again.
+    Claimed,
+    /// A claim of a later tick does, too, instead of its own.
+    First,
 }
 
 /// Claims a tick. Runs `cron/acquire`.
@@ -43,8 +54,10 @@ pub(super) struct Acquire {
 /// What a caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Told {
+    /// Of this tick, which may be an earlier one than was claimed.
     Run {
         attempt: u32,
+        tick: Tick,
     },
     NoRun(Claim<Infallible>),
     /// The caller waits for the run of an earlier tick.
@@ -66,7 +79,11 @@ impl Operation for Acquire {
             .arg(self.ttl.as_ms())
             .arg(self.tick.0)
             .arg(self.terms.late_us)
-            .arg(u64::from(self.terms.again))
+            .arg(match self.terms.again {
+                Again::Never => "0",
+                Again::Claimed => "1",
+                Again::First => "first",
+            })
             .arg(match self.terms.overlap {
                 Overlap::Skip => "skip",
                 Overlap::Wait => "wait",
@@ -83,8 +100,9 @@ impl Operation for Acquire {
         let why = match answer.tag() {
             "granted" => {
                 let attempt = attempt(answer, 4)?;
+                let tick = Tick::from_answer(answer, 5)?.ok_or(Malformed)?;
                 let granted = Acquired::decode(answer)?;
-                return Ok((Some(granted), Told::Run { attempt }));
+                return Ok((Some(granted), Told::Run { attempt, tick }));
             }
             "behind" => {
                 let seen = seen(answer)?;

@@ -84,7 +84,7 @@ impl Cron {
             (lease, _) => lease,
         };
         match (told, lease) {
-            (Told::Run { attempt }, Some(lease)) => {
+            (Told::Run { attempt, tick }, Some(lease)) => {
                 Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
             }
             (Told::NoRun(why), None) => Ok(why.map(|never| match never {})),

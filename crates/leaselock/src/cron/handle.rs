@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::calls::{Inspect, Terms};
+use super::calls::{Again, Inspect, Terms};
 use super::error::CronError;
 use super::kind::CRON;
 use super::state::{CronState, Overlap};
@@ -56,7 +56,7 @@ pub(super) const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 pub struct Cron {
     pub(crate) named: Named,
     late: Duration,
-    again: bool,
+    again: Again,
     overlap: Overlap,
 }
 
@@ -75,7 +75,7 @@ impl Client {
         Cron {
             named: Named::new(&self.state, &CRON, name.into()),
             late: LATE,
-            again: false,
+            again: Again::Never,
             overlap: Overlap::default(),
         }
     }
@@ -119,10 +119,14 @@ impl Cron {
     /// Sets whether a tick whose run did not finish is run by another host: `false` by default.
     ///
     /// Without it a tick is run at most once. With it, a run follows one that crashed, as long as the tick is not too
-    /// [late](Cron::late) and no later tick has begun. A host learns of the crash when it claims the tick again, after the
-    /// `rest` of [`Claim::Running`](crate::Claim::Running).
+    /// [late](Cron::late) and no later tick has begun. The hosts of a schedule begin no later tick before that run. Another
+    /// caller learns of the crash when it claims the tick again, after the `rest` of
+    /// [`Claim::Running`](crate::Claim::Running).
     pub fn again(mut self, again: bool) -> Self {
-        self.again = again;
+        self.again = match again {
+            true => Again::Claimed,
+            false => Again::Never,
+        };
         self
     }
 
@@ -154,7 +158,16 @@ impl Cron {
     /// Returns whether a tick whose run did not finish is run by another host.
     #[cfg(feature = "cron")]
     pub(super) fn runs_again(&self) -> bool {
-        self.again
+        self.again != Again::Never
+    }
+
+    /// The same for a schedule: a tick that is to be run again comes before those after it.
+    #[cfg(feature = "cron")]
+    pub(super) fn in_order(mut self) -> Self {
+        if self.runs_again() {
+            self.again = Again::First;
+        }
+        self
     }
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.

@@ -70,7 +70,7 @@ impl Cron {
     /// ```
     pub fn scheduled_runs(&self, schedule: &Schedule, catch_up: CatchUp) -> ScheduledRuns {
         ScheduledRuns {
-            cron: self.clone(),
+            cron: self.clone().in_order(),
             schedule: schedule.clone(),
             catch_up,
             plan: None,
@@ -99,7 +99,8 @@ impl ScheduledRuns {
     /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it.
     ///
     /// When another host has begun the tick, it asks once more a second later, because that host may take its claim back;
-    /// with [`Cron::again`] once a second while that host runs it. A store that does not reply is asked again every second.
+    /// with [`Cron::again`] once a second while a host runs it and it may be run again. A store that does not reply is
+    /// asked again every second.
     ///
     /// # Cancel safety
     /// Safe: no tick is lost, and a run that the caller does not get never began.
@@ -149,10 +150,10 @@ impl ScheduledRuns {
         };
         let plan = self.plan.insert(plan);
         let (tick, cron) = match plan.missed.front() {
-            // The run of one must not leave out the next.
+            // The run of one must not leave out the next. So late, none is promised to come again.
             Some(missed) => {
-                let cron = self.cron.clone().late(LATE_MAX).overlap(Overlap::Wait);
-                (*missed, cron)
+                let cron = self.cron.clone().again(self.cron.runs_again());
+                (*missed, cron.late(LATE_MAX).overlap(Overlap::Wait))
             }
             None => match self.schedule.next_after(plan.after) {
                 Some(tick) => (tick, self.cron.clone()),
@@ -163,7 +164,10 @@ impl ScheduledRuns {
         let calls = Arc::clone(&self.claimed(tick).calls);
         match Box::pin(cron.claim_in_call(tick, calls)).await? {
             Claim::Run(run) => {
-                self.settle(tick);
+                match run.tick() == tick {
+                    true => self.settle(tick),
+                    false => self.claimed = None, // an earlier one came first
+                }
                 return Ok(Some(run));
             }
             Claim::Early { wait } if clock_went_back(wait, tick, after) => {
@@ -199,13 +203,6 @@ impl ScheduledRuns {
         };
         let late = self.cron.lateness();
         Ok(Plan::new(&self.schedule, known, late, self.catch_up))
-    }
-
-    /// Asks the store again what is to be done: a run of this caller was lost, and may come again.
-    pub(super) fn look_again(&mut self) {
-        if self.cron.runs_again() {
-            self.plan = None;
-        }
     }
 
     fn claimed(&mut self, tick: SystemTime) -> &mut ClaimedTick {

@@ -101,11 +101,8 @@ impl Cron {
             let run = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                is_lost = ended(&mut running) => {
+                () = ended(&mut running) => {
                     running = None;
-                    if is_lost {
-                        runs.look_again();
-                    }
                     continue;
                 }
                 run = runs.next() => run?,
@@ -126,21 +123,21 @@ impl Cron {
 }
 
 /// Never completes without a run.
-async fn ended<R: Future<Output = bool>>(running: &mut Option<Pin<Box<R>>>) -> bool {
+async fn ended<R: Future<Output = ()>>(running: &mut Option<Pin<Box<R>>>) {
     match running {
         Some(run) => run.as_mut().await,
         None => pending().await,
     }
 }
 
-async fn ended_if_any<R: Future<Output = bool>>(running: &mut Option<Pin<Box<R>>>) {
+async fn ended_if_any<R: Future<Output = ()>>(running: &mut Option<Pin<Box<R>>>) {
     if let Some(run) = running.take() {
         run.await;
     }
 }
 
-/// Runs the body until its end or the loss of the lease, and records the end. True if the lease was lost.
-async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result<(), E>>) -> bool {
+/// Runs the body until its end or the loss of the lease, and records the end.
+async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result<(), E>>) {
     let name = run.name().clone();
     let outcome = {
         let body = pin!(body);
@@ -154,7 +151,7 @@ async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result
         Ok(outcome) => outcome,
         Err(lost) => {
             tracing::warn!(lock = %name, %lost, "the run of a tick was stopped");
-            return true;
+            return;
         }
     };
     if let Err(error) = outcome {
@@ -163,5 +160,4 @@ async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result
     if let Err(error) = run.finish().await {
         tracing::warn!(lock = %name, %error, "the end of a run is not recorded");
     }
-    false
 }

@@ -346,6 +346,76 @@ async fn a_service_that_loses_its_run_runs_the_tick_again_if_it_is_to_come_again
 }
 
 #[tokio::test]
+async fn a_host_that_asks_for_the_next_tick_gets_the_one_that_crashed_if_it_is_to_come_again() {
+    for (again, overlap) in [
+        (true, Overlap::Skip),
+        (true, Overlap::Wait),
+        (false, Overlap::Wait),
+    ] {
+        let mut world = World::new("* * * * *");
+        world.cron = world.cron.again(again).overlap(overlap);
+        let before = world.has_run(MINUTE).await;
+        let ticks: Vec<SystemTime> = world.schedule.after(before).take(2).collect();
+        world.jump_to(ticks[1]).await;
+        let mut runs = world.cron.scheduled_runs(&world.schedule, CatchUp::None);
+        let first = runs.next().await.unwrap();
+        assert_eq!((first.tick(), first.attempt()), (ticks[0], 1));
+        drop(first);
+        let has_crashed =
+            async |world: &World| world.state().await.latest.unwrap().state == TickState::Crashed;
+        world.until(Duration::ZERO, "a crash", has_crashed).await;
+        let next = runs.next().await.unwrap();
+        let expected = if again { (ticks[0], 2) } else { (ticks[1], 1) };
+        assert_eq!((next.tick(), next.attempt()), expected, "{overlap:?}");
+        if again {
+            next.finish().await.unwrap();
+            let last = runs.next().await.unwrap();
+            assert_eq!((last.tick(), last.attempt()), (ticks[1], 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_waits_for_a_far_tick_sees_in_time_that_the_one_before_it_crashed() {
+    let mut world = World::new("0 * * * *");
+    world.cron = world.cron.again(true).late(MINUTE);
+    let before = world.has_run(HOUR).await;
+    let tick = world.schedule.after(before).next().unwrap();
+    world.jump_to(tick).await;
+    let mut runs = world.cron.scheduled_runs(&world.schedule, CatchUp::None);
+    let crashes = runs.next().await.unwrap();
+    let next = tokio::spawn(async move {
+        let next = runs.next().await.unwrap();
+        (next.tick(), next.attempt())
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await; // it may ask before the crash, or after
+    drop(crashes);
+    let has_begun = async |_: &World| next.is_finished();
+    world
+        .until(Duration::from_secs(1), "the next run", has_begun)
+        .await;
+    assert_eq!(next.await.unwrap(), (tick, 2));
+}
+
+/// At the first start of a schedule the ticks that were due before a host asked are none of its own.
+#[tokio::test]
+async fn a_host_that_began_after_a_tick_runs_it_if_it_crashes_and_is_to_come_again() {
+    let mut world = World::new("0 * * * *").ends_at_once();
+    world.cron = world.cron.again(true).late(HOUR * 2);
+    let now = world.state().await.now;
+    let tick = world.schedule.after(now - HOUR).next().unwrap();
+    let service = world.serve(CatchUp::None);
+    tokio::time::sleep(Duration::from_millis(20)).await; // the service may ask before the run begins, or after
+    let Claim::Run(crashes) = world.cron.claim(tick).await.unwrap() else {
+        panic!("nobody else is there")
+    };
+    drop(crashes);
+    world.until_runs(1).await;
+    service.stop().await;
+    assert_eq!(world.log.lock().unwrap()[0], (tick, 2));
+}
+
+#[tokio::test]
 async fn what_no_schedule_can_have_ends_the_service() {
     let world = World::new("* * * * *");
     for (late, said) in [

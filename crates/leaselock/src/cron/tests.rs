@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use self::model::{Asks, Model, Said};
-use super::calls::{Acquire, Inspect, Terms};
+use super::calls::{Acquire, Again, Inspect, Terms};
 use super::finish::{Finish, Finished};
 use super::kind::CRON;
 use super::state::{CronState, Overlap, TickState};
@@ -100,7 +100,11 @@ impl Subject {
                 } else {
                     (TICKS + 2 * HOUR) * SECOND_US
                 },
-                again: asks.again,
+                again: match (asks.again, asks.comes_first) {
+                    (true, true) => Again::First,
+                    (true, false) => Again::Claimed,
+                    (false, _) => Again::Never,
+                },
                 overlap: match asks.waits {
                     true => Overlap::Wait,
                     false => Overlap::Skip,
@@ -117,7 +121,8 @@ impl Subject {
             Some(Acquired::Granted { fence, .. }) => fence.unwrap().get(),
             _ => 0,
         };
-        (Said::of(&told), fence)
+        let number = |tick: Tick| (tick.0 - self.origin_us) / SECOND_US;
+        (Said::of(&told, number), fence)
     }
 
     async fn finish(&self, token: usize) -> Finished {
@@ -167,8 +172,8 @@ impl Subject {
 }
 
 /// Hosts whose clocks differ, runs that end in every way, replies that were lost, late copies of earlier requests, and
-/// plain locks of the same name.
-async fn agrees_with_the_model(mut subject: Subject, steps: usize, seed: u64) {
+/// plain locks of the same name. With `is_ordered` every tick runs again, and most claims run it before a later one.
+async fn agrees_with_the_model(mut subject: Subject, is_ordered: bool, steps: usize, seed: u64) {
     let (mut model, mut rng) = (Model::default(), Rng::with_seed(seed));
     let (mut sent, mut locks): (Vec<Asks>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut seen, mut highest, mut time) = (BTreeMap::<Said, usize>::new(), 0, OFF);
@@ -206,7 +211,8 @@ async fn agrees_with_the_model(mut subject: Subject, steps: usize, seed: u64) {
                             token,
                             tick,
                             // All hosts of a schedule have the same rule.
-                            again: tick % 3 == 0,
+                            again: is_ordered || tick % 3 == 0,
+                            comes_first: is_ordered && rng.usize(..4) > 0,
                             is_strict: rng.usize(..10) == 0,
                             waits: rng.bool(),
                             call: token,
@@ -219,9 +225,9 @@ async fn agrees_with_the_model(mut subject: Subject, steps: usize, seed: u64) {
                 let before = model.latest_token();
                 assert_eq!(said, model.acquire(asks), "step {step}: {asks:?}");
                 *seen.entry(said).or_default() += 1;
-                if let Said::Run { .. } = said {
-                    assert!(asks.tick < EARLY, "step {step}: before its time");
-                    granted.entry(asks.tick).or_default().insert(asks.call);
+                if let Said::Run { tick, .. } = said {
+                    assert!(tick < EARLY, "step {step}: before its time");
+                    granted.entry(tick).or_default().insert(asks.call);
                     let is_same = model.took_over && before.is_some();
                     match before.filter(|_| is_same) {
                         Some(before) => assert_eq!(fence, subject.fences[before], "step {step}"),
@@ -288,7 +294,8 @@ async fn agrees_with_the_model(mut subject: Subject, steps: usize, seed: u64) {
             _ => {}
         }
     }
-    let twice = |(tick, calls): (&u64, &BTreeSet<usize>)| tick % 3 != 0 && calls.len() > 1;
+    let is_once = |tick: u64| !is_ordered && tick % 3 != 0;
+    let twice = |(tick, calls): (&u64, &BTreeSet<usize>)| is_once(*tick) && calls.len() > 1;
     assert!(!granted.iter().any(twice), "at most once: {granted:?}");
     // Each way was taken, so that the comparison means something.
     let ways = seen.keys().map(std::mem::discriminant);
@@ -302,6 +309,7 @@ async fn a_call_that_was_taken_back_has_an_attempt_of_its_own(mut subject: Subje
         token,
         tick: OFF,
         again: true,
+        comes_first: false,
         is_strict: false,
         waits: false,
         call,
@@ -309,14 +317,32 @@ async fn a_call_that_was_taken_back_has_an_attempt_of_its_own(mut subject: Subje
     };
     let [crashed, cut_off, next] = [(); 3].map(|()| subject.new_token());
     let (said, _) = subject.acquire(asks(crashed, crashed, 1)).await;
-    assert_eq!(said, Said::Run { attempt: 1 });
+    assert_eq!(
+        said,
+        Said::Run {
+            tick: OFF,
+            attempt: 1
+        }
+    );
     subject.release(crashed, &subject.resource).await;
     let (said, _) = subject.acquire(asks(cut_off, cut_off, 1)).await;
-    assert_eq!(said, Said::Run { attempt: 2 });
+    assert_eq!(
+        said,
+        Said::Run {
+            tick: OFF,
+            attempt: 2
+        }
+    );
     let undone = subject.cancel(cut_off).await;
     assert_eq!(undone, CancelAnswer::Released);
     let (said, _) = subject.acquire(asks(next, cut_off, 2)).await;
-    assert_eq!(said, Said::Run { attempt: 2 });
+    assert_eq!(
+        said,
+        Said::Run {
+            tick: OFF,
+            attempt: 2
+        }
+    );
     let undone = subject.cancel(next).await;
     assert_eq!(undone, CancelAnswer::Released);
     let shown = subject.inspect().await.latest.unwrap();
@@ -330,23 +356,27 @@ async fn what_a_claim_left_when_it_was_taken_back_is_of_no_use_to_its_next_reque
 
 #[tokio::test]
 async fn in_memory_a_tick_does_what_a_plain_model_does() {
-    for seed in [1, 2] {
+    for (is_ordered, seed) in [(false, 1), (false, 2), (true, 3), (true, 4)] {
         let subject = Subject::at(&format!("mem:ticks-{seed}")).await;
-        agrees_with_the_model(subject, 2_000, seed).await;
+        agrees_with_the_model(subject, is_ordered, 2_000, seed).await;
     }
 }
 
 #[tokio::test]
 async fn in_a_folder_a_tick_does_what_a_plain_model_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let subject = Subject::at(&format!("file://{}", folder.path().display())).await;
-    agrees_with_the_model(subject, 2_000, 5).await;
+    for is_ordered in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let subject = Subject::at(&format!("file://{}", folder.path().display())).await;
+        agrees_with_the_model(subject, is_ordered, 2_000, 5).await;
+    }
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn on_a_server_a_tick_does_what_a_plain_model_does() {
-    let server = testkit::Server::start();
-    let subject = Subject::at(&server.url()).await;
-    agrees_with_the_model(subject, 2_000, 6).await;
+    for is_ordered in [false, true] {
+        let server = testkit::Server::start();
+        let subject = Subject::at(&server.url()).await;
+        agrees_with_the_model(subject, is_ordered, 2_000, 6).await;
+    }
 }

@@ -135,12 +135,12 @@ fn strikes(store: &Store) {
         .iter()
         .filter(|line| line.starts_with("begun"))
         .count();
-    let (count, store) = (latest - first + 1, &store.url[..5]);
+    let (count, kind) = (latest - first + 1, &store.url[..5]);
     println!(
-        "{store}: {count} ticks, {runs} runs, {turn} strikes, {} ticks without a finished run",
+        "{kind}: {count} ticks, {runs} runs, {turn} strikes, {} ticks without a finished run",
         lost.len()
     );
-    assert_eq!(lost, Vec::<i64>::new());
+    assert_eq!(lost, Vec::<i64>::new(), "{}", store.read("log"));
 }
 
 #[test]

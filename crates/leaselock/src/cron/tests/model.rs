@@ -3,6 +3,7 @@
 use super::super::calls::Told;
 use super::super::outcome::Claim;
 use super::super::state::TickState;
+use super::super::tick::Tick;
 use super::EARLY;
 use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
 
@@ -12,6 +13,8 @@ pub(super) struct Asks {
     pub(super) token: usize,
     pub(super) tick: u64,
     pub(super) again: bool,
+    /// True if an earlier tick that is to run again does so first.
+    pub(super) comes_first: bool,
     /// True if no tick of the past may begin.
     pub(super) is_strict: bool,
     pub(super) waits: bool,
@@ -23,7 +26,7 @@ pub(super) struct Asks {
 /// What a caller is told, without times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Said {
-    Run { attempt: u32 },
+    Run { tick: u64, attempt: u32 },
     Early,
     Over,
     Running,
@@ -37,9 +40,12 @@ impl Said {
     /// How many kinds of replies there are.
     pub(super) const WAYS: usize = 8;
 
-    pub(super) fn of(told: &Told) -> Self {
+    pub(super) fn of(told: &Told, number: impl Fn(Tick) -> u64) -> Self {
         match told {
-            Told::Run { attempt } => Said::Run { attempt: *attempt },
+            Told::Run { tick, attempt } => Said::Run {
+                tick: number(*tick),
+                attempt: *attempt,
+            },
             Told::NoRun(why) => match why {
                 Claim::Run(never) => match *never {},
                 Claim::Early { .. } => Said::Early,
@@ -97,10 +103,24 @@ impl Model {
 
     pub(super) fn acquire(&mut self, asks: Asks) -> Said {
         self.took_over = false;
+        let asks = self.in_order(asks);
         match self.latest.filter(|latest| latest.tick >= asks.tick) {
             Some(latest) if latest.tick > asks.tick || latest.is_done => Said::Over,
             Some(latest) => self.acquire_again(asks, latest),
             None => self.acquire_first(asks),
+        }
+    }
+
+    /// The claim of the tick that comes first.
+    fn in_order(&self, asks: Asks) -> Asks {
+        let comes_first = |latest: &Latest| {
+            let is_own = latest.call.is_some_and(|(call, _)| call == asks.call);
+            let may_begin = is_own || self.held != Some(latest.token);
+            latest.tick < asks.tick && !latest.is_done && !asks.is_strict && may_begin
+        };
+        match self.latest.filter(comes_first) {
+            Some(Latest { tick, .. }) if asks.again && asks.comes_first => Asks { tick, ..asks },
+            _ => asks,
         }
     }
 
@@ -165,7 +185,10 @@ impl Model {
             attempt,
             call: Some((asks.call, asks.request)),
         });
-        Said::Run { attempt }
+        Said::Run {
+            tick: asks.tick,
+            attempt,
+        }
     }
 
     /// True if the run is recorded as finished.
