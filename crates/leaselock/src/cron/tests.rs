@@ -294,7 +294,7 @@ async fn agrees_with_the_model(mut subject: Subject, is_ordered: bool, steps: us
             _ => {}
         }
     }
-    let is_once = |tick: u64| !is_ordered && tick % 3 != 0;
+    let is_once = |tick: u64| !is_ordered && !tick.is_multiple_of(3);
     let twice = |(tick, calls): (&u64, &BTreeSet<usize>)| is_once(*tick) && calls.len() > 1;
     assert!(!granted.iter().any(twice), "at most once: {granted:?}");
     // Each way was taken, so that the comparison means something.
