@@ -1,7 +1,6 @@
 //! Servers of the benchmark's own, and what they count.
 
 use std::collections::BTreeMap;
-
 use std::time::Duration;
 
 use testkit::resp::Connection;

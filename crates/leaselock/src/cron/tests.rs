@@ -100,11 +100,7 @@ impl Subject {
                 } else {
                     (TICKS + 2 * HOUR) * SECOND_US
                 },
-                again: match (asks.again, asks.comes_first) {
-                    (true, true) => Again::First,
-                    (true, false) => Again::Claimed,
-                    (false, _) => Again::Never,
-                },
+                again: asks.again,
                 overlap: match asks.waits {
                     true => Overlap::Wait,
                     false => Overlap::Skip,
@@ -211,8 +207,11 @@ async fn agrees_with_the_model(mut subject: Subject, is_ordered: bool, steps: us
                             token,
                             tick,
                             // All hosts of a schedule have the same rule.
-                            again: is_ordered || tick % 3 == 0,
-                            comes_first: is_ordered && rng.usize(..4) > 0,
+                            again: match is_ordered {
+                                true if rng.usize(..4) > 0 => Again::First,
+                                false if tick % 3 != 0 => Again::Never,
+                                _ => Again::Claimed,
+                            },
                             is_strict: rng.usize(..10) == 0,
                             waits: rng.bool(),
                             call: token,
@@ -308,41 +307,23 @@ async fn a_call_that_was_taken_back_has_an_attempt_of_its_own(mut subject: Subje
     let asks = |token, call, request| Asks {
         token,
         tick: OFF,
-        again: true,
-        comes_first: false,
+        again: Again::Claimed,
         is_strict: false,
         waits: false,
         call,
         request,
     };
+    let run = |attempt| Said::Run { tick: OFF, attempt };
     let [crashed, cut_off, next] = [(); 3].map(|()| subject.new_token());
     let (said, _) = subject.acquire(asks(crashed, crashed, 1)).await;
-    assert_eq!(
-        said,
-        Said::Run {
-            tick: OFF,
-            attempt: 1
-        }
-    );
+    assert_eq!(said, run(1));
     subject.release(crashed, &subject.resource).await;
     let (said, _) = subject.acquire(asks(cut_off, cut_off, 1)).await;
-    assert_eq!(
-        said,
-        Said::Run {
-            tick: OFF,
-            attempt: 2
-        }
-    );
+    assert_eq!(said, run(2));
     let undone = subject.cancel(cut_off).await;
     assert_eq!(undone, CancelAnswer::Released);
     let (said, _) = subject.acquire(asks(next, cut_off, 2)).await;
-    assert_eq!(
-        said,
-        Said::Run {
-            tick: OFF,
-            attempt: 2
-        }
-    );
+    assert_eq!(said, run(2));
     let undone = subject.cancel(next).await;
     assert_eq!(undone, CancelAnswer::Released);
     let shown = subject.inspect().await.latest.unwrap();

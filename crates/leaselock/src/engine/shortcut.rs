@@ -4,11 +4,12 @@
 
 use crate::base::fence::Fence;
 use crate::script::keyspace::Keyspace;
-use crate::script::shortcut::{exactly, plain, tagged, text};
-use crate::script::{Answer, Parameters};
+use crate::script::{Answer, Parameters, Value};
 
 /// As in `lua/fence.lua`.
 const FENCE_KEPT_MS: u64 = 93_600_000;
+/// Lua counts in doubles, which do not distinguish numbers of more digits.
+const DIGITS_MAX: usize = 15;
 
 /// `mutex/acquire` of a free lock.
 pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
@@ -51,4 +52,29 @@ pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
     }
     keyspace.delete(lock);
     tagged("released", [])
+}
+
+/// Returns the keys or arguments if there are exactly so many.
+fn exactly<'a, const N: usize>(words: impl Iterator<Item = &'a str>) -> Option<[&'a str; N]> {
+    let (mut all, mut count) = ([""; N], 0);
+    for word in words {
+        *all.get_mut(count)? = word;
+        count += 1;
+    }
+    (count == N).then_some(all)
+}
+
+/// Parses a whole number above zero that means the same in Lua.
+fn plain(text: &str) -> Option<u64> {
+    let digits = text.len() <= DIGITS_MAX && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number > 0)
+}
+
+fn tagged(tag: &str, rest: impl IntoIterator<Item = Value>) -> Option<Answer> {
+    let tag = std::iter::once(text(tag));
+    Answer::from_value(Value::Array(tag.chain(rest).collect())).ok()
+}
+
+fn text(text: impl ToString) -> Value {
+    Value::Bytes(text.to_string().into_bytes())
 }

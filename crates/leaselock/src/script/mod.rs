@@ -11,7 +11,6 @@ pub(crate) mod library;
 pub(crate) mod operation;
 pub(crate) mod parameters;
 pub(crate) mod quarantine_key;
-pub(crate) mod shortcut;
 pub(crate) mod source;
 
 pub(crate) use self::answer::{Answer, Malformed, Value};

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::shortcut::Shortcut;
+use super::keyspace::Shortcut;
 
 /// A script: one file under `lua/`, joined with the fragments it uses.
 #[derive(Debug)]

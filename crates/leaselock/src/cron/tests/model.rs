@@ -1,6 +1,6 @@
 //! What is promised of ticks, in plain Rust. A token and a call are places in the list of all tokens.
 
-use super::super::calls::Told;
+use super::super::calls::{Again, Told};
 use super::super::outcome::Claim;
 use super::super::state::TickState;
 use super::super::tick::Tick;
@@ -12,9 +12,7 @@ use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
 pub(super) struct Asks {
     pub(super) token: usize,
     pub(super) tick: u64,
-    pub(super) again: bool,
-    /// True if an earlier tick that is to run again does so first.
-    pub(super) comes_first: bool,
+    pub(super) again: Again,
     /// True if no tick of the past may begin.
     pub(super) is_strict: bool,
     pub(super) waits: bool,
@@ -119,7 +117,7 @@ impl Model {
             latest.tick < asks.tick && !latest.is_done && !asks.is_strict && may_begin
         };
         match self.latest.filter(comes_first) {
-            Some(Latest { tick, .. }) if asks.again && asks.comes_first => Asks { tick, ..asks },
+            Some(Latest { tick, .. }) if asks.again == Again::First => Asks { tick, ..asks },
             _ => asks,
         }
     }
@@ -160,7 +158,7 @@ impl Model {
                 return self.begin(asks, latest.attempt);
             }
             (false, true) => return Said::Running,
-            (false, false) if !asks.again => return Said::Over,
+            (false, false) if asks.again == Again::Never => return Said::Over,
             _ => {}
         }
         if let Some(why) = not_now(asks) {

@@ -9,18 +9,6 @@ use super::step::Step;
 use crate::base::token;
 use crate::script::keyspace::{Keyspace, StreamId};
 
-/// Returns the remaining time, rounded down, so that no client expects more.
-fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
-    let Some(entry) = entry else { return -2 };
-    let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
-    let ms = match (entry.life, entry.ends_us) {
-        (Life::Session { until_us }, _) => left(life::shown_end_us(until_us, now_us)),
-        (_, Some(ends_us)) => left(ends_us),
-        (_, None) => return -1,
-    };
-    i64::try_from(ms).unwrap_or(i64::MAX)
-}
-
 /// Returns the id after the last one: of the present millisecond when that is later.
 fn id_after((ms, seq): StreamId, now_ms: u64) -> Option<StreamId> {
     if now_ms > ms {
@@ -94,9 +82,18 @@ impl Step {
         self.now_us.saturating_add(ttl_ms.saturating_mul(1000))
     }
 
-    /// `PTTL key`.
+    /// `PTTL key`, rounded down, so that no client expects more.
     pub(super) fn remaining_ms(&self, key: &str) -> i64 {
-        remaining_ms(self.image.find(key), self.now_us)
+        let Some(entry) = self.image.find(key) else {
+            return -2;
+        };
+        let left = |ends_us: u64| ends_us.saturating_sub(self.now_us) / 1000;
+        let ms = match (entry.life, entry.ends_us) {
+            (Life::Session { until_us }, _) => left(life::shown_end_us(until_us, self.now_us)),
+            (_, Some(ends_us)) => left(ends_us),
+            (_, None) => return -1,
+        };
+        i64::try_from(ms).unwrap_or(i64::MAX)
     }
 
     /// `HGET key field`.
