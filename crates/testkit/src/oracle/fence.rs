@@ -30,8 +30,6 @@ pub(super) struct Fences {
     pub(super) marked: Option<u64>,
     /// A reader was granted beside no other hold.
     pub(super) phase_begins: bool,
-    /// The key may have ended before that, with the number of other readers, and none was written.
-    pub(super) number_is_gone: bool,
     /// Members of permits with their numbers.
     pub(super) permits: Vec<(String, u64)>,
 }

@@ -197,9 +197,6 @@ impl Judge {
                 continue;
             };
             let mut events = mem::take(&mut lock.now);
-            if events.fences.number_is_gone {
-                lock.held.remove_marks();
-            }
             rules::judge(lock, &mut events, &call);
             lock.fence.known = lock.fence.known.max(events.fences.largest);
             let lock = &self.locks[name];

@@ -17,6 +17,8 @@ pub(super) struct Lock {
     pub(super) held: Held,
     /// When the key of a set ends.
     pub(super) key_ends_us: Option<u64>,
+    /// It may have ended since the number of the readers was written, and with it this number.
+    pub(super) number_may_be_gone: bool,
     pub(super) waiters: Waiters,
     pub(super) fence: Fence,
     /// How many permits there are, when `usage` says so.
@@ -208,6 +210,7 @@ impl Lock {
         if self.held == Held::Nothing {
             self.held = Held::Set(BTreeMap::new());
             self.key_ends_us = None;
+            self.number_may_be_gone = false;
         }
         if let Some(number) = readers_number(text) {
             return self.mark_readers(at_us, text, number);

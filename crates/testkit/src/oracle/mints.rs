@@ -1,10 +1,16 @@
 //! What the commands of a request make of a lock's fencing tokens.
 
+use std::mem;
+
 use super::call::Ended;
 use super::fence::number;
 use super::held::{self, Hold, How};
 use super::lock::{Command, Lock};
 use super::report::Rule;
+
+/// A key ends up to so much before its ttl is over by the time of the command: it counts whole milliseconds, from the
+/// beginning of the script.
+const KEY_EARLY_US: u64 = 2_000;
 
 impl Lock {
     pub(super) fn apply_to_fence(&mut self, command: Command<'_>) {
@@ -45,14 +51,14 @@ impl Lock {
         let before = self.held.readers_number();
         self.held.remove_marks();
         self.held.put(mark, 0);
-        self.now.fences.number_is_gone = false;
+        let may_be_gone = mem::take(&mut self.number_may_be_gone);
         if before == Some(number) {
             return;
         }
-        // The key may have ended with its readers, which no command says.
         let lasting = self.held.lasting(at_us);
         let goes_on = |hold: &Hold| hold.how.reads() && !self.now.was_granted(&hold.token);
-        let what = if let Some(before) = before.filter(|_| lasting.iter().any(goes_on)) {
+        let goes_on = !may_be_gone && lasting.iter().any(goes_on);
+        let what = if let Some(before) = before.filter(|_| goes_on) {
             format!("readers with {before} have {number} from now on")
         } else if !self.now.fences.take() {
             format!("readers have {number}, which was not minted")
@@ -85,10 +91,10 @@ impl Lock {
             let went_on = |ended: &Ended| {
                 ended.hold.token == token && ended.hold.how.reads() && ended.lasted()
             };
-            if !self.held.each().iter().any(is_other) && !self.now.ended.iter().any(went_on) {
-                self.now.fences.phase_begins = true;
-                self.now.fences.number_is_gone = self.key_ends_us.is_some_and(|ends| ends <= at_us);
-            }
+            self.now.fences.phase_begins |=
+                !self.held.each().iter().any(is_other) && !self.now.ended.iter().any(went_on);
+            let ends_us = self.key_ends_us.unwrap_or(u64::MAX);
+            self.number_may_be_gone |= ends_us <= at_us + KEY_EARLY_US;
         } else if held::is_fenced(token) && !self.now.fences.take() {
             let what = format!("{token} is granted without a fencing token of its own");
             self.now.accuse(Rule::Fence, what);

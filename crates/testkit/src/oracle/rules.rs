@@ -46,6 +46,7 @@ fn fences(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
     let (number, known) = (lock.held.readers_number(), lock.fence.known);
     let is_new = events.fences.marked.is_some();
     let reads = |hold: &Hold| hold.how.reads() && is_fenced(&hold.token);
+    let joins = events.granted.iter().any(|granted| granted.how.reads());
     match number {
         None => {
             for hold in lock
@@ -57,12 +58,11 @@ fn fences(lock: &Lock, events: &Events, call: &Call, wrong: &mut Wrong) {
                 accuse(format!("{hold} has no fencing token"));
             }
         }
+        Some(_) if lock.number_may_be_gone => {}
         Some(number) if events.fences.phase_begins && !is_new => {
             accuse(format!("readers have {number} of readers before them"));
         }
-        Some(number)
-            if events.granted.iter().any(|granted| granted.how.reads()) && number < known =>
-        {
+        Some(number) if joins && number < known => {
             accuse(format!("readers join with {number}, and {known} is known"));
         }
         Some(_) => {}

@@ -111,6 +111,19 @@ fn a_number_of_readers_that_may_have_ended_is_not_that_of_the_next_ones() {
     assert_eq!(after(|s| next(s, 1)), []);
     let went_on = after(|s| next(s, 1_000));
     assert_eq!(went_on, [Rule::Fence], "the key was there");
+    let in_silence = |s: &mut Stream, later_us: u64| {
+        s.read(B, 30);
+        s.now += later_us;
+        s.call(&[&unfenced, "400", "", "s"]).member(&unfenced, 400);
+        s.read(C, 1_000);
+    };
+    assert_eq!(
+        after(|s| in_silence(s, 33_000)),
+        [],
+        "no hold was given back"
+    );
+    let beside = after(|s| in_silence(s, 20_000));
+    assert_eq!(beside, [Rule::Fence], "its holder was there");
 }
 
 #[test]
