@@ -12,7 +12,7 @@ use crate::base::name::Name;
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
-use crate::engine::calls::Extend;
+use crate::engine::calls::{Extend, Release};
 use crate::engine::cleanup::PendingCleanup;
 use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::core::Engine;
@@ -241,8 +241,12 @@ impl DetachedLease {
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
-        let token = self.handle.token();
-        let outcome = release(&self.engine, name, &resource, token, within).await;
+        let request = Release {
+            resource: &resource,
+            token: self.handle.token(),
+            was_queued: false,
+        };
+        let outcome = release(&self.engine, name, &request, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
             let record = keys::client_record(&self.engine.prefix, client);
             announce(&self.engine, &record, "", DEFAULT_TTL, within).await;

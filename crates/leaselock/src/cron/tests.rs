@@ -128,7 +128,12 @@ impl Subject {
 
     async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
         let token = &self.tokens[token];
-        self.ask(&calls::Release { resource, token }).await
+        self.ask(&calls::Release {
+            resource,
+            token,
+            was_queued: false,
+        })
+        .await
     }
 
     async fn cancel(&self, token: usize) -> CancelAnswer {

@@ -115,6 +115,8 @@ impl Operation for Extend<'_> {
 pub(crate) struct Release<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
+    /// The lease came from the queue, so others are likely to wait.
+    pub(crate) was_queued: bool,
 }
 
 impl Operation for Release<'_> {
@@ -125,6 +127,7 @@ impl Operation for Release<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
+        call.message_first = self.was_queued;
         self.resource.write_release_keys(call);
         call.arg(self.token);
         call.args(self.resource.mode.as_deref().into_iter());

@@ -355,6 +355,7 @@ impl CleanupClient {
         let release = Release {
             resource: &pending.resource,
             token: &pending.token,
+            was_queued: pending.queued,
         };
         let item = || Item::of(&pending.resource, &pending.token, DEFAULT_TTL, true);
         self.releases

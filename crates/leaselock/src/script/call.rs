@@ -13,6 +13,8 @@ pub(crate) struct Call {
     pub(crate) parameters: Parameters,
     /// The script for the most important part, on the first key alone, when the keys are in several slots.
     pub(crate) alone: Option<&'static Script>,
+    /// A waiter is probably told by this call: its message is to leave before the reply.
+    pub(crate) message_first: bool,
 }
 
 /// Tokens are among the arguments, so `Debug` hides them.
@@ -34,6 +36,7 @@ impl Call {
             script,
             parameters: Parameters::with_room(),
             alone: None,
+            message_first: false,
         }
     }
 

@@ -4,27 +4,23 @@ use std::time::Duration;
 
 use crate::base::error::{NotHeld, ReleaseError, StoreError};
 use crate::base::name::Name;
-use crate::base::token::Token;
 use crate::engine::calls::Release;
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
 use crate::engine::grant::ReleaseAnswer;
 use crate::engine::lease::record::LeaseRecord;
-use crate::engine::resource::Resource;
 
 /// Releases by token. Without a reply, the request is sent once more: "not held" then means that the first one worked.
 pub(crate) async fn release(
     engine: &Engine,
     name: &Name,
-    resource: &Resource,
-    token: &Token,
+    release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let release = Release { resource, token };
-    let first = engine.requests.release(&release, within).await;
+    let first = engine.requests.release(release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
-        Box::pin(engine.ask(&release, within)).await // rare, and a large future
+        Box::pin(engine.ask(release, within)).await // rare, and a large future
     } else {
         first
     };
@@ -38,10 +34,18 @@ pub(super) async fn release_record(
     left: Duration,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let (name, token) = (&record.name, &record.token);
+    let name = &record.name;
     match &record.custom {
         Some(custom) => Box::pin(release_custom(engine, name, &**custom, left, within)).await,
-        None => release(engine, name, &record.resource, token, within).await,
+        None => release(engine, name, &release_of(record), within).await,
+    }
+}
+
+pub(super) fn release_of(record: &LeaseRecord) -> Release<'_> {
+    Release {
+        resource: &record.resource,
+        token: &record.token,
+        was_queued: record.was_queued(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::handle::Lease;
-use super::release::{given_back, release};
+use super::release::{given_back, release, release_of};
 use crate::base::error::{ReleaseError, StoreError};
 use crate::base::join::join_all;
 use crate::engine::calls_many::{Item, ReleaseMany};
@@ -39,10 +39,10 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
     let each = leases.iter().zip(guards).zip(answers);
     join_all(each.map(|((lease, guard), answer)| async move {
         let (engine, record, _) = lease.parts();
-        let (name, resource, token) = (&record.name, &record.resource, &record.token);
+        let (name, release_alone) = (&record.name, release_of(record));
         let outcome = match answer {
             Some(answer) => given_back(name, Ok(answer), false),
-            None => Box::pin(release(engine, name, resource, token, within)).await, // rare, and large
+            None => Box::pin(release(engine, name, &release_alone, within)).await, // rare, and large
         };
         let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if is_known {

@@ -329,6 +329,7 @@ impl Lab {
         self.ask(&Release {
             resource: keys,
             token,
+            was_queued: false,
         })
         .await
     }

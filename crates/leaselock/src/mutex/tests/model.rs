@@ -200,6 +200,7 @@ impl Subject<'_> {
                 let release = Release {
                     resource: &keys,
                     token: &self.tokens[actor],
+                    was_queued: false,
                 };
                 Answer::Said(match lab.ask(&release).await {
                     ReleaseAnswer::Released => "yes",

@@ -118,6 +118,20 @@ impl Connection {
         self.answer_at(&both, 1, until).await
     }
 
+    /// Sends a command whose message to a waiter is to leave before its own reply.
+    ///
+    /// A server writes to its clients in reverse: the one that was first to have something to be written is the last.
+    /// Behind another command that is this client, and not the waiter, who waits for nothing else.
+    pub(super) async fn answer_last(
+        self: &Arc<Self>,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        let mut both = Pipeline::with_capacity(2);
+        both.cmd("PING").add_command(command.clone());
+        self.answer_at(&both, 1, until).await
+    }
+
     /// Sends commands that leave together, and returns one of their replies.
     async fn answer_at(
         self: &Arc<Self>,

@@ -34,7 +34,10 @@ impl RedisStore {
             link => {
                 let library = link.functions();
                 let short = calls::short(library, call);
-                let answer = link.ask_within(&short, until, within).await?;
+                let answer = match link.own() {
+                    Some(own) if call.message_first => own.answer_last(&short, until).await?,
+                    _ => link.ask_within(&short, until, within).await?,
+                };
                 if calls::is_noscript(&answer) {
                     let whole = calls::whole(library, call);
                     Box::pin(link.ask(&whole, None, until)).await? // rare, and large

@@ -41,6 +41,48 @@ async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
+/// Who has a reply to come already is written to last, and so the waiter first.
+#[tokio::test]
+async fn only_a_release_behind_the_queue_lets_the_message_to_the_next_waiter_leave_first() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let mut monitor = server.connect().unwrap();
+    monitor.call(&["MONITOR"]).unwrap();
+    // Whether the client that has sent the latest script sent a PING with it.
+    let mut follows_a_ping = || {
+        server.cli(&["ECHO", "all is seen"]);
+        let mut before = (String::new(), String::new());
+        let mut follows = false;
+        loop {
+            let line = monitor.receive().unwrap();
+            let [_, _, client, verb, ..] = line.text().unwrap().split(' ').collect::<Vec<_>>()[..]
+            else {
+                panic!("{line:?}")
+            };
+            match verb {
+                "\"ECHO\"" => return follows,
+                "\"EVALSHA\"" | "\"EVAL\"" => {
+                    follows = before == (client.into(), "\"PING\"".into())
+                }
+                _ => {}
+            }
+            if client != "lua]" {
+                before = (client.to_owned(), verb.to_owned());
+            }
+        }
+    };
+    let lease = taken(&one).await;
+    let next = waiter(&two, "job", LONG);
+    until_queued(&one, "job", 1).await;
+    lease.release().await.unwrap();
+    assert!(!follows_a_ping(), "it came at once, without a waiter");
+    let lease = by_message(next).await.unwrap().unwrap();
+    lease.release().await.unwrap();
+    assert!(follows_a_ping(), "it came from the queue");
+    taken(&two).await.release().await.unwrap();
+    assert!(!follows_a_ping(), "it came at once again");
+}
+
 /// Another connection may lead to another server, whose clock is not that of the answer.
 #[tokio::test]
 async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
