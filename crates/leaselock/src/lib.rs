@@ -145,10 +145,10 @@ pub use crate::counter::{Counter, CounterError, UnknownChange};
 pub use crate::cron::{CatchUp, CronView, Schedule, ScheduleError, ScheduledRuns};
 pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
-pub use crate::engine::lease::loss::LossWatch;
-pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
-pub use crate::engine::owner::Owner;
-pub use crate::engine::request::Wait;
+pub use crate::engine::guard::lease::{Lease, LeaseState, LeaseView};
+pub use crate::engine::guard::owner::Owner;
+pub use crate::engine::services::lease::loss::LossWatch;
+pub use crate::engine::values::request::Wait;
 pub use crate::latch::{Latch, LatchError, LatchState};
 pub use crate::limiter::{Limiter, LimiterError, RateDecision};
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
@@ -176,9 +176,11 @@ pub mod options {
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
     #[cfg(feature = "redis")]
     pub use crate::client::quorum::DEFAULT_LONGEST_TTL;
-    pub use crate::engine::request::{DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting};
+    pub use crate::engine::values::request::{
+        DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting,
+    };
     #[cfg(feature = "tls")]
-    pub use crate::store::redis::TlsOptions;
+    pub use crate::store::tls_options::TlsOptions;
 }
 
 /// The state of a lock, seen from outside, and breaking a lock.
@@ -187,7 +189,7 @@ pub mod inspect {
         BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, PermitCount,
         SharedHolder, Waiter,
     };
-    pub use crate::engine::identity::Process;
+    pub use crate::engine::values::identity::Process;
 }
 
 /// Reports of a client about its store and about itself.
@@ -210,7 +212,7 @@ pub mod detached {
 /// Strict mode: a server that may have forgotten leases grants none until all of them have expired.
 pub mod strict {
     pub use crate::base::error::Quarantine;
-    pub use crate::engine::gate::StrictStatus;
+    pub use crate::engine::values::gate::StrictStatus;
 }
 
 /// The clock of a client: the machine's, or one that a test moves.
@@ -219,7 +221,7 @@ pub mod clock {
 }
 
 /// Every kind of lock.
-const KINDS: &[&engine::kind::Kind] = &[
+const KINDS: &[&engine::values::kind::Kind] = &[
     &mutex::MUTEX,
     &rwlock::READ,
     &rwlock::UPGRADE,

@@ -16,7 +16,7 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-const LIBRARY: &str = "crates/leaselock/src/engine/wait/mod.rs";
+const LIBRARY: &str = "crates/leaselock/src/engine/ways/mod.rs";
 const TEST: &str = "crates/leaselock/tests/it/mutex.rs";
 
 #[test]

@@ -1,6 +1,6 @@
 //! The toy as a kind of lock: its scripts, which are in `lua/toy/`.
 
-use crate::engine::kind::{Kind, Step};
+use crate::engine::values::kind::{Kind, Step};
 use crate::script::script;
 
 pub(crate) static TOY: Kind = Kind {

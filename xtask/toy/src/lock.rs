@@ -10,7 +10,7 @@ use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
 use crate::client::{AnyClient, Client};
-use crate::engine::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore of one.
 #[derive(Debug, Clone)]

@@ -15,8 +15,8 @@ use crate::base::token::Token;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::client::Client;
 use crate::client::state::ClientState;
-use crate::engine::broadcast;
-use crate::engine::broadcast::BroadcastListener;
+use crate::engine::services::broadcast;
+use crate::engine::services::broadcast::BroadcastListener;
 use crate::script::keys::LockKeys;
 
 const NOUN: &str = "barrier";

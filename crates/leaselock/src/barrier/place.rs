@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::calls::{Leave, Left};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
-use crate::engine::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 use crate::script::keys::LockKeys;
 
 /// Created before the first request is sent. Dropping it makes the party leave in the background.

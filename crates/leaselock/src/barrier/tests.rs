@@ -12,7 +12,7 @@ use crate::base::clock::Clock;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::quorum::votable::on_one_store;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::error::InvalidInput;
+use super::invalid_input::InvalidInput;
 
 const LENGTH_MAX: usize = 512;
 /// Marks the side keys; a name that contains it could be one of them.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::InvalidInput;
 use super::fence::Fence;
+use super::invalid_input::InvalidInput;
 use super::name::Name;
 
 const OWNER_MAX: usize = 64;

@@ -19,8 +19,8 @@ use crate::client::inspection::{BreakOptions, BreakOutcome, Inspection};
 use crate::client::lease_handle::Handle;
 use crate::client::lending::LentHandle;
 use crate::client::{CloseReport, Stats};
-use crate::engine::gate::StrictStatus;
-use crate::engine::lease::LeaseView;
+use crate::engine::guard::lease::LeaseView;
+use crate::engine::values::gate::StrictStatus;
 #[cfg(feature = "redis")]
 use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;

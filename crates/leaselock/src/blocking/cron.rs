@@ -6,8 +6,8 @@ use super::wait::wait;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::cron::{Claim, CronError, CronState, Overlap};
-use crate::engine::lease::LeaseView;
-use crate::engine::lease::loss::LossWatch;
+use crate::engine::guard::lease::LeaseView;
+use crate::engine::services::lease::loss::LossWatch;
 
 /// A [`Cron`](crate::Cron) whose calls block the calling thread. It claims ticks that the program works out itself.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use crate::base::name::Name;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
 use crate::election::{Leader, ProclaimError};
-use crate::engine::lease::LeaseView;
+use crate::engine::guard::lease::LeaseView;
 
 /// An [`Election`](crate::Election) whose calls block the calling thread.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::base::name::Name;
 use crate::client::inspection::Holder;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
-use crate::engine::lease::LeaseView;
+use crate::engine::guard::lease::LeaseView;
 use crate::interop::preset::Preset;
 
 /// A [`Mutex`](crate::Mutex) whose calls block the calling thread.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::wait::wait;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
-use crate::engine::request::{Wait, Waiting};
+use crate::engine::values::request::{Wait, Waiting};
 use crate::once::{OnCrash, OnceError, OnceResult, OnceState, OnceView};
 
 /// A [`Once`](crate::Once) whose calls block the calling thread.

@@ -12,7 +12,7 @@ use crate::base::name::Name;
 use crate::counter::CounterError;
 use crate::cron::CronError;
 use crate::election::ProclaimError;
-use crate::engine::lease::loss::LossWatch;
+use crate::engine::services::lease::loss::LossWatch;
 use crate::latch::LatchError;
 use crate::limiter::LimiterError;
 use crate::once::OnceError;
@@ -112,11 +112,11 @@ macro_rules! holding {
             /// Returns true if you may act now.
             is_held -> bool;
             /// Returns whether the lease is held, suspect or lost.
-            state -> $crate::engine::lease::LeaseState;
+            state -> $crate::engine::guard::lease::LeaseState;
             /// Returns a value with which other threads check whether the lease is lost.
-            lost -> $crate::engine::lease::loss::LossWatch;
+            lost -> $crate::engine::services::lease::loss::LossWatch;
             /// Returns a view for other threads, which can read but not extend or release.
-            view -> $crate::engine::lease::LeaseView;
+            view -> $crate::engine::guard::lease::LeaseView;
             /// As [`Lease::lend`](crate::Lease::lend).
             ///
             /// # Errors

@@ -11,7 +11,7 @@ use super::settings::{Settings, common_setters};
 use crate::base::clock::Clock;
 use crate::base::error::InvalidInput;
 use crate::base::ttl::Ttl;
-use crate::engine::gate::Strict;
+use crate::engine::values::gate::Strict;
 use crate::quorum::executor::Executor;
 use crate::script::quarantine_key::QuarantineKey;
 

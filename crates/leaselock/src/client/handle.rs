@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use super::quorum::Quorum;
 use super::state::{ClientState, CloseReport};
 use crate::base::error::{InvalidInput, StoreError};
-use crate::engine::core::Engine;
-use crate::engine::lease::LeaseView;
-use crate::engine::owner::Owner;
+use crate::engine::guard::lease::LeaseView;
+use crate::engine::guard::owner::Owner;
+use crate::engine::services::core::Engine;
 use crate::store::report::Report;
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.

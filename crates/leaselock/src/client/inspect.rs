@@ -15,8 +15,8 @@ use crate::base::error::{BreakError, InspectError, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token;
-use crate::engine::core::Engine;
-use crate::engine::identity::{Process, Who, tame};
+use crate::engine::services::core::Engine;
+use crate::engine::values::identity::{Process, Who, tame};
 use crate::script::damage::Types;
 use crate::script::keys::LockKeys;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::fence::Fence;
-use crate::engine::identity::{Process, tame};
+use crate::engine::values::identity::{Process, tame};
 
 /// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

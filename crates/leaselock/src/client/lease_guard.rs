@@ -4,7 +4,7 @@
 macro_rules! lease_guard {
     ($guard:ident.$lease:tt) => {
         impl std::ops::Deref for $guard {
-            type Target = $crate::engine::lease::Lease;
+            type Target = $crate::engine::guard::lease::Lease;
 
             fn deref(&self) -> &Self::Target {
                 &self.$lease
@@ -12,7 +12,7 @@ macro_rules! lease_guard {
         }
 
         /// The lease alone, for code that handles leases of every kind.
-        impl From<$guard> for $crate::engine::lease::Lease {
+        impl From<$guard> for $crate::engine::guard::lease::Lease {
             fn from(guard: $guard) -> Self {
                 guard.$lease
             }

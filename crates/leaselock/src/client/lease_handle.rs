@@ -9,9 +9,9 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token;
 use crate::base::token::Token;
-use crate::engine::core::Engine;
-use crate::engine::kind::Kind;
-use crate::engine::resource::Resource;
+use crate::engine::services::core::Engine;
+use crate::engine::values::kind::Kind;
+use crate::engine::values::resource::Resource;
 use crate::script::keys::LockKeys;
 
 const VERSION: &str = "ll1";

@@ -12,14 +12,14 @@ use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::Extend;
-use crate::engine::core::Engine;
-use crate::engine::grant::ExtendAnswer;
-use crate::engine::kind::Kind;
-use crate::engine::lease::deadlines::Id;
-use crate::engine::lease::record::LeaseRecord;
-use crate::engine::lease::state::LeaseMachine;
-use crate::engine::lease::{Lease, PassOn};
+use crate::engine::guard::lease::{Lease, PassOn};
+use crate::engine::services::core::Engine;
+use crate::engine::services::lease::deadlines::Id;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::lease::state::LeaseMachine;
+use crate::engine::values::calls::Extend;
+use crate::engine::values::grant::ExtendAnswer;
+use crate::engine::values::kind::Kind;
 
 const VERSION: &str = "lent";
 

@@ -10,7 +10,7 @@ use super::views::Survey;
 use crate::base::error::{InspectError, InvalidInput, StoreError};
 use crate::base::name;
 use crate::base::name::Name;
-use crate::engine::core::Engine;
+use crate::engine::services::core::Engine;
 
 impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.

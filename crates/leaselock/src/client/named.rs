@@ -8,11 +8,11 @@ use super::options::Options;
 use super::state::ClientState;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::base::name::Name;
-use crate::engine::kind::Kind;
-use crate::engine::lease::Lease;
-use crate::engine::request::Wait;
-use crate::engine::resource::Resource;
-use crate::engine::wait::attempt::Acquisition;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::kind::Kind;
+use crate::engine::values::request::Wait;
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::attempt::Acquisition;
 
 /// A name, the kind of lock that is meant, and the options. It holds nothing.
 #[derive(Clone)]

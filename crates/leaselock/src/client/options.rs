@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::base::error::InvalidInput;
 use crate::base::ttl::{TTL, Ttl};
-use crate::engine::owner::Owner;
-use crate::engine::request::{Copies, OnWait, Wait};
+use crate::engine::guard::owner::Owner;
+use crate::engine::values::request::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 
@@ -99,7 +99,7 @@ macro_rules! setters {
         /// let queueing = client.mutex("invoices").wait(Wait::Timeout(std::time::Duration::from_secs(5)));
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
-        pub fn wait(mut self, wait: $crate::engine::request::Wait) -> Self {
+        pub fn wait(mut self, wait: $crate::engine::values::request::Wait) -> Self {
             self$(.$field)*.wait = Some(wait);
             self
         }
@@ -194,7 +194,7 @@ macro_rules! setters {
         /// is promoted. Only on a single server or behind Sentinels, in the native protocol. Refused for upgradable reads
         /// and downgrades, and over a connection that the program handed in. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::engine::request::Copies {
+            self$(.$field)*.copies = Some($crate::engine::values::request::Copies {
                 replicas: count,
                 on_disk: None,
                 within: timeout,
@@ -207,7 +207,7 @@ macro_rules! setters {
         /// On disk means: in the append-only files of `replicas` replicas, which may be 0, and of the server itself when
         /// `here` is true. The server must be Redis 7.2 or later, or Valkey; an older one is an error.
         pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::engine::request::Copies {
+            self$(.$field)*.copies = Some($crate::engine::values::request::Copies {
                 replicas,
                 on_disk: Some(here),
                 within: timeout,
@@ -226,7 +226,7 @@ macro_rules! setters {
         /// let mutex = client.mutex("invoices").on_wait(|waiting| println!("position {}", waiting.position));
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
-        pub fn on_wait(mut self, callback: impl Fn(&$crate::engine::request::Waiting) + Send + Sync + 'static) -> Self {
+        pub fn on_wait(mut self, callback: impl Fn(&$crate::engine::values::request::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(callback));
             self
         }

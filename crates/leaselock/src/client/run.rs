@@ -4,7 +4,7 @@ use std::future::Future;
 
 use super::named::Named;
 use crate::base::error::{AcquireError, Lost, ReleaseError};
-use crate::engine::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// The result of a body that ran under a lease.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::token::ClientId;
 use crate::base::ttl::Drift;
-use crate::engine::core;
-use crate::engine::core::Engine;
-use crate::engine::gate::Strict;
-use crate::engine::identity::Process;
+use crate::engine::services::core;
+use crate::engine::services::core::Engine;
+use crate::engine::values::gate::Strict;
+use crate::engine::values::identity::Process;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     #[cfg(feature = "redis")]
     pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
-    pub(super) tls: Option<Arc<crate::store::redis::TlsOptions>>,
+    pub(super) tls: Option<Arc<crate::store::tls_options::TlsOptions>>,
 }
 
 impl Default for Settings {
@@ -97,7 +97,7 @@ macro_rules! common_setters {
         /// Applies to URLs that begin with `rediss`, Sentinels and nodes of a cluster included. With any other store,
         /// [`build`](Self::build) refuses it, so that no user takes plain text for TLS.
         #[cfg(feature = "tls")]
-        pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
+        pub fn tls(mut self, options: crate::store::tls_options::TlsOptions) -> Self {
             self.settings.tls = Some(std::sync::Arc::new(options));
             self
         }

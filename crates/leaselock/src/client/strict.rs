@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use super::handle::Client;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::gate::{Init, Status, StrictStatus};
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::gate::{Init, Status, StrictStatus};
 use crate::script::quarantine_key;
 
 /// How many gates of a cluster are read at once, of thousands.

@@ -11,7 +11,7 @@ use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::sequencer::Sequencer;
-use crate::engine::request::Copies;
+use crate::engine::values::request::Copies;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {

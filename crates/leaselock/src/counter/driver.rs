@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::change::{Change, Ended, Pending, Terms, Told};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
-use crate::engine::core::Engine;
+use crate::engine::services::core::Engine;
 use crate::quorum::executor::Executor;
 
 /// Asks for a change, and waits for what becomes of it.

@@ -11,7 +11,7 @@ use super::queue::ChangeQueue;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
-use crate::engine::core::Engine;
+use crate::engine::services::core::Engine;
 
 /// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use crate::base::name::Name;
 use crate::base::sequencer::Sequencer;
 use crate::client::Client;
 use crate::client::state::ClientState;
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::request::Copies;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::request::Copies;
 use crate::script::keys::LockKeys;
 
 /// How long a counter may be kept.

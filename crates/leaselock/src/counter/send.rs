@@ -8,9 +8,9 @@ use super::change::{Ended, Request, Settled, Shortfall};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::engine::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::replicas::Written;
-use crate::engine::request::Copies;
+use crate::engine::guard::replicas::Written;
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
 use crate::script::keys::LockKeys;
 

@@ -16,7 +16,7 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::sequencer::Sequencer;
 use crate::client::Client;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
 
 const STEPS: usize = 20_000;

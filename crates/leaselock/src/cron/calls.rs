@@ -9,9 +9,9 @@ use super::state::{CronState, LatestTick, Overlap, TickState};
 use super::tick::Tick;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::grant::{Acquired, seen};
-use crate::engine::resource::Resource;
-use crate::engine::wait::trying::{CallNumber, Tried};
+use crate::engine::values::grant::{Acquired, seen};
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::{CallNumber, Tried};
 #[cfg(feature = "redis")]
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};

@@ -12,11 +12,11 @@ use super::tick::Tick;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::replicas::confirm::confirmed;
-use crate::engine::replicas::unconfirmed::GiveBack;
-use crate::engine::request::Wait;
-use crate::engine::resource::Resource;
-use crate::engine::wait::trying::{CallNumbers, Try};
+use crate::engine::guard::replicas::confirm::confirmed;
+use crate::engine::guard::replicas::unconfirmed::GiveBack;
+use crate::engine::values::request::Wait;
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::{CallNumbers, Try};
 
 /// How much longer than the lateness a claim may take: its last request says that the tick is missed.
 const LAST_REQUEST: Duration = Duration::from_secs(2);

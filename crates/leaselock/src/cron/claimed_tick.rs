@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::base::clock::Moment;
-use crate::engine::wait::trying::CallNumbers;
+use crate::engine::ways::trying::CallNumbers;
 
 #[derive(Debug)]
 pub(super) struct ClaimedTick {

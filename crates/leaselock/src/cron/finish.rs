@@ -2,7 +2,7 @@
 
 use super::tick::Tick;
 use crate::base::token::Token;
-use crate::engine::resource::Resource;
+use crate::engine::values::resource::Resource;
 #[cfg(feature = "redis")]
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};

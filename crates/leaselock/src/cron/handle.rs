@@ -10,8 +10,8 @@ use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::broadcast;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::broadcast;
+use crate::engine::services::core::OPERATOR_WITHIN;
 
 /// What the channel of the callers that wait is called.
 pub(super) const NOUN: &str = "cron";

@@ -4,8 +4,8 @@
 
 use super::calls::INSPECT;
 use super::finish::{FINISH, FINISH_STRICT};
-use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::kind::{Kind, Step};
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::kind::{Kind, Step};
 use crate::script::script;
 
 pub(crate) static CRON: Kind = Kind {

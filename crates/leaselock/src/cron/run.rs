@@ -7,7 +7,7 @@ use super::error::CronError;
 use super::finish::{Finish, Finished};
 use super::tick::Tick;
 use crate::base::fence::Fence;
-use crate::engine::lease::Lease;
+use crate::engine::guard::lease::Lease;
 
 /// The run of a tick: it holds the name, and no other run begins meanwhile.
 ///

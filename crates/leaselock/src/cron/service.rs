@@ -11,7 +11,7 @@ use super::plan::CatchUp;
 use super::run::CronRun;
 use super::schedule::Schedule;
 use crate::base::fence::Fence;
-use crate::engine::lease::LeaseView;
+use crate::engine::guard::lease::LeaseView;
 
 /// The run of a tick, as its body sees it. Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Debug, Clone)]

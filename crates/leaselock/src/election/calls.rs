@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::leader::Leader;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
-use crate::engine::resource::Resource;
+use crate::engine::values::resource::Resource;
 use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 

@@ -15,8 +15,8 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult, run_under};
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::services::core::OPERATOR_WITHIN;
 
 /// Followers read the value with each change, so it is an address and no state.
 const VALUE_MAX: usize = 4096;

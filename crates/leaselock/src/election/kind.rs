@@ -4,9 +4,9 @@
 //! handed over among the tasks of a client.
 
 use super::calls::{OBSERVE, PROCLAIM};
-use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::kind::{Kind, Step};
-use crate::engine::shortcut;
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::kind::{Kind, Step};
+use crate::engine::values::shortcut;
 use crate::script::script;
 
 pub(crate) static LEADERSHIP: Kind = Kind {

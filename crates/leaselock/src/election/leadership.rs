@@ -9,7 +9,7 @@ use super::proclamation::{Outcome, Proclamation};
 use crate::base::error::ReleaseError;
 use crate::base::fence::Fence;
 use crate::client::lease_guard::lease_guard;
-use crate::engine::lease::Lease;
+use crate::engine::guard::lease::Lease;
 
 /// A leadership that is held. Dropping it resigns in the background.
 ///

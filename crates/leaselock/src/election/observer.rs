@@ -9,10 +9,10 @@ use crate::base::clock::Moment;
 use crate::base::error::InspectError;
 use crate::base::fence::Fence;
 use crate::client::named::Named;
-use crate::engine::broadcast;
-use crate::engine::broadcast::BroadcastListener;
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::resource::Resource;
+use crate::engine::services::broadcast;
+use crate::engine::services::broadcast::BroadcastListener;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::resource::Resource;
 
 /// A key is gone one millisecond after it expires.
 const AFTER_END: Duration = Duration::from_millis(2);

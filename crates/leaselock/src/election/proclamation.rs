@@ -12,11 +12,11 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{LostReason, StoreError};
 use crate::base::fence::Fence;
 use crate::base::sync::hold;
-use crate::engine::broadcast;
-use crate::engine::lease::Lease;
-use crate::engine::lease::deadlines::Id;
-use crate::engine::lease::record::LeaseRecord;
-use crate::engine::renewal::Renewal;
+use crate::engine::guard::lease::Lease;
+use crate::engine::services::broadcast;
+use crate::engine::services::lease::deadlines::Id;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::renewal::Renewal;
 use crate::quorum::executor::Executor;
 
 /// What the followers' channel is called.

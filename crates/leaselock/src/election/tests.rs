@@ -12,7 +12,7 @@ use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
-use crate::engine::lease::record::LeaseRecord;
+use crate::engine::services::lease::record::LeaseRecord;
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
 const BEFORE_A_READ: Duration = Duration::from_secs(10);

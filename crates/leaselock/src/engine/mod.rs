@@ -1,36 +1,10 @@
-//! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks.
+//! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks, in four storeys.
+//! Each uses those before it.
 
-#[cfg(feature = "redis")]
-pub(crate) mod ballot;
-pub(crate) mod batch;
-pub(crate) mod broadcast;
-pub(crate) mod calls;
-pub(crate) mod calls_all;
-pub(crate) mod calls_many;
-pub(crate) mod cleanup;
-pub(crate) mod compare_and_delete;
-pub(crate) mod core;
-pub(crate) mod custom;
-pub(crate) mod deadlock;
-pub(crate) mod detach;
-pub(crate) mod gate;
-pub(crate) mod grant;
-pub(crate) mod identity;
-pub(crate) mod kind;
-pub(crate) mod lease;
-pub(crate) mod note;
-pub(crate) mod owner;
-pub(crate) mod position;
-pub(crate) mod release_alone;
-pub(crate) mod renewal;
-pub(crate) mod replicas;
-pub(crate) mod request;
-pub(crate) mod requests;
-pub(crate) mod resource;
-pub(crate) mod rights;
-pub(crate) mod shared;
-pub(crate) mod shortcut;
-pub(crate) mod thread;
-#[cfg(feature = "redis")]
-pub(crate) mod verdicts;
-pub(crate) mod wait;
+pub(crate) mod values;
+
+pub(crate) mod services;
+
+pub(crate) mod guard;
+
+pub(crate) mod ways;

@@ -2,7 +2,6 @@
 
 pub(crate) mod preset;
 pub(crate) mod protocol;
-pub(crate) mod release_signal;
 
 pub use self::preset::Preset;
 pub use self::protocol::{DEFAULT_LATENCY_GUARD, Protocol};

@@ -10,9 +10,9 @@ use crate::base::error::{InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::state::ClientState;
-use crate::engine::broadcast;
-use crate::engine::broadcast::BroadcastListener;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::broadcast;
+use crate::engine::services::broadcast::BroadcastListener;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
 
 const NOUN: &str = "latch";

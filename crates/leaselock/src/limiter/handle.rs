@@ -11,7 +11,7 @@ use crate::base::error::{InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::state::ClientState;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
 
 /// A rate limiter on one name: so many permits in a period, for all clients together.

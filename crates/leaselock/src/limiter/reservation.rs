@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::calls::{GiveBack, Request, Take, Taken};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
-use crate::engine::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 
 /// When a reservation is given back once more: the server may run a request that was cut off just after the first time,
 /// which uses another connection.

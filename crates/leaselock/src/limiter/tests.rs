@@ -13,7 +13,7 @@ use super::band::{Band, Rate};
 use super::calls::{GiveBack, GivenBack, Request, Take, Taken};
 use crate::base::clock::Clock;
 use crate::client::Client;
-use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};

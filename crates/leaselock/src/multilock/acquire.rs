@@ -12,11 +12,11 @@ use crate::base::error::{AcquireError, InvalidInput, Lost};
 use crate::base::join::join_all;
 use crate::base::name::Name;
 use crate::client::named::Named;
-use crate::engine::lease::Lease;
-use crate::engine::request::Wait;
-use crate::engine::resource::Resource;
-use crate::engine::wait::all::{TryAll, try_all};
-use crate::engine::wait::schedule;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::request::Wait;
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::all::{TryAll, try_all};
+use crate::engine::ways::schedule;
 
 /// One script reads all of them.
 const NAMES_MAX: usize = 100;

@@ -9,8 +9,8 @@ use super::view::MultiLeaseView;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, MultiReleaseError};
 use crate::base::join::join_all;
-use crate::engine::lease::Lease;
-use crate::engine::lease::release_all::release_all;
+use crate::engine::guard::lease::Lease;
+use crate::engine::guard::lease::release_all::release_all;
 
 /// The leases of several names, held as one. The client renews each of them in the background.
 ///

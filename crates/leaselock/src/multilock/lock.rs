@@ -10,7 +10,7 @@ use crate::base::error::{AcquireError, InvalidInput, MultiReleaseError};
 use crate::base::name::Name;
 use crate::client::named::Named;
 use crate::client::run::{RunError, RunResult, until_lost};
-use crate::engine::request::Wait;
+use crate::engine::values::request::Wait;
 use crate::mutex::Mutex;
 
 /// The mutexes of several names, acquired as one: at most 100, in any order.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::base::error::Lost;
-use crate::engine::lease::loss::LossWatch;
+use crate::engine::services::lease::loss::LossWatch;
 
 /// A future that resolves when the first lease of a [`MultiLease`](crate::MultiLease) ends, and says which and why.
 ///

@@ -9,7 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::sequencer::Sequencer;
-use crate::engine::lease::{LeaseState, LeaseView};
+use crate::engine::guard::lease::{LeaseState, LeaseView};
 
 /// A read-only view of a [`MultiLease`](crate::MultiLease). Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Clone)]

@@ -1,8 +1,8 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
-use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::kind::{BatchScripts, Kind, Step};
-use crate::engine::shortcut;
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::kind::{BatchScripts, Kind, Step};
+use crate::engine::values::shortcut;
 use crate::script::script;
 
 pub(crate) static MUTEX: Kind = Kind {

@@ -15,9 +15,9 @@ use crate::client::options::setters;
 use crate::client::quorum::Quorum;
 use crate::client::run::{RunError, RunResult};
 use crate::client::{AnyClient, Client};
-use crate::engine::lease::{Lease, LeaseView};
-use crate::engine::request::Wait;
-use crate::engine::wait::schedule;
+use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::values::request::Wait;
+use crate::engine::ways::schedule;
 use crate::interop::preset::Preset;
 
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.

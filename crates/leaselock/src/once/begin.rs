@@ -14,8 +14,8 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::run::until_lost;
-use crate::engine::resource::Resource;
-use crate::engine::wait::trying::{CallNumbers, Try};
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::{CallNumbers, Try};
 
 /// What a caller begins with: a run of its own, or the result of another one.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use super::state::{OnCrash, OnceResult, OnceState};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::grant::{Acquired, seen};
-use crate::engine::request::Copies;
-use crate::engine::resource::Resource;
-use crate::engine::wait::trying::{CallNumber, Tried};
+use crate::engine::values::grant::{Acquired, seen};
+use crate::engine::values::request::Copies;
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::{CallNumber, Tried};
 use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 

@@ -14,10 +14,10 @@ use crate::base::hex::hex;
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::broadcast;
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::request::{Copies, Wait, Waiting};
-use crate::engine::resource::Resource;
+use crate::engine::services::broadcast;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::request::{Copies, Wait, Waiting};
+use crate::engine::values::resource::Resource;
 use crate::quorum::votable::Votable;
 
 /// What the callers' channel is called.

@@ -3,8 +3,8 @@
 //! No caller queues for a run: all of them want its result, which a broadcast announces.
 
 use super::calls::{FINISH, FINISH_STRICT, FORGET, INSPECT};
-use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::kind::{Kind, Step};
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::kind::{Kind, Step};
 use crate::script::script;
 
 pub(crate) static ONCE: Kind = Kind {

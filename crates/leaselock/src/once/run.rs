@@ -7,9 +7,9 @@ use super::calls::{Finish, Finished, Terms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
 use crate::base::fence::Fence;
-use crate::engine::lease::{Lease, LeaseView};
-use crate::engine::replicas::Written;
-use crate::engine::replicas::confirm::enough;
+use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::guard::replicas::Written;
+use crate::engine::guard::replicas::confirm::enough;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;

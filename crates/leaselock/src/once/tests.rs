@@ -18,11 +18,11 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
-use crate::engine::calls;
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::resource::Resource;
-use crate::engine::wait::trying::CallNumber;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::calls;
+use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::CallNumber;
 use crate::mutex::MUTEX;
 use crate::quorum::votable::Votable;
 

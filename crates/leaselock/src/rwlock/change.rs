@@ -3,8 +3,8 @@
 use super::kind::{DOWNGRADE, READ, UPGRADABLE};
 use crate::base::error::AcquireError;
 use crate::client::named::Named;
-use crate::engine::lease::Lease;
-use crate::engine::request::Wait;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::request::Wait;
 
 /// An upgrade or a downgrade that was not made, with the lease that was to be changed.
 ///

@@ -11,7 +11,7 @@ use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::engine::lease::Lease;
+use crate::engine::guard::lease::Lease;
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///

@@ -8,8 +8,8 @@ use super::shared::SharedLease;
 use crate::base::error::{AcquireError, ReleaseError};
 use crate::client::lease_guard::lease_guard;
 use crate::client::named::Named;
-use crate::engine::lease::Lease;
-use crate::engine::request::Wait;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::request::Wait;
 
 /// The lease of a reader that may become a writer, one at a time, beside other readers.
 ///

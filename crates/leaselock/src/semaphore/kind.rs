@@ -1,8 +1,8 @@
 //! Permits as a kind of lock: their scripts, which are in `lua/semaphore/` and `lua/hold/`.
 
 use super::resize::{RESIZE, RESIZE_STRICT};
-use crate::engine::kind::{BatchScripts, Kind, Step};
-use crate::engine::release_alone::RELEASE_ALONE;
+use crate::engine::values::kind::{BatchScripts, Kind, Step};
+use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
 pub(crate) static PERMITS: Kind = Kind {

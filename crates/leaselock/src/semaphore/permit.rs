@@ -3,7 +3,7 @@
 use crate::base::error::{ExtendError, ReleaseError};
 use crate::client::lease_guard::lease_guard;
 use crate::client::lease_handle::Handle;
-use crate::engine::lease::Lease;
+use crate::engine::guard::lease::Lease;
 
 /// One or several permits that are held together. Dropping it releases them in the background.
 ///

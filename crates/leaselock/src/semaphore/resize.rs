@@ -2,8 +2,8 @@
 
 use crate::base::error::{InspectError, StoreError};
 use crate::client::named::Named;
-use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::resource::Resource;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::resource::Resource;
 use crate::quorum::votable::on_one_store;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 

@@ -10,6 +10,8 @@ pub(crate) mod port;
 pub(crate) mod redis;
 pub(crate) mod report;
 pub(crate) mod subscriptions;
+#[cfg(feature = "tls")]
+pub(crate) mod tls_options;
 pub(crate) mod url;
 
 pub(crate) use port::{Capabilities, Event, Holder, SharedSink, Sink, Timed, Traffic};

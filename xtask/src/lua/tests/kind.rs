@@ -16,8 +16,8 @@ fn as_a_kind(operation: &str, decoder: &str) -> Vec<String> {
     ];
     let rust = vec![
         file("crates/leaselock/src/mutex/kind.rs", kind),
-        file("crates/leaselock/src/engine/calls.rs", operation),
-        file("crates/leaselock/src/engine/grant.rs", decoder),
+        file("crates/leaselock/src/engine/values/calls.rs", operation),
+        file("crates/leaselock/src/engine/values/grant.rs", decoder),
         file(WHITELIST, COMMANDS),
     ];
     let found = check(&Sources::parse(lua, rust));

@@ -111,8 +111,8 @@ fn an_old_word_in_a_comment_is_named_with_file_and_line() {
     );
     assert_eq!(complaints("crates/testkit/src/a.rs", source), [""; 0]);
     for read in [
-        "engine/kind.rs",
-        "engine/wait/run.rs",
+        "engine/values/kind.rs",
+        "engine/ways/run.rs",
         "mutex/tests/model.rs",
         "rwlock/lock.rs",
     ] {

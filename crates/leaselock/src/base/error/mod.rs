@@ -1,7 +1,6 @@
 //! Errors: one small enum per operation. Every variant states what the caller holds.
 
 mod deadlock;
-mod invalid;
 mod kind;
 mod lost;
 mod operations;
@@ -14,7 +13,6 @@ mod vote;
 mod tests;
 
 pub use self::deadlock::{Deadlock, Link};
-pub use self::invalid::InvalidInput;
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};
 pub use self::operations::{
@@ -27,3 +25,4 @@ pub(crate) use self::store::Detail;
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};
 pub use self::vote::Vote;
+pub use super::invalid_input::InvalidInput;

@@ -5,7 +5,7 @@ use super::super::outcome::Claim;
 use super::super::state::TickState;
 use super::super::tick::Tick;
 use super::EARLY;
-use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
+use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
 
 /// A request of a caller.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::library::{Library, Preset};
 use crate::base::error::InvalidInput;
-use crate::engine::request::Wait;
+use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
 
 /// One try.

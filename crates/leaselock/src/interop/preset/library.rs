@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
-use crate::engine::request::Wait;
+use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
 
 /// Another lock library, or a recipe that many follow. [`Mutex::preset`](crate::Mutex::preset) shares its locks.

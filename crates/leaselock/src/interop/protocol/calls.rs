@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::ttl::Ttl;
-use crate::engine::custom::TakeOutcome;
-use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
+use crate::engine::values::custom::TakeOutcome;
+use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// The locks of one holder.

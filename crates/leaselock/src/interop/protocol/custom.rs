@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{Extend, Locks, Release, Take};
+use super::release_signal;
 #[cfg(feature = "redis")]
 use super::watch_multi;
 use super::{
@@ -13,16 +14,15 @@ use super::{
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::calls;
-use crate::engine::compare_and_delete::CompareAndDelete;
+use crate::engine::values::calls;
+use crate::engine::values::compare_and_delete::CompareAndDelete;
 #[cfg(feature = "redis")]
-use crate::engine::custom::OwnConnection;
-use crate::engine::custom::{
+use crate::engine::values::custom::OwnConnection;
+use crate::engine::values::custom::{
     BoxFuture, Connections, CustomLock, CustomProtocol, ReleaseSignal, TakeOutcome,
 };
-use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::engine::resource::Resource;
-use crate::interop::release_signal;
+use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
+use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
 
 /// One acquisition, created before its request is sent, with a value of its own.

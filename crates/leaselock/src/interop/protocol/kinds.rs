@@ -10,7 +10,7 @@ use super::{python_redis_lock, setex_renamenx};
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 #[cfg(feature = "redis")]
-use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;

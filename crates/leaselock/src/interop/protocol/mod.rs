@@ -8,6 +8,7 @@ pub(crate) mod custom;
 mod kinds;
 pub(crate) mod python_redis_lock;
 pub(crate) mod redisson;
+mod release_signal;
 pub(crate) mod setex_renamenx;
 pub(crate) mod setnx_getset;
 pub(crate) mod setnx_pexpire;

@@ -10,8 +10,8 @@ use super::calls::remaining;
 use super::setnx_getset::deleted;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::custom::TakeOutcome;
-use crate::engine::grant::ReleaseAnswer;
+use crate::engine::values::custom::TakeOutcome;
+use crate::engine::values::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;
 use crate::script::Value;
 

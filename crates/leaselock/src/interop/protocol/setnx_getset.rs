@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::base::clock::wall_us;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
-use crate::engine::custom::TakeOutcome;
-use crate::engine::grant::ReleaseAnswer;
+use crate::engine::values::custom::TakeOutcome;
+use crate::engine::values::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;
 use crate::script::Value;
 

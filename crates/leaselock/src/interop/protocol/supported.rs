@@ -2,7 +2,7 @@
 
 use super::Protocol;
 use crate::base::error::InvalidInput;
-use crate::engine::core::Engine;
+use crate::engine::services::core::Engine;
 
 /// Refuses other libraries' protocols without a shared server.
 pub(crate) fn check_supported(engine: &Engine, protocol: Protocol) -> Result<(), InvalidInput> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnection};
-use crate::engine::grant::ReleaseAnswer;
+use crate::engine::values::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnection};
+use crate::engine::values::grant::ReleaseAnswer;
 use crate::script::Value;
 
 /// Opens the connection of one lock.

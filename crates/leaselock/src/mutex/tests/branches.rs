@@ -3,10 +3,10 @@
 use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::client::views::*;
-use crate::engine::detach::*;
-use crate::engine::grant::*;
-use crate::engine::note::Note;
-use crate::engine::replicas::call::*;
+use crate::engine::guard::replicas::call::*;
+use crate::engine::values::detach::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::note::Note;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

@@ -6,10 +6,10 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::batch::batchable::{Acquires, Batchable as _};
-use crate::engine::calls_many::Item;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::services::batch::batchable::{Acquires, Batchable as _};
+use crate::engine::values::calls_many::Item;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::script::damage::Types;
 use crate::script::{Operation, Script, Value};
 

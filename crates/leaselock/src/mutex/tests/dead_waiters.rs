@@ -1,8 +1,8 @@
 //! Waiters that no message reaches: a visit of the queue sets them aside, and a poll brings one back.
 
 use super::lab::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::script::Value;
 
 /// Adds waiters that no message reaches, in front of all others.

@@ -1,11 +1,11 @@
 //! Readers and holders of permits: how long the lock's key lives, with which other libraries are kept out.
 
 use super::lab::*;
-use crate::engine::batch::batchable::*;
-use crate::engine::calls_many::*;
-use crate::engine::grant::*;
-use crate::engine::kind::Kind;
-use crate::engine::resource::Resource;
+use crate::engine::services::batch::batchable::*;
+use crate::engine::values::calls_many::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::kind::Kind;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;

@@ -1,7 +1,7 @@
 //! What can happen between two scripts: cancelled waiters, absent processes, undelivered messages, similar names.
 
 use super::lab::*;
-use crate::engine::grant::*;
+use crate::engine::values::grant::*;
 
 #[test]
 fn a_release_hands_over_to_the_first_waiter_with_a_larger_fence_and_one_message() {

@@ -4,8 +4,8 @@
 use super::lab::*;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 
 const KINDS: [&str; 3] = ["a", "z9", "shared"];
 /// Later than any server's time, so the entry counts as alive; and a poll long ago.

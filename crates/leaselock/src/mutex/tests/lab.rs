@@ -11,10 +11,10 @@ use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::client::views::*;
-use crate::engine::calls::*;
-use crate::engine::grant::*;
-use crate::engine::replicas::call::*;
-use crate::engine::resource::Resource;
+use crate::engine::guard::replicas::call::*;
+use crate::engine::values::calls::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]

@@ -7,11 +7,11 @@ use super::lab::*;
 use super::random::random_cases;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::batch::batchable::*;
-use crate::engine::calls::*;
-use crate::engine::calls_many::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::services::batch::batchable::*;
+use crate::engine::values::calls::*;
+use crate::engine::values::calls_many::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

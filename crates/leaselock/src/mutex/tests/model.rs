@@ -14,10 +14,10 @@ use super::lab::*;
 use crate::base::fence::Fence;
 use crate::base::token::{Token, client_of};
 use crate::client::views::*;
-use crate::engine::calls::*;
-use crate::engine::detach::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::calls::*;
+use crate::engine::values::detach::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 
 const ACTORS: usize = 6;

@@ -2,7 +2,7 @@
 
 use super::lab::*;
 use crate::client::views::*;
-use crate::engine::note::Note;
+use crate::engine::values::note::Note;
 use crate::script::Value;
 
 #[test]
@@ -155,7 +155,7 @@ fn survey_finds_locks_among_other_keys() {
 
 #[test]
 fn a_client_writes_its_record_and_deletes_it() {
-    use crate::engine::identity::{Announce, Process, Who};
+    use crate::engine::values::identity::{Announce, Process, Who};
     on_every_engine(async |lab| {
         let this = Process::this(None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
@@ -191,7 +191,7 @@ fn a_client_writes_its_record_and_deletes_it() {
 
 #[test]
 fn a_record_that_no_client_wrote_is_ignored_and_is_no_error() {
-    use crate::engine::identity::Who;
+    use crate::engine::values::identity::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
         for (script, text) in [

@@ -1,8 +1,8 @@
 //! One test per reply of the scripts that search for deadlocks.
 
 use super::lab::*;
-use crate::engine::deadlock::calls::*;
-use crate::engine::deadlock::graph::{Share, Wait};
+use crate::engine::ways::deadlock::calls::*;
+use crate::engine::ways::deadlock::graph::{Share, Wait};
 
 const OWNERS: &str = "ll:owners:abcdefgh";
 

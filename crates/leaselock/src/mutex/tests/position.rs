@@ -1,12 +1,12 @@
 //! One test per reply of `mutex/position`.
 
 use super::lab::*;
-use crate::engine::position::*;
+use crate::engine::values::position::*;
 
 /// Reads a waiter's position, and expects that nothing was written.
 async fn position(
     lab: &Lab,
-    keys: &crate::engine::resource::Resource,
+    keys: &crate::engine::values::resource::Resource,
     token: &crate::base::token::Token,
     how: &How<'_>,
 ) -> Option<u64> {

@@ -4,8 +4,8 @@ use super::lab::*;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 
 const SHARED: How<'static> = How {
     channel: "here",

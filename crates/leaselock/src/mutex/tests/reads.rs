@@ -3,11 +3,11 @@
 use super::lab::*;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
-use crate::engine::batch::batchable::*;
-use crate::engine::calls_many::*;
-use crate::engine::grant::*;
-use crate::engine::kind::Kind;
-use crate::engine::resource::Resource;
+use crate::engine::services::batch::batchable::*;
+use crate::engine::values::calls_many::*;
+use crate::engine::values::grant::*;
+use crate::engine::values::kind::Kind;
+use crate::engine::values::resource::Resource;
 use crate::rwlock::READ;
 use crate::script::Value;
 

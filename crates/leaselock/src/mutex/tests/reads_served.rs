@@ -8,8 +8,8 @@ use super::random::random_cases;
 use super::reads::*;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
-use crate::engine::calls_many::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::calls_many::*;
+use crate::engine::values::resource::Resource;
 use crate::rwlock::READ;
 use crate::semaphore::PERMITS;
 

@@ -1,8 +1,8 @@
 //! The ttl of side keys and the order of the queue where the plain cases of a script skip work that is rarely needed.
 
 use super::lab::*;
-use crate::engine::grant::*;
-use crate::engine::resource::Resource;
+use crate::engine::values::grant::*;
+use crate::engine::values::resource::Resource;
 use crate::script::{Script, Value};
 
 /// Writes what an acquisition of a waiter writes: a member and its entry, with a short ttl.

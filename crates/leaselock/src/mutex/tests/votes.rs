@@ -6,11 +6,11 @@ use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
-use crate::engine::ballot::many::*;
-use crate::engine::ballot::*;
-use crate::engine::calls_many::{Item, Terms};
-use crate::engine::grant::ReleaseAnswer;
-use crate::engine::resource::Resource;
+use crate::engine::values::ballot::many::*;
+use crate::engine::values::ballot::*;
+use crate::engine::values::calls_many::{Item, Terms};
+use crate::engine::values::grant::ReleaseAnswer;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

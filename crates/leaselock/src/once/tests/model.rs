@@ -6,7 +6,7 @@ use super::super::calls::{Finished, ForgetAnswer, Told};
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::base::fence::Fence;
-use crate::engine::grant::{CancelAnswer, ReleaseAnswer};
+use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -3,14 +3,15 @@
 mod dial;
 mod greet;
 mod open;
+pub(super) mod sentinel;
 
 use std::fmt;
 use std::sync::Arc;
 #[cfg(feature = "tls")]
 use std::sync::OnceLock;
 
+use self::sentinel::PrimaryLocator;
 use super::error_map;
-use super::sentinel::PrimaryLocator;
 use super::socket::SocketControl;
 use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
-use super::sentinel;
+use super::follow;
 use crate::base::clock::CLOCK;
 use crate::store::Holder;
 
@@ -48,6 +48,6 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
 
 /// Follows the server to its reported address, and verifies leases; for ever.
 pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn Holder) {
-    let follows = sentinel::follow(&connection.endpoint);
+    let follows = follow::follow(&connection.endpoint);
     tokio::join!(follows, connection.verify_after_reconnects(holder));
 }

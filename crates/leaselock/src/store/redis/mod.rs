@@ -20,12 +20,12 @@ mod driver;
 mod endpoint;
 mod error_map;
 mod external_connection;
+mod follow;
 mod health;
 mod heartbeat;
 mod link;
 mod push_mode;
 mod push_receiver;
-mod sentinel;
 mod sessions;
 mod socket;
 mod store;
@@ -34,12 +34,8 @@ mod subscriber;
 mod tests;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "tls")]
-mod tls_options;
 
 pub(crate) use self::dedicated::DedicatedConnection;
 pub(crate) use self::store::RedisStore;
 pub(crate) use self::store::functions::load_on_each;
 pub use self::store::functions::{FunctionsNode, LoadedFunctions};
-#[cfg(feature = "tls")]
-pub use self::tls_options::TlsOptions;

@@ -12,8 +12,8 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-use super::tls_options::{Pem, TlsOptions};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::store::tls_options::{Pem, TlsOptions};
 
 /// Builds the configuration of trust and identity. Reads files.
 pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {

@@ -13,7 +13,7 @@ use crate::base::error::InvalidInput;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
 #[cfg(feature = "tls")]
-use crate::store::redis::TlsOptions;
+use crate::store::tls_options::TlsOptions;
 
 /// The address and login of a server. Neither `Debug` nor `Display` shows the login.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::{ClientId, Token};
 use crate::client::views::INSPECT;
-use crate::engine::resource::Resource;
+use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script, Value};
 

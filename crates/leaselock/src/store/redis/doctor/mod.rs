@@ -1,6 +1,7 @@
 //! The operator's report about servers.
 
 mod ask;
+pub(super) mod ask_sentinels;
 pub(super) mod examine;
 mod facts;
 pub(super) mod permissions;

@@ -9,8 +9,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::Endpoint;
+use super::sentinel::Located;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::sentinel::Located;
 use crate::store::redis::socket;
 use crate::store::redis::socket::Stream;
 #[cfg(feature = "tls")]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::RedisStore;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
+use crate::store::redis::doctor::ask_sentinels;
 use crate::store::redis::doctor::examine;
 use crate::store::redis::link::Link;
-use crate::store::redis::sentinel;
 use crate::store::report::Report;
 
 impl RedisStore {
@@ -25,7 +25,7 @@ impl RedisStore {
         let Some(own) = self.0.own() else {
             return;
         };
-        if let Some(view) = sentinel::view(&own.endpoint).await {
+        if let Some(view) = ask_sentinels::view(&own.endpoint).await {
             report.checks.extend(view.checks(ttl));
             report.promises.extend(view.promise());
         }

@@ -1,0 +1,158 @@
+//! Which task of this client tries next for a lock without a queue.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
+
+use super::error::StoreError;
+use super::sync::hold;
+
+/// One mutex for each lock that a task waits for.
+#[derive(Debug, Default)]
+pub(crate) struct KeyedMutex(Arc<Mutex<HashMap<Arc<str>, Arc<KeyState>>>>);
+
+#[derive(Debug, Default)]
+struct KeyState {
+    /// Fair: first come, first served.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    released: Notify,
+    /// The error of the latest task that gave up a store that was never there.
+    silence: watch::Sender<Option<StoreError>>,
+}
+
+/// The task that has it tries. The next one has it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    interest: Interest,
+    _turn: OwnedMutexGuard<()>,
+}
+
+/// A wait for the mutex. Keeps it in the table; the last one takes it out.
+#[derive(Debug)]
+pub(crate) struct Interest {
+    table: KeyedMutex,
+    lock: Arc<str>,
+    state: Arc<KeyState>,
+}
+
+impl KeyedMutex {
+    /// The task may pass when all that came before have passed.
+    pub(crate) fn interest(&self, lock: &Arc<str>) -> Interest {
+        let state = Arc::clone(hold(&self.0).entry(Arc::clone(lock)).or_default());
+        Interest {
+            table: KeyedMutex(Arc::clone(&self.0)),
+            lock: Arc::clone(lock),
+            state,
+        }
+    }
+
+    /// True if a task tries, or waits for that.
+    pub(crate) fn has(&self, lock: &str) -> bool {
+        hold(&self.0).contains_key(lock)
+    }
+
+    /// This client has released the lock: the task that tries need not wait for the time to try again.
+    pub(crate) fn notify(&self, lock: &str) {
+        let state = hold(&self.0).get(lock).cloned();
+        if let Some(state) = state {
+            state.released.notify_one();
+        }
+    }
+}
+
+impl Interest {
+    /// Waits for all that came before. A task that is dropped meanwhile is skipped.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.state.turn).lock_owned().await
+    }
+
+    pub(crate) fn enter(self, turn: OwnedMutexGuard<()>) -> Entry {
+        Entry {
+            interest: self,
+            _turn: turn,
+        }
+    }
+
+    /// Ends when the task that tries has given up a store that was never there, with its error: the same would happen to
+    /// the others, one after the other.
+    pub(crate) async fn given_up(&self) -> StoreError {
+        let mut silence = self.state.silence.subscribe();
+        loop {
+            if let Some(source) = silence.borrow_and_update().clone() {
+                return source;
+            }
+            if silence.changed().await.is_err() {
+                std::future::pending::<()>().await; // the state is ours too, so this is not reached
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// The store has answered, or was never there: what the tasks behind need to know.
+    pub(crate) fn report(&self, silence: Option<StoreError>) {
+        self.interest.state.silence.send_replace(silence);
+    }
+
+    /// Ends when a task of this client gives the lock back.
+    pub(crate) async fn released(&self) {
+        self.interest.state.released.notified().await;
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let mut table = hold(&self.table.0);
+        // The table's and this one.
+        if Arc::strong_count(&self.state) == 2 {
+            table.remove(&self.lock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn enter(locks: &KeyedMutex, lock: &Arc<str>) -> Entry {
+        let interest = locks.interest(lock);
+        let turn = interest.turn().await;
+        interest.enter(turn)
+    }
+
+    #[tokio::test]
+    async fn one_at_a_time_passes_in_order_and_nothing_is_left_behind() {
+        let locks = Arc::new(KeyedMutex::default());
+        let lock: Arc<str> = "job".into();
+        let first = enter(&locks, &lock).await;
+        let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let mut tasks = Vec::new();
+        for number in 0..3 {
+            let (locks, lock, said) = (Arc::clone(&locks), Arc::clone(&lock), said.clone());
+            tasks.push(tokio::spawn(async move {
+                let _turn = enter(&locks, &lock).await;
+                said.send(number).unwrap();
+            }));
+            tokio::task::yield_now().await;
+        }
+        tasks.remove(1).abort(); // one goes away while it waits
+        tokio::task::yield_now().await;
+        assert!(heard.try_recv().is_err());
+        drop(first);
+        assert_eq!((heard.recv().await, heard.recv().await), (Some(0), Some(2)));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(hold(&locks.0).is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_task_that_tries_is_woken_by_a_release_of_its_own_client() {
+        let locks = KeyedMutex::default();
+        let turn = enter(&locks, &"job".into()).await;
+        locks.notify("another");
+        locks.notify("job"); // before it listens
+        turn.released().await;
+    }
+}

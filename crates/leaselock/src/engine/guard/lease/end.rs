@@ -1,0 +1,70 @@
+//! Ending a lease by a request of its kind: a run whose end is recorded in the step that gives the name back.
+
+use super::handle::Lease;
+use crate::base::backoff::Backoff;
+use crate::base::error::StoreError;
+use crate::engine::values::calls::Cancel;
+use crate::quorum::votable::Votable;
+
+/// Pauses between two attempts to record an end; the last one repeats.
+const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
+
+impl Lease {
+    /// Asks until the store replies, the lease ends or its ttl has passed: the work is done, and an end that is lost would
+    /// have it done again.
+    pub(crate) async fn ask_until_over<O: Votable>(
+        &self,
+        operation: &O,
+    ) -> Result<O::Reply, StoreError> {
+        let (engine, record, _) = self.parts();
+        let within = engine.request_timeout(record.ttl());
+        self.repeat_until_over(|| engine.ask(operation, within))
+            .await
+    }
+
+    /// The same for a request that is made in another way.
+    pub(crate) async fn repeat_until_over<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let (engine, record, _) = self.parts();
+        let (ttl, clock) = (record.ttl(), &engine.clock);
+        let until = clock.now().plus(ttl.as_duration());
+        let mut backoff = Backoff::new(PAUSES_MS);
+        loop {
+            let error = match request().await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let may_pass = error.may_pass() || error.maybe_applied();
+            if !may_pass || !self.is_held() || clock.now() >= until {
+                return Err(error);
+            }
+            clock.sleep(backoff.next()).await;
+        }
+    }
+
+    /// Ends the lease without a request: the store has given it back in the step that recorded its end.
+    pub(crate) fn given_back(self) {
+        self.retire();
+        let (engine, record, _) = self.parts();
+        engine.erase_note(record);
+        self.disown();
+    }
+
+    /// Undoes the acquisition, as if the lease had never been granted. Without a reply that is repeated in the background.
+    pub(crate) async fn undo(mut self) -> Result<(), StoreError> {
+        self.expect_late_requests(); // the cleanup then cancels, and does not release
+        let guard = self.give_up();
+        let (engine, record, _) = self.parts();
+        engine.erase_note(record);
+        let cancel = Cancel {
+            resource: &record.resource,
+            token: &record.token,
+        };
+        let within = engine.request_timeout(record.ttl());
+        engine.ask(&cancel, within).await?;
+        guard.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! A grant that counts only once replicas have it.
+//!
+//! A server counts the replicas that have the writes of *one connection*. A batch, or the previous holder's release,
+//! may have written the grant over another connection. So the client writes the grant once more over a connection of
+//! its own: a replica that has this write has all earlier ones. No other request uses the connection meanwhile, because
+//! it is blocked while it waits.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Written;
+use super::call::{Confirm, Confirmed, ReplicaAck};
+use super::unconfirmed::{GiveBack, Unconfirmed};
+use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
+use crate::base::name::Name;
+use crate::engine::guard::lease::Lease;
+use crate::engine::services::core::Engine;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::values::request::Copies;
+
+impl Engine {
+    /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
+    /// wait.
+    pub(crate) fn check_replicas(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
+        if copies.is_none() || self.store.has_replicas() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
+             redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
+            self.store.describe()
+        )))
+    }
+}
+
+impl ReplicaAck {
+    pub(crate) fn are_enough(&self, asked: Copies) -> bool {
+        self.replicas >= asked.replicas && (self.on_own_disk || asked.on_disk != Some(true))
+    }
+}
+
+/// Returns the lease once there are enough copies of it; otherwise gives it back first.
+///
+/// A server checks only ten times a second, or when another event occurs, whether a wait has timed out. So the client
+/// ends the wait by its own clock: it releases the lease, and that release makes the server reply to the wait.
+pub(crate) async fn confirmed(
+    lease: Lease,
+    asked: Copies,
+    how: GiveBack,
+) -> Result<Lease, AcquireError> {
+    let (engine, record) = {
+        let (engine, record, _) = lease.parts();
+        (Arc::clone(engine), Arc::clone(record))
+    };
+    let (name, ttl) = (&record.name, record.ttl().as_duration());
+    let mut lease = Unconfirmed::new(lease, how);
+    let written = match grant_again(&engine, &record, asked).await {
+        Ok(written) => written,
+        Err(source) => {
+            let name = name.clone();
+            let error = AcquireError::Store { name, source };
+            return Err(error_or_unknown(lease.give_back().await, error, ttl));
+        }
+    };
+    let over = engine.clock.sleep_until(written.end());
+    let mut count = pin!(written.count(asked));
+    tokio::select! {
+        biased;
+        counted = &mut count => {
+            let error = match verdict(counted, asked, name) {
+                Ok(()) => match lease.take_if_held() {
+                    Some(lease) => return Ok(lease),
+                    None => late(name),
+                },
+                Err(error) => error,
+            };
+            Err(error_or_unknown(lease.give_back().await, error, ttl))
+        }
+        () = over => {
+            let released = lease.give_back().await;
+            let within = engine.request_timeout(record.ttl());
+            let counted = timeout(within, count).await.unwrap_or_else(|_| Err(no_count()));
+            let error = match verdict(counted, asked, name) {
+                Ok(()) => late(name),
+                Err(error) => error,
+            };
+            Err(error_or_unknown(released, error, ttl))
+        }
+    }
+}
+
+/// Writes the grant once more.
+async fn grant_again<'a>(
+    engine: &'a Engine,
+    record: &LeaseRecord,
+    asked: Copies,
+) -> Result<Written<'a>, StoreError> {
+    let Some(confirm) = Confirm::of(&record.resource, &record.token, record.ttl()) else {
+        let message = format!("a {} cannot wait for replicas", record.resource.kind.name);
+        return Err(StoreError::refused(ErrorKind::Unsupported, message));
+    };
+    let within = engine.request_timeout(record.ttl());
+    match Written::new(engine, &confirm, asked, within).await? {
+        (written, Confirmed::Written) => Ok(written),
+        (_, Confirmed::Expired | Confirmed::Taken) => {
+            let message = "the grant was gone before a replica could confirm it";
+            Err(StoreError::refused(ErrorKind::NotServing, message))
+        }
+    }
+}
+
+/// Waits until there are enough copies of what was written; an error says how many there are.
+pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), StoreError> {
+    let counted = written.count(asked).await?;
+    if counted.are_enough(asked) {
+        return Ok(());
+    }
+    let own_disk = match asked.on_disk {
+        Some(true) if !counted.on_own_disk => ", and it is not on the server's own disk",
+        _ => "",
+    };
+    let (have, want, within) = (counted.replicas, asked.replicas, asked.within);
+    let message =
+        format!("{have} of {want} replicas have confirmed it within {within:?}{own_disk}");
+    Err(StoreError::refused(ErrorKind::TimedOut, message))
+}
+
+fn verdict(
+    counted: Result<ReplicaAck, StoreError>,
+    asked: Copies,
+    name: &Name,
+) -> Result<(), AcquireError> {
+    let name = name.clone();
+    match counted {
+        Ok(counted) if counted.are_enough(asked) => Ok(()),
+        Ok(counted) => Err(AcquireError::TooFewReplicas {
+            name,
+            required: asked.replicas,
+            confirmed: counted.replicas,
+            local_fsync: asked
+                .on_disk
+                .filter(|own_disk| *own_disk)
+                .map(|_| counted.on_own_disk),
+            timeout: asked.within,
+        }),
+        Err(source) => Err(AcquireError::Store { name, source }),
+    }
+}
+
+/// Returns the error when there were enough copies, but the lease had expired or was released by then.
+fn late(name: &Name) -> AcquireError {
+    let source = StoreError::refused(
+        ErrorKind::TimedOut,
+        "the replicas had confirmed the grant when its time was over",
+    );
+    AcquireError::Store {
+        name: name.clone(),
+        source,
+    }
+}
+
+fn no_count() -> StoreError {
+    StoreError::refused(
+        ErrorKind::TimedOut,
+        "the server has not said in time how many replicas have the grant",
+    )
+}
+
+/// Returns the error, or `Unknown` when it is not known whether the lease was released.
+fn error_or_unknown(
+    released: Result<(), ReleaseError>,
+    error: AcquireError,
+    clear_in: Duration,
+) -> AcquireError {
+    match released {
+        Ok(()) | Err(ReleaseError::NotHeld { .. }) => error,
+        Err(ReleaseError::Unknown { name, source } | ReleaseError::Store { name, source }) => {
+            let message = format!("{error}; whether it was given back is not known: {source}");
+            let source = StoreError::unknown(source.kind(), message);
+            AcquireError::Unknown {
+                name,
+                clear_in,
+                source,
+            }
+        }
+    }
+}

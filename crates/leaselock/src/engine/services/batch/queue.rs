@@ -1,0 +1,268 @@
+//! Which requests are sent alone, which are queued, and which task sends them: plain state, with the time as an
+//! argument.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reply::{BatchOutcome, Reply};
+use crate::base::clock::Moment;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::engine::values::calls_many::{Item, MANY_MAX};
+
+/// How many requests of a kind may be in flight alone. With more, waiting for a batch is worth it.
+const SOLO_MAX: usize = 1;
+/// The size of a batch after which the next request is queued instead of sent alone.
+///
+/// The tasks of that batch have just got their replies and are about to send again. The next request leaves with those
+/// of them that are ready to run. A smaller batch ends that.
+const LARGE_BATCH: usize = 4;
+/// How many batches may be in flight: while the server runs one, this client handles the replies of the other.
+const SENDERS_MAX: usize = 2;
+/// The most requests of one batch. More would save little, and requests of other clients would wait behind them.
+const BATCH_MAX: usize = 64;
+/// How many requests with other terms a batch may pass over to find more with its own. Without that, a client that
+/// locks in two ways at once would send batches of one.
+const PASSED_OVER_MAX: usize = 256;
+/// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+/// A request in the queue.
+struct Entry<R> {
+    item: Item,
+    asked: Asked<R>,
+}
+
+/// Where the reply to a request goes, and when the request times out.
+pub(super) struct Asked<R> {
+    pub(super) until: Moment,
+    pub(super) reply: Reply<R>,
+}
+
+/// The requests of one batch in flight. The queue keeps them until the call ends, because some may time out before.
+pub(super) type Sent<R> = Arc<[Asked<R>]>;
+
+/// A request that has timed out.
+pub(super) enum Late<R> {
+    /// It was certainly not sent.
+    InQueue(Reply<R>),
+    /// These were sent; those of them whose timeout has passed get no reply in time.
+    OnTheWay(Sent<R>),
+}
+
+/// The right to send batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot {
+    index: usize,
+    /// Differs from the number of a stuck sender that has lost the slot.
+    holder: u64,
+}
+
+struct Sending<R> {
+    holder: u64,
+    /// The sender counts as stuck after this.
+    until: Moment,
+    /// True if the sender is about to take its next batch.
+    is_gathering: bool,
+    sent: Option<Sent<R>>,
+}
+
+pub(super) struct Queue<R> {
+    entries: VecDeque<Entry<R>>,
+    /// How many requests have been queued so far.
+    count: u64,
+    solo: usize,
+    sending: [Option<Sending<R>>; SENDERS_MAX],
+    batch_max: usize,
+    /// True if the latest batch had at least [`LARGE_BATCH`] requests.
+    last_was_large: bool,
+    /// No request times out before this moment.
+    swept_until: Moment,
+}
+
+/// What the caller must do after its request was queued.
+pub(super) struct Enqueued {
+    /// The slot for a sender that the caller must start.
+    pub(super) slot: Option<Slot>,
+    /// True if the request times out before the next sweep.
+    pub(super) wake_watch: bool,
+}
+
+impl<R> Queue<R> {
+    /// Creates the queue for a store that takes this many names in one call.
+    pub(super) fn new(names_per_call: usize) -> Self {
+        Queue {
+            entries: VecDeque::new(),
+            count: 0,
+            solo: 0,
+            sending: [const { None }; SENDERS_MAX],
+            batch_max: names_per_call.min(BATCH_MAX).min(MANY_MAX),
+            last_was_large: false,
+            swept_until: Moment::from_nanos(u64::MAX),
+        }
+    }
+
+    /// Returns true if the caller may send its request alone; the caller then reports when the request has returned.
+    pub(super) fn take_solo(&mut self) -> bool {
+        let may = self.is_solo_free();
+        self.solo += usize::from(may);
+        may
+    }
+
+    /// Returns true if a request that came now would be sent alone.
+    pub(super) fn is_solo_free(&self) -> bool {
+        let lone = self.solo < SOLO_MAX
+            && !self.last_was_large
+            && self.entries.is_empty()
+            && self.sending.iter().all(Option::is_none);
+        lone || self.batch_max < 2
+    }
+
+    pub(super) fn return_solo(&mut self) {
+        self.solo = self.solo.saturating_sub(1);
+    }
+
+    /// Ends batching: the store does not take several names in one call after all.
+    pub(super) fn disable(&mut self) {
+        self.batch_max = 1;
+    }
+
+    /// Appends a request.
+    pub(super) fn enqueue(
+        &mut self,
+        item: Item,
+        until: Moment,
+        now: Moment,
+        reply: Reply<R>,
+    ) -> Enqueued {
+        self.count += 1;
+        let asked = Asked { until, reply };
+        self.entries.push_back(Entry { item, asked });
+        let wake_watch = until < self.swept_until;
+        self.swept_until = self.swept_until.min(until);
+        let slot = self.new_sender(until, now);
+        Enqueued { slot, wake_watch }
+    }
+
+    /// Returns a slot for a new sender, when one is free and no other sender is about to take a batch.
+    fn new_sender(&mut self, until: Moment, now: Moment) -> Option<Slot> {
+        let stuck = |sending: &Sending<R>| now >= sending.until;
+        let is_gathering = |sending: &Sending<R>| sending.is_gathering && !stuck(sending);
+        if self.sending.iter().flatten().any(is_gathering) {
+            return None;
+        }
+        let free = |sending: &Option<Sending<R>>| sending.as_ref().is_none_or(stuck);
+        let index = self.sending.iter().position(free)?;
+        let holder = self.count;
+        self.sending[index] = Some(Sending {
+            holder,
+            until: until.plus(STUCK_AFTER),
+            is_gathering: true,
+            sent: None,
+        });
+        Some(Slot { index, holder })
+    }
+
+    /// Takes the requests of the next batch. An empty batch frees the slot, or says that the slot is another sender's
+    /// by now.
+    pub(super) fn take(&mut self, slot: &Slot, now: Moment) -> (Vec<Item>, Sent<R>) {
+        let (mut items, mut sent): (Vec<Item>, Vec<Asked<R>>) = (Vec::new(), Vec::new());
+        if !self.holds(slot) {
+            return (items, sent.into());
+        }
+        let mut passed_over = Vec::new();
+        while items.len() < self.batch_max && passed_over.len() < PASSED_OVER_MAX {
+            let Some(entry) = self.entries.pop_front() else {
+                break;
+            };
+            if !entry.asked.reply.is_awaited() {
+                continue; // its caller was dropped
+            }
+            if now >= entry.asked.until {
+                let message = "no answer to earlier requests in time";
+                let late = StoreError::refused(ErrorKind::TimedOut, message);
+                entry.asked.reply.set(BatchOutcome::Answer(Err(late)));
+                continue;
+            }
+            if items
+                .first()
+                .is_some_and(|first| !first.goes_with(&entry.item))
+            {
+                passed_over.push(entry);
+                continue;
+            }
+            items.push(entry.item);
+            sent.push(entry.asked);
+        }
+        for entry in passed_over.into_iter().rev() {
+            self.entries.push_front(entry);
+        }
+        let sent: Sent<R> = sent.into();
+        if !items.is_empty() {
+            self.last_was_large = items.len() >= LARGE_BATCH;
+        }
+        let until = sent.iter().map(|asked| asked.until).max();
+        self.sending[slot.index] = until.map(|until| Sending {
+            holder: slot.holder,
+            until: until.plus(STUCK_AFTER),
+            is_gathering: false,
+            sent: Some(Arc::clone(&sent)),
+        });
+        (items, sent)
+    }
+
+    /// Returns the requests that have timed out, and the moment of the next timeout.
+    ///
+    /// The watch calls it at that moment, and when a request is queued that times out earlier.
+    pub(super) fn sweep(&mut self, now: Moment) -> (Vec<Late<R>>, Option<Moment>) {
+        let (mut late, mut next) = (Vec::new(), Moment::from_nanos(u64::MAX));
+        for entry in std::mem::take(&mut self.entries) {
+            if now >= entry.asked.until {
+                late.push(Late::InQueue(entry.asked.reply));
+            } else {
+                next = next.min(entry.asked.until);
+                self.entries.push_back(entry);
+            }
+        }
+        for sent in self
+            .sending
+            .iter()
+            .flatten()
+            .filter_map(|s| s.sent.as_ref())
+        {
+            let (over, left): (Vec<_>, Vec<_>) = sent
+                .iter()
+                .map(|asked| asked.until)
+                .partition(|until| now >= *until);
+            if !over.is_empty() {
+                late.push(Late::OnTheWay(Arc::clone(sent)));
+            }
+            next = left.into_iter().fold(next, Moment::min);
+        }
+        self.swept_until = next;
+        (late, (next != Moment::from_nanos(u64::MAX)).then_some(next))
+    }
+
+    /// Marks the sender as about to take its next batch: requests that come meanwhile need no other sender.
+    pub(super) fn start_gathering(&mut self, slot: &Slot) {
+        if self.holds(slot)
+            && let Some(sending) = &mut self.sending[slot.index]
+        {
+            sending.is_gathering = true;
+        }
+    }
+
+    pub(super) fn free_slot(&mut self, slot: &Slot) {
+        if self.holds(slot) {
+            self.sending[slot.index] = None;
+        }
+    }
+
+    fn holds(&self, slot: &Slot) -> bool {
+        let sending = self.sending[slot.index].as_ref();
+        sending.is_some_and(|sending| sending.holder == slot.holder)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! Cleanup in the background: dropped leases, cancelled acquisitions, requests whose outcome is unknown.
+//!
+//! A [`CleanupGuard`](guard::CleanupGuard) exists before a request is sent that may leave something on the server. Cleanup undoes that in
+//! the background, independently of the caller's timeout, and retries until a leftover can do no harm any more.
+
+pub(crate) mod guard;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+
+use super::batch::Batcher;
+use super::batch::batchable::Releases;
+use crate::base::backoff::Backoff;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::base::sync::hold;
+use crate::base::token::Token;
+use crate::base::ttl::DEFAULT_TTL;
+use crate::engine::values::calls::{Cancel, Release};
+use crate::engine::values::calls_many::Item;
+use crate::engine::values::custom::CustomLock;
+use crate::engine::values::resource::Resource;
+use crate::quorum::executor::Executor;
+
+/// Pauses between two attempts while the store does not reply; the last one repeats.
+const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
+/// When the second attempt follows the first: the server may run a request that was cut off just after the first
+/// cleanup, which uses another connection. Closing the client waits for this attempt.
+const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
+/// When the third attempt follows: a server that had stalled has run its pending requests by then. Closing the client
+/// does not wait for this attempt.
+const THIRD_ATTEMPT_AFTER: Duration = Duration::from_secs(1);
+/// How long cleanup retries after the ttl: a stalled server may run old requests when it goes on.
+const RETRY_BEYOND_TTL: Duration = Duration::from_secs(60);
+const TRY_WITHIN: Duration = Duration::from_secs(1);
+/// How many finished queue entries are remembered. A server that was promoted without their removal may find them at
+/// the head of its queue, so only recent ones matter.
+const FINISHED_MAX: usize = 256;
+/// The pause before the cleanup of such an entry. Its server may lack the true holder's lease too; the holder learns of
+/// that within this time, once its client is connected to the server. In strict mode the server grants nothing earlier.
+const HOLDERS_LEARN_WITHIN: Duration = Duration::from_secs(1);
+
+/// What may exist on the server without a user: a lease, a queue entry, or the effect of a request in flight.
+#[derive(Debug)]
+pub(crate) struct PendingCleanup {
+    resource: Resource,
+    token: Token,
+    /// It has expired by this moment.
+    until: Moment,
+    /// True if one of its requests may still be in flight.
+    in_flight: bool,
+    /// True if it was in the queue: a server that missed its removal may grant it once more.
+    queued: bool,
+    /// The protocol by which it was acquired, unless that is the native one.
+    custom: Option<Arc<dyn CustomLock>>,
+    /// The pause before the first attempt.
+    delay: Duration,
+}
+
+impl PendingCleanup {
+    /// Creates the cleanup of a lease that its holder gave up; none of its requests is in flight.
+    pub(crate) fn release(resource: Resource, token: Token, until: Moment) -> Self {
+        PendingCleanup {
+            resource,
+            token,
+            until,
+            in_flight: false,
+            queued: false,
+            custom: None,
+            delay: Duration::ZERO,
+        }
+    }
+
+    /// Sets whether it was in the queue.
+    pub(crate) fn queued(mut self, queued: bool) -> Self {
+        self.queued = queued;
+        self
+    }
+
+    /// Sets the pause before the first attempt.
+    fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Sets the protocol by which it is released; `None` for the native one.
+    pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
+        self.custom = custom;
+        self
+    }
+
+    /// Creates the cleanup of an acquisition that may have succeeded or may yet succeed.
+    pub(crate) fn acquisition(resource: Resource, token: Token, until: Moment) -> Self {
+        PendingCleanup {
+            in_flight: true,
+            ..PendingCleanup::release(resource, token, until)
+        }
+    }
+}
+
+/// Queues cleanups, from any thread, without blocking.
+///
+/// Every acquisition and every release clones one for a moment, so a clone is one reference count and no more.
+#[derive(Debug, Clone)]
+pub(crate) struct Cleanup(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: mpsc::UnboundedSender<PendingCleanup>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    /// The latest finished queue entries; no task uses their tokens any more.
+    finished: Mutex<VecDeque<(Token, Resource)>>,
+    open: AtomicUsize,
+    confirmed: AtomicUsize,
+    given_up: AtomicUsize,
+    changed: Notify,
+    retry_now: Notify,
+}
+
+/// A cleanup that another task does. Closing the client waits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenCleanup {
+    counters: Arc<Counters>,
+    is_confirmed: bool,
+}
+
+impl OpenCleanup {
+    /// The store has confirmed that nothing is left.
+    pub(crate) fn confirm(mut self) {
+        self.is_confirmed = true;
+    }
+}
+
+impl Drop for OpenCleanup {
+    fn drop(&mut self) {
+        self.counters.settle(self.is_confirmed);
+    }
+}
+
+/// The receiving end, which runs on the client's thread.
+#[derive(Debug)]
+pub(crate) struct CleanupTask {
+    queue: mpsc::UnboundedReceiver<PendingCleanup>,
+    counters: Arc<Counters>,
+}
+
+impl Cleanup {
+    pub(crate) fn new() -> (Self, CleanupTask) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let counters = Arc::new(Counters::default());
+        (
+            Cleanup(Arc::new(Shared {
+                queue: sender,
+                counters: Arc::clone(&counters),
+            })),
+            CleanupTask {
+                queue: receiver,
+                counters,
+            },
+        )
+    }
+
+    pub(crate) fn take(&self, pending: PendingCleanup) {
+        self.0.counters.open.fetch_add(1, Ordering::SeqCst);
+        if self.0.queue.send(pending).is_err() {
+            self.0.counters.settle(false); // the process is ending: the ttl is the last resort
+        }
+    }
+
+    /// Counts work that is done elsewhere as open until the returned value is dropped.
+    pub(crate) fn begin(&self) -> OpenCleanup {
+        self.0.counters.open.fetch_add(1, Ordering::SeqCst);
+        OpenCleanup {
+            counters: Arc::clone(&self.0.counters),
+            is_confirmed: false,
+        }
+    }
+
+    /// Ends the pauses between attempts: the store is back.
+    pub(crate) fn retry_now(&self) {
+        self.0.counters.retry_now.notify_waiters();
+    }
+
+    /// Handles a wake-up for a token that no task waits with.
+    ///
+    /// Pending cleanups run now, in case one is for this token. If the token's queue entry was finished, a server found
+    /// the entry that missed its removal, and a cleanup follows.
+    pub(crate) fn on_unexpected_message(&self, token: Option<Token>, now: Moment) {
+        self.retry_now();
+        let known = token.and_then(|token| self.0.counters.take_finished(&token));
+        if let Some((token, resource)) = known {
+            let delay = match resource.gate {
+                Some(_) => Duration::ZERO,
+                None => HOLDERS_LEARN_WITHIN,
+            };
+            let pending = PendingCleanup::acquisition(resource, token, now).queued(true);
+            self.take(pending.after(delay));
+        }
+    }
+
+    /// Waits until no cleanup is pending. Returns how many were confirmed so far, and how many were not.
+    pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
+        let end = clock.now().plus(within);
+        loop {
+            let changed = self.0.counters.changed.notified();
+            let open = self.0.counters.open.load(Ordering::SeqCst);
+            if open == 0 || clock.now() >= end {
+                let confirmed = self.0.counters.confirmed.load(Ordering::SeqCst);
+                let given_up = self.0.counters.given_up.load(Ordering::SeqCst);
+                return (confirmed, open + given_up);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(Duration::from_millis(50)) => {}
+            }
+        }
+    }
+}
+
+impl Counters {
+    /// Remembers the queue entry of a release before its request is sent: the message of a server that was promoted may
+    /// come before the reply.
+    fn remember_release(&self, pending: &PendingCleanup) {
+        if !pending.in_flight {
+            self.remember(pending);
+        }
+    }
+
+    /// Remembers the queue entry of an acquisition once it was undone: until then its message is nothing unusual.
+    fn remember_acquisition(&self, pending: &PendingCleanup) {
+        if pending.in_flight {
+            self.remember(pending);
+        }
+    }
+
+    fn remember(&self, pending: &PendingCleanup) {
+        if !pending.queued {
+            return;
+        }
+        let mut finished = hold(&self.finished);
+        if finished.len() == FINISHED_MAX {
+            finished.pop_front();
+        }
+        finished.push_back((pending.token.clone(), pending.resource.clone()));
+    }
+
+    fn take_finished(&self, token: &Token) -> Option<(Token, Resource)> {
+        let mut finished = hold(&self.finished);
+        let index = finished.iter().rposition(|(its, _)| its == token)?;
+        finished.remove(index)
+    }
+
+    fn settle(&self, confirmed: bool) {
+        let counter = if confirmed {
+            &self.confirmed
+        } else {
+            &self.given_up
+        };
+        counter.fetch_add(1, Ordering::SeqCst);
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+}
+
+impl CleanupTask {
+    /// Runs until no [`Cleanup`] exists any more.
+    pub(crate) async fn run(mut self, store: Executor, clock: Clock) {
+        let client = Arc::new(CleanupClient {
+            releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
+            store,
+            clock,
+            counters: Arc::clone(&self.counters),
+        });
+        drop(tokio::spawn(client.releases.watch()));
+        while let Some(pending) = self.queue.recv().await {
+            let client = Arc::clone(&client);
+            drop(tokio::spawn(async move {
+                if !pending.delay.is_zero() {
+                    tokio::time::sleep(pending.delay).await;
+                }
+                let mut confirmed = client.retry_until_done(&pending).await;
+                if pending.in_flight && confirmed {
+                    tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
+                    confirmed = client.retry_until_done(&pending).await;
+                }
+                client.counters.remember_acquisition(&pending);
+                client.counters.settle(confirmed);
+                if pending.in_flight && confirmed {
+                    tokio::time::sleep(THIRD_ATTEMPT_AFTER).await;
+                    drop(client.try_once(&pending).await);
+                }
+            }));
+        }
+    }
+}
+
+/// Sends cleanup requests to the store.
+struct CleanupClient {
+    /// Batches the releases of leases that were dropped at the same moment.
+    releases: Batcher<Releases>,
+    store: Executor,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl CleanupClient {
+    /// Retries until the store has confirmed that nothing is left, and returns true; false when it gives up.
+    async fn retry_until_done(&self, pending: &PendingCleanup) -> bool {
+        let give_up_at = pending.until.plus(RETRY_BEYOND_TTL);
+        let mut backoff = Backoff::new(PAUSES_MS);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(backoff.next()) => {}
+                () = self.counters.retry_now.notified() => {}
+            }
+            let Err(error) = self.try_once(pending).await else {
+                return true;
+            };
+            tracing::debug!(lock = %pending.resource.lock, %error, "clean-up will be tried again");
+            if self.clock.now() >= give_up_at {
+                return false;
+            }
+        }
+    }
+
+    async fn try_once(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
+        if let Some(custom) = &pending.custom {
+            custom.clean_up(&self.store, TRY_WITHIN).await
+        } else if pending.in_flight {
+            self.cancel(pending).await
+        } else {
+            self.release(pending).await
+        }
+    }
+
+    /// Cancels an acquisition that may be in the queue, or may still join it.
+    async fn cancel(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
+        let cancel = Cancel {
+            resource: &pending.resource,
+            token: &pending.token,
+        };
+        self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
+    }
+
+    /// Releases a lease, which has no queue entry any more.
+    async fn release(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
+        let release = Release {
+            resource: &pending.resource,
+            token: &pending.token,
+            was_queued: pending.queued,
+        };
+        let item = || Item::of(&pending.resource, &pending.token, DEFAULT_TTL, true);
+        self.releases
+            .ask(&release, item, TRY_WITHIN)
+            .await
+            .map(drop)
+    }
+}

@@ -1,0 +1,392 @@
+//! The engine, which all locks of a client share: one store, one identity, one background thread.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use tokio::sync::Semaphore;
+
+use super::cleanup::Cleanup;
+use super::lease::deadlines::Id;
+use super::lease::record::LeaseRecord;
+use super::renewal;
+#[cfg(feature = "redis")]
+use super::replica_pool::ReplicaPool;
+use super::requests::Requests;
+use super::shared::SharedStates;
+use super::thread::{Background, Parts};
+use crate::base::clock::{Clock, Moment};
+use crate::base::clock_watch::ClockWatch;
+use crate::base::error::{AcquireError, InvalidInput, StoreError};
+use crate::base::keyed_mutex::KeyedMutex;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Stock, Token};
+use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
+use crate::engine::values::custom::Connections;
+#[cfg(feature = "redis")]
+use crate::engine::values::custom::OWN_CONNECTIONS_MOST;
+use crate::engine::values::gate::Strict;
+use crate::engine::values::grant::Seen;
+use crate::engine::values::identity::{Announce, Process};
+use crate::engine::values::note::Note;
+use crate::engine::values::resource::Resource;
+use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
+use crate::script::keys;
+use crate::script::quarantine_key::QuarantineKey;
+use crate::store::Holder;
+
+/// How long the record of a client lasts without a renewal.
+const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
+    Some(ttl) => ttl,
+    None => panic!("a minute is in range"),
+};
+/// How often a client that is in use renews its record.
+const RECORD_EVERY: Duration = Duration::from_secs(20);
+pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
+
+/// One store, one identity, one background thread.
+pub(crate) struct Engine {
+    pub(crate) id: ClientId,
+    pub(crate) prefix: String,
+    /// The channel of the client's own thread.
+    pub(crate) channel: String,
+    /// The channel of the connection of the requests.
+    pub(crate) channel_along: String,
+    pub(crate) record: String,
+    pub(crate) about: Process,
+    pub(crate) drift: Drift,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Clock,
+    pub(crate) store: Executor,
+    pub(crate) requests: Requests,
+    pub(crate) tokens: Stock,
+    pub(crate) clock_watch: Arc<ClockWatch>,
+    /// Set in strict mode.
+    pub(crate) strict: Option<Strict>,
+    /// Lets one task of this client at a time poll a lock of another protocol, which has no queue.
+    pub(crate) poll_mutexes: KeyedMutex,
+    /// Limits how many locks have a connection of their own.
+    #[cfg(feature = "redis")]
+    pub(crate) permits: Arc<Semaphore>,
+    /// The connections on which requests wait for replicas.
+    #[cfg(feature = "redis")]
+    pub(crate) replica_pool: ReplicaPool,
+    background: OnceLock<Result<Background, StoreError>>,
+    closed: AtomicBool,
+    /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
+    /// since the task last wrote it, 2 otherwise.
+    announced: AtomicU64,
+    /// True once the client has begun to write its record, so that there may be one to delete.
+    has_announced: AtomicBool,
+    /// How many owners were made.
+    pub(crate) owners: AtomicU64,
+    /// The latest number of a change that this client has sent; it never sends another one under the same number.
+    pub(crate) numbers: AtomicU64,
+    /// What its tasks share for one key.
+    pub(crate) shared: SharedStates,
+}
+
+/// The parts of an engine.
+pub(crate) struct Settings {
+    pub(crate) id: ClientId,
+    pub(crate) prefix: String,
+    pub(crate) about: Process,
+    pub(crate) drift: Drift,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Clock,
+    pub(crate) store: Executor,
+    pub(crate) strict: Option<Strict>,
+}
+
+impl Engine {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let Settings {
+            id,
+            prefix,
+            about,
+            drift,
+            request_timeout,
+            clock,
+            store,
+            strict,
+        } = settings;
+        Engine {
+            channel: keys::wake_channel(&prefix, &id),
+            channel_along: keys::wake_channel_along(&prefix, &id),
+            record: keys::client_record(&prefix, id.as_str()),
+            requests: Requests::new(&store, &clock, strict.is_some()),
+            clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
+            tokens: Stock::default(),
+            poll_mutexes: KeyedMutex::default(),
+            #[cfg(feature = "redis")]
+            permits: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
+            #[cfg(feature = "redis")]
+            replica_pool: ReplicaPool::default(),
+            background: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            announced: AtomicU64::new(0),
+            has_announced: AtomicBool::new(false),
+            owners: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
+            shared: SharedStates::default(),
+            id,
+            prefix,
+            about,
+            drift,
+            request_timeout,
+            clock,
+            store,
+            strict,
+        }
+    }
+
+    /// Returns the background thread, and starts it on first use.
+    pub(crate) fn background(&self) -> Result<&Background, StoreError> {
+        self.background
+            .get_or_init(|| {
+                let background = Background::start(Parts {
+                    store: &self.store,
+                    clock: &self.clock,
+                    request_timeout: self.request_timeout,
+                    clock_watch: &self.clock_watch,
+                    channel: &self.channel,
+                    channel_along: &self.channel_along,
+                })?;
+                self.requests.watch(&background.handle);
+                Ok(background)
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    pub(crate) fn started(&self) -> Option<&Background> {
+        self.background
+            .get()
+            .and_then(|background| background.as_ref().ok())
+    }
+
+    /// Returns the cleanup queue. Its callers exist only after the thread was started.
+    pub(crate) fn cleanup(&self) -> Cleanup {
+        self.started()
+            .map_or_else(|| Cleanup::new().0, |background| background.cleanup.clone())
+    }
+
+    /// Refuses new acquisitions from here on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Returns what another protocol uses of this client.
+    pub(crate) fn connections(&self) -> Result<Connections, StoreError> {
+        let background = self.background()?;
+        Ok(Connections {
+            store: self.store.clone(),
+            thread_store: background.store.clone(),
+            thread: background.handle.clone(),
+            subscriptions: Arc::clone(&background.subscriptions),
+            #[cfg(feature = "redis")]
+            permits: Arc::clone(&self.permits),
+        })
+    }
+
+    pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
+        renewal::request_timeout(self.request_timeout, ttl)
+    }
+
+    pub(crate) async fn ask<O: Votable>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        self.ask_over(&self.store, operation, within).await
+    }
+
+    /// Runs an operation, and notes the server's time of the reply.
+    pub(crate) async fn ask_over<O: Votable>(
+        &self,
+        store: &Executor,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let sent = self.clock.now();
+        let answer = store.ask_when(operation, within).await?;
+        if let Some(time_us) = answer.time_us {
+            self.note_time(sent, self.clock.now(), time_us);
+        }
+        answer.reply
+    }
+
+    pub(crate) fn stop_renewal(&self, id: Id) {
+        if let Some(background) = self.started() {
+            background.renewal.remove(id);
+        }
+    }
+
+    pub(crate) fn check_now(&self, id: Id) {
+        if let Some(background) = self.started() {
+            background.renewal.check_now(id);
+        }
+    }
+
+    /// Notes the server's time. After a jump of the server's clock, the client verifies all its leases at once.
+    ///
+    /// 0 is none: the shortest replies do not say it.
+    pub(crate) fn note_time(&self, sent: Moment, received: Moment, server_us: u64) {
+        if server_us != 0
+            && self.clock_watch.note(sent, received, server_us)
+            && let Some(background) = self.started()
+        {
+            background.renewal.verify_all();
+        }
+    }
+
+    /// Writes the client's record in the background, unless it was written lately.
+    pub(crate) fn announce(self: &Arc<Self>) {
+        let Some(background) = self.started() else {
+            return;
+        };
+        // Every grant calls this, and most have nothing to write.
+        let asked = self.announced.load(Ordering::SeqCst) == 1;
+        if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
+            return;
+        }
+        let engine = Arc::downgrade(self);
+        let store = background.store.clone();
+        drop(background.handle.spawn(async move {
+            while let Some((record, about)) = engine
+                .upgrade()
+                .filter(|engine| engine.is_used())
+                .and_then(|engine| engine.record_to_write())
+            {
+                drop(
+                    store
+                        .ask(
+                            &Announce {
+                                record: &record,
+                                about: &about,
+                                ttl: RECORD_TTL,
+                            },
+                            OPERATOR_WITHIN,
+                        )
+                        .await,
+                );
+                tokio::time::sleep(RECORD_EVERY).await;
+            }
+            if let Some(engine) = engine.upgrade() {
+                engine.announced.store(0, Ordering::SeqCst);
+            }
+        }));
+    }
+
+    /// Deletes the client's record, if it may have written one.
+    pub(crate) async fn delete_record(&self) {
+        if self.has_announced.load(Ordering::SeqCst) {
+            let gone = Announce {
+                record: &self.record,
+                about: "",
+                ttl: RECORD_TTL,
+            };
+            drop(self.ask(&gone, OPERATOR_WITHIN).await); // the record is only information
+        }
+    }
+
+    /// Returns the record's key and text; `None` once the client is closed without a lease, as nothing would delete it
+    /// then.
+    pub(crate) fn record_to_write(&self) -> Option<(String, String)> {
+        self.has_announced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
+        let holds = |background: &Background| !background.renewal.is_empty();
+        let ended = self.is_closed() && !self.started().is_some_and(holds);
+        (!ended).then(|| (self.record.clone(), self.about.encode()))
+    }
+
+    /// Returns true if the client holds or waits for a lock. A request in flight counts, because it has called
+    /// `announce`.
+    fn is_used(&self) -> bool {
+        let used = |background: &Background| {
+            !background.renewal.is_empty() || background.notifier.has_waiters()
+        };
+        self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
+    }
+
+    /// Writes the holder's note in the background.
+    pub(crate) fn write_note(
+        &self,
+        resource: &Resource,
+        token: &Token,
+        why: Option<&str>,
+        ttl: Ttl,
+    ) {
+        let (Some(text), Some(background)) = (why, self.started()) else {
+            return;
+        };
+        let (store, resource, token, text) = (
+            background.store.clone(),
+            resource.clone(),
+            token.clone(),
+            text.to_owned(),
+        );
+        drop(background.handle.spawn(async move {
+            if let Some(note) = Note::of(&resource, &token, &text, ttl) {
+                drop(store.ask(&note, OPERATOR_WITHIN).await); // the note is only information
+            }
+        }));
+    }
+
+    /// Deletes the note in the background.
+    pub(crate) fn erase_note(&self, record: &LeaseRecord) {
+        if record.why.is_some() {
+            self.write_note(&record.resource, &record.token, Some(""), DEFAULT_TTL);
+        }
+    }
+
+    pub(crate) fn record_of(&self, client: &str) -> String {
+        keys::client_record(&self.prefix, client)
+    }
+}
+
+impl Engine {
+    /// Returns the quarantine key of this client in strict mode.
+    pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
+        self.strict.as_ref().map(|strict| &strict.gate)
+    }
+
+    /// Refuses a ttl that strict mode does not allow.
+    pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
+    }
+
+    /// Returns the error of a wait that ended without a grant, by the latest reply.
+    pub(crate) fn still_busy(
+        &self,
+        name: Name,
+        waited: Duration,
+        seen: Option<&Seen>,
+    ) -> AcquireError {
+        let quarantine = seen.and_then(|seen| seen.quarantine);
+        if let (Some(why), Some(strict)) = (quarantine, &self.strict) {
+            let remaining = strict.left(self.clock.now());
+            return AcquireError::Quarantined {
+                name,
+                remaining,
+                why,
+            };
+        }
+        let holder = seen.and_then(|seen| seen.holder.clone());
+        AcquireError::still_busy(name, waited, holder, self.id.as_str())
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("id", &self.id.as_str())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! The record of one lease, which its holder, the renewal task and every `lost()` share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::loss_signal::LossSignal;
+use super::state::{LeaseMachine, Step};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{Lost, LostReason};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
+use crate::base::sync::hold;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::values::custom::CustomLock;
+use crate::engine::values::mode::Mode;
+use crate::engine::values::resource::Resource;
+
+type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
+
+pub(crate) struct LeaseRecord {
+    pub(crate) name: Name,
+    pub(crate) resource: Resource,
+    pub(crate) token: Token,
+    pub(crate) fence: Option<Fence>,
+    /// The last fencing token that the grant reserved; 0 when it reserved none but its own.
+    last_fence: AtomicU64,
+    pub(crate) why: Option<String>,
+    /// The protocol by which the lease was acquired, unless that is the native one.
+    pub(crate) custom: Option<Arc<dyn CustomLock>>,
+    pub(crate) clock: Clock,
+    pub(crate) loss_signal: LossSignal,
+    /// True if the acquisition waited in the queue.
+    queued: AtomicBool,
+    core: Mutex<LeaseMachine>,
+    hooks: Mutex<Vec<Hook>>,
+}
+
+impl LeaseRecord {
+    pub(crate) fn new(
+        name: Name,
+        resource: Resource,
+        token: Token,
+        fence: Option<Fence>,
+        why: Option<String>,
+        clock: Clock,
+        core: LeaseMachine,
+    ) -> Self {
+        let (core, hooks) = (Mutex::new(core), Mutex::default());
+        LeaseRecord {
+            name,
+            resource,
+            token,
+            fence,
+            last_fence: AtomicU64::new(0),
+            why,
+            custom: None,
+            clock,
+            loss_signal: LossSignal::default(),
+            queued: AtomicBool::new(false),
+            core,
+            hooks,
+        }
+    }
+
+    /// Sets the protocol by which the lease was acquired; `None` for the native one.
+    pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
+        self.custom = custom;
+        self
+    }
+
+    /// Creates the record of the same lease for the next task of this client.
+    pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
+        let next = LeaseRecord::new(
+            self.name.clone(),
+            self.resource.clone(),
+            self.token.clone(),
+            fence,
+            None,
+            self.clock.clone(),
+            core,
+        );
+        if self.was_queued() {
+            next.set_queued();
+        }
+        let last = self.last_fence.load(Ordering::Relaxed);
+        next.last_fence.store(last, Ordering::Relaxed);
+        next
+    }
+
+    /// Notes how many fencing tokens the grant reserved from this one on.
+    pub(crate) fn set_range(&self, range: u64) {
+        let last = self.fence.map_or(0, |first| first.get() + range - 1);
+        self.last_fence.store(last, Ordering::Relaxed);
+    }
+
+    /// Returns the last fencing token that the grant reserved, which is the latest one as long as it holds alone.
+    pub(crate) fn last_fence(&self) -> Option<Fence> {
+        Fence::from_answer(self.last_fence.load(Ordering::Relaxed)).or(self.fence)
+    }
+
+    pub(crate) fn set_queued(&self) {
+        self.queued.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn was_queued(&self) -> bool {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the holder shows to a protected resource; `None` without fencing.
+    pub(crate) fn sequencer(&self) -> Option<Sequencer> {
+        let owner = match Mode::of(&self.resource) {
+            Mode::Exclusive | Mode::Permits => self.token.owner_id(),
+            // Readers that hold together have one fencing token.
+            Mode::Shared | Mode::Upgradable => Sequencer::SHARED.to_owned(),
+        };
+        let fence = self.fence?;
+        Some(Sequencer::of_lease(self.name.clone(), fence, &owner))
+    }
+
+    pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
+        hold(&self.core)
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.core().ttl()
+    }
+
+    /// Takes the next step of the state machine, and sets the loss signal before it returns a loss.
+    pub(crate) fn step(&self, now: Moment) -> Step {
+        let step = self.core().step(now);
+        if let Step::Lost(reason) = step {
+            self.loss_signal.set(self.loss(reason));
+        }
+        step
+    }
+
+    pub(crate) fn loss(&self, reason: LostReason) -> Lost {
+        let lost = Lost::new(self.name.clone(), self.fence, reason);
+        if reason == LostReason::Released {
+            return lost; // the store has no part in it, and each local hand-over calls this
+        }
+        let (now, core) = (self.clock.now(), self.core());
+        lost.after(core.trouble().cloned(), core.unconfirmed_for(now))
+    }
+
+    /// Returns the loss, judged by the clock and not only by what the renewal task has noticed.
+    pub(crate) fn lost_by_now(&self) -> Option<Lost> {
+        if let Some(lost) = self.loss_signal.get() {
+            return Some(lost.clone());
+        }
+        let now = self.clock.now();
+        if now >= self.core().deadline() {
+            self.step(now);
+        }
+        let reason = self.core().lost()?;
+        Some(
+            self.loss_signal
+                .get()
+                .cloned()
+                .unwrap_or_else(|| self.loss(reason)),
+        )
+    }
+
+    /// Ends the lease for a reason from outside the state machine. True if it had not ended before.
+    pub(crate) fn end(&self, reason: LostReason) -> bool {
+        let first = self.core().end(reason);
+        if first {
+            self.loss_signal.set(self.loss(reason));
+        }
+        first
+    }
+
+    /// Ends the lease because a renewal was refused, unless the lease is being changed.
+    pub(crate) fn refused(&self, now: Moment, reason: LostReason) {
+        let is_over = self.core().refused(now);
+        if is_over {
+            self.end(reason);
+        }
+    }
+
+    /// Adds a hook, and calls it with the present deadline.
+    pub(crate) fn add_hook(&self, hook: Hook) {
+        hold(&self.hooks).push(Arc::clone(&hook));
+        let deadline = self.core().deadline();
+        hook(deadline);
+    }
+
+    pub(crate) fn tell_hook(&self) {
+        let hooks = hold(&self.hooks).clone();
+        for hook in hooks {
+            let deadline = self.core().deadline();
+            hook(deadline);
+        }
+    }
+}
+
+impl fmt::Debug for LeaseRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseRecord")
+            .field("name", &self.name)
+            .field("fence", &self.fence)
+            .field("lost", &self.loss_signal.get())
+            .finish_non_exhaustive()
+    }
+}

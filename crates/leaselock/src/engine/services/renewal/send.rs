@@ -1,0 +1,211 @@
+//! The requests of renewals, batched or one by one, and what their replies mean for each lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Due, Renewal, request_timeout};
+use crate::base::clock::Moment;
+use crate::base::error::{LostReason, StoreError};
+use crate::base::ttl::Ttl;
+use crate::engine::services::lease::deadlines::Id;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::values::calls::Extend;
+use crate::engine::values::calls_many::{ExtendMany, MANY_MAX, Replies};
+use crate::engine::values::grant::ExtendAnswer;
+use crate::engine::values::note::Note;
+use crate::quorum::votable::Votable;
+
+impl Renewal {
+    /// Renews leases, as many as possible in one call.
+    pub(super) fn send(self: &Arc<Self>, mut renewals: Vec<Due>) {
+        let can = self.store.capabilities();
+        let most = if can.combines {
+            can.keys_per_call.min(MANY_MAX)
+        } else {
+            1
+        };
+        let alone = renewals.extract_if(.., |(_, record)| {
+            let custom = record.custom.as_ref();
+            record.resource.kind.extend_many.is_none()
+                || custom.is_some_and(|custom| custom.extends_itself())
+        });
+        for (id, record) in alone {
+            let renewal = Arc::clone(self);
+            drop(tokio::spawn(async move {
+                renewal.renew_alone(id, &record).await
+            }));
+        }
+        renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
+        let alike = |(_, one): &Due, (_, other): &Due| {
+            one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
+        };
+        for same in renewals.chunk_by(alike) {
+            for batch in same.chunks(most) {
+                let (renewal, batch) = (Arc::clone(self), batch.to_vec());
+                drop(tokio::spawn(async move { renewal.renew(batch).await }));
+            }
+        }
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<Due>) {
+        if let [(id, record)] = batch.as_slice() {
+            return self.renew_alone(*id, record).await;
+        }
+        let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
+        let each = batch.iter().map(|(_, record)| Extend {
+            resource: &record.resource,
+            token: &record.token,
+            ttl,
+        });
+        let each: Vec<Extend<'_>> = each.collect();
+        let Some(many) = ExtendMany::of(&each) else {
+            return; // it is of a kind that has the script: `send` has chosen it
+        };
+        let within = batch
+            .iter()
+            .map(|(_, record)| self.within(record, t0))
+            .max();
+        let (renewal, ids): (_, Vec<Id>) =
+            (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
+        let on_reply = move |at, answers: &Replies<ExtendAnswer>| {
+            renewal.note_missing_votes(at, ids.iter().zip(answers.iter().copied()));
+        };
+        let answer = self
+            .ask(&many, t0, within.unwrap_or_default(), on_reply)
+            .await;
+        let answers = match answer {
+            Ok(answers) if answers.len() == batch.len() => {
+                answers.into_iter().map(|one| one.map(Ok)).collect()
+            }
+            // One lease of the batch, or the batch as such, may have caused an error that does not pass.
+            Err(error) if !error.maybe_applied() && !error.may_pass() => {
+                batch.iter().map(|_| None).collect()
+            }
+            Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),
+            Ok(_) => {
+                let error = StoreError::unknown(
+                    crate::base::error::ErrorKind::Malformed,
+                    "the number of answers is not that of the leases",
+                );
+                batch
+                    .iter()
+                    .map(|_| Some(Err(error.clone())))
+                    .collect::<Vec<_>>()
+            }
+        };
+        self.report_all(batch, t0, ttl, answers);
+    }
+
+    /// Gives each lease its own reply. A lease without one is renewed alone.
+    fn report_all(
+        self: &Arc<Self>,
+        batch: Vec<Due>,
+        t0: Moment,
+        ttl: Ttl,
+        answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
+    ) {
+        let mut alarms = Vec::with_capacity(batch.len());
+        for ((id, record), answer) in batch.into_iter().zip(answers) {
+            let Some(answer) = answer else {
+                let renewal = Arc::clone(self);
+                drop(tokio::spawn(async move {
+                    renewal.renew_alone(id, &record).await
+                }));
+                continue;
+            };
+            let record = self.current(id, &record);
+            self.report(id, &record, t0, ttl, answer);
+            alarms.push((id, record.core().next()));
+            if record.why.is_some() {
+                let renewal = Arc::clone(self);
+                drop(tokio::spawn(
+                    async move { renewal.renew_note(&record).await },
+                ));
+            }
+        }
+        self.set_alarms(alarms);
+    }
+
+    async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
+        let (t0, ttl) = (self.clock.now(), record.ttl());
+        let extend = Extend {
+            resource: &record.resource,
+            token: &record.token.clone(),
+            ttl,
+        };
+        let within = self.within(record, t0);
+        let answer = match &record.custom {
+            Some(custom) => {
+                let answer = custom.extend(&self.store, ttl, within).await;
+                if let Ok(ExtendAnswer::Extended { time_us }) = &answer {
+                    self.note_time(t0, Some(*time_us));
+                }
+                answer
+            }
+            None => {
+                let renewal = Arc::clone(self);
+                let on_reply = move |at, answer: &ExtendAnswer| {
+                    renewal.note_missing_votes(at, std::iter::once((&id, Some(*answer))));
+                };
+                self.ask(&extend, t0, within, on_reply).await
+            }
+        };
+        let record = self.current(id, record);
+        self.report(id, &record, t0, ttl, answer);
+        self.set_alarms([(id, record.core().next())]);
+        self.renew_note(&record).await;
+    }
+
+    /// Sends a request and notes the server's time of the reply, before any lease learns of the reply.
+    async fn ask<O: Votable>(
+        &self,
+        operation: &O,
+        t0: Moment,
+        within: Duration,
+        on_reply: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
+    ) -> Result<O::Reply, StoreError> {
+        let answer = self.store.ask_hearing(operation, within, on_reply).await?;
+        self.note_time(t0, answer.time_us);
+        answer.reply
+    }
+
+    pub(super) fn within(&self, record: &LeaseRecord, t0: Moment) -> Duration {
+        let left = record.core().deadline().saturating_since(t0);
+        left.min(request_timeout(self.request_timeout, record.ttl()))
+    }
+
+    /// Renews the note, which is only information: its errors are ignored.
+    async fn renew_note(&self, record: &LeaseRecord) {
+        if let Some(why) = &record.why {
+            let ttl = record.ttl();
+            let within = request_timeout(self.request_timeout, ttl);
+            if let Some(note) = Note::of(&record.resource, &record.token, why, ttl) {
+                drop(self.store.ask(&note, within).await);
+            }
+        }
+    }
+
+    fn report(
+        self: &Arc<Self>,
+        id: Id,
+        record: &Arc<LeaseRecord>,
+        t0: Moment,
+        ttl: Ttl,
+        answer: Result<ExtendAnswer, StoreError>,
+    ) {
+        let now = self.clock.now();
+        match answer {
+            Ok(ExtendAnswer::Extended { .. }) => {
+                record.core().extended(t0, now, ttl);
+                record.tell_hook();
+                self.revote(id, record);
+            }
+            Ok(ExtendAnswer::Expired) => record.refused(now, LostReason::KeyMissing),
+            Ok(ExtendAnswer::Taken) => record.refused(now, LostReason::TakenOver),
+            Err(error) => {
+                tracing::debug!(lock = %record.name, %error, "renewal failed");
+                record.core().failed(now, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What the renewal task does at an alarm, on a clock that is moved by hand.
+
+use super::*;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Token};
+use crate::base::ttl::Drift;
+use crate::engine::services::lease::state::LeaseMachine;
+use crate::engine::values::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::store::embedded::EmbeddedStore;
+
+fn renewal(clock: &Clock) -> Renewal {
+    let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));
+    let cleanup = Cleanup::new().0;
+    Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
+}
+
+fn lease(clock: &Clock) -> LeaseRecord {
+    let name = Name::new("job").unwrap();
+    let resource = Resource::at(&MUTEX, name.shared(), None);
+    let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+    let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
+    let now = clock.now();
+    let deadline = drift.deadline(now, ttl);
+    let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
+    LeaseRecord::new(name, resource, token, None, None, clock.clone(), core)
+}
+
+fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
+    let ttl = record.ttl();
+    let core = record.core().passed_on(clock.now(), ttl, None);
+    record.end(LostReason::Released);
+    Arc::new(record.passed_on(None, core))
+}
+
+#[test]
+fn a_lease_that_was_handed_over_locally_stays_although_the_record_before_it_is_over() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let first = Arc::new(lease(&clock));
+    let id = renewal.add(Arc::clone(&first));
+    let due = renewal.work();
+    clock.advance(due.saturating_since(clock.now()));
+    // The alarm came for the first record, and meanwhile the lease is handed over locally.
+    let (rung, record) = renewal.table().schedule.due_until(clock.now()).remove(0);
+    assert!(rung == id && Arc::ptr_eq(&record, &first));
+    let next = passed_on(&first, &clock);
+    renewal.pass_on(id, Arc::clone(&next));
+    assert!(!renewal.step(id, &record, clock.now()));
+    assert!(Arc::ptr_eq(&renewal.held()[0], &next));
+    assert!(Arc::ptr_eq(&renewal.current(id, &first), &next));
+    let (_, record) = renewal.table().schedule.due_until(clock.now()).remove(0);
+    assert!(
+        Arc::ptr_eq(&record, &next),
+        "it is checked, because its renewal is due"
+    );
+}
+
+#[test]
+fn an_alarm_moves_only_when_the_next_record_needs_it_sooner() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let first = Arc::new(lease(&clock));
+    let id = renewal.add(Arc::clone(&first));
+    renewal.work();
+    let sleeps_until = renewal.table().sleeps_until;
+    let mut last = first;
+    for _ in 0..1_000 {
+        let next = passed_on(&last, &clock);
+        renewal.pass_on(id, Arc::clone(&next));
+        last = next;
+    }
+    let first = renewal.table().schedule.first();
+    assert_eq!(first, Some(sleeps_until), "no task is woken");
+    assert_eq!(renewal.held().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_one_is_not() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let due = Arc::new(lease(&clock));
+    clock.advance(EARLY_MAX / 2);
+    let nearly = Arc::new(lease(&clock));
+    clock.advance(EARLY_MAX * 2);
+    let later = Arc::new(lease(&clock));
+    for record in [&due, &nearly, &later] {
+        renewal.add(Arc::clone(record));
+    }
+    let first = renewal.work();
+    clock.advance(first.saturating_since(clock.now()));
+    let next = renewal.work();
+    let own_times = [nearly.core().next(), later.core().next()];
+    assert_eq!(
+        next, own_times[1],
+        "the lease that was renewed early has no alarm"
+    );
+    assert_eq!(
+        own_times[0],
+        nearly.core().deadline(),
+        "its reply is pending"
+    );
+}

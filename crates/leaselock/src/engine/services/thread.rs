@@ -1,0 +1,115 @@
+//! The client's own thread: renewals, `lost` timers, wake-ups and cleanup run here, whatever the user's executor does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::cleanup::Cleanup;
+use super::renewal::Renewal;
+use super::wakeups::notifier::Notifier;
+use super::wakeups::rights::Rights;
+use crate::base::clock::Clock;
+use crate::base::clock_watch::ClockWatch;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::quorum::executor::Executor;
+use crate::store::Holder;
+use crate::store::subscriptions::Subscriptions;
+
+/// How long the thread goes on with cleanup after the client was dropped.
+const LAST_CLEANUP: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) handle: tokio::runtime::Handle,
+    pub(crate) renewal: Arc<Renewal>,
+    pub(crate) cleanup: Cleanup,
+    pub(crate) notifier: Arc<Notifier>,
+    pub(crate) rights: Arc<Rights>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) store: Executor,
+    /// Dropped with the client: the thread ends then.
+    _stop: oneshot::Sender<()>,
+}
+
+/// The parts of the thread.
+pub(crate) struct Parts<'a> {
+    pub(crate) store: &'a Executor,
+    pub(crate) clock: &'a Clock,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock_watch: &'a Arc<ClockWatch>,
+    /// The channel of the thread.
+    pub(crate) channel: &'a str,
+    /// The channel of the connection of the requests.
+    pub(crate) channel_along: &'a str,
+}
+
+impl Background {
+    pub(crate) fn start(parts: Parts<'_>) -> Result<Self, StoreError> {
+        let failed = |what: &str, error: std::io::Error| {
+            StoreError::refused(
+                ErrorKind::Internal,
+                format!("cannot start the client's {what}: {error}"),
+            )
+            .with_source(error)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| failed("runtime", error))?;
+        let store = parts.store.unshared();
+        let clock = parts.clock.clone();
+        #[cfg(feature = "redis")]
+        store.clean_up_on(runtime.handle());
+        let (cleanup, cleanup_task) = Cleanup::new();
+        let renewal = Arc::new(Renewal::new(
+            store.clone(),
+            clock.clone(),
+            parts.request_timeout,
+            cleanup.clone(),
+            Arc::clone(parts.clock_watch),
+        ));
+        let notifier = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
+        let subscriptions = store.subscriptions();
+        let on_connection = Arc::clone(&notifier);
+        let sink = Box::new(move |event| on_connection.receive_on_connection(event));
+        parts.store.deliver_along(parts.channel_along, sink);
+        let at_nodes = Arc::clone(&notifier);
+        store.deliver_from_nodes(Arc::new(move |event| at_nodes.receive_at_node(event)));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let handle = runtime.handle().clone();
+        let work = {
+            let (renewal, notifier, cleanup) =
+                (Arc::clone(&renewal), Arc::clone(&notifier), cleanup.clone());
+            let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
+            let last = store.clone();
+            let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
+            let following = store.clone();
+            let holder: Arc<dyn Holder> = renewal.clone();
+            async move {
+                drop(tokio::spawn(async move { following.follow(&holder).await }));
+                drop(tokio::spawn(renewal.run()));
+                drop(tokio::spawn(notifier.run(store.clone(), channel)));
+                drop(tokio::spawn(async move { serving.serve(&served).await }));
+                drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
+                drop(stopped.await); // ends when the client is dropped
+                cleanup.drained(&clock, LAST_CLEANUP).await;
+                last.is_clean(LAST_CLEANUP).await;
+            }
+        };
+        std::thread::Builder::new()
+            .name("leaselock".to_owned())
+            .spawn(move || runtime.block_on(work))
+            .map_err(|error| failed("thread", error))?;
+        Ok(Background {
+            handle,
+            renewal,
+            cleanup,
+            notifier,
+            rights: Arc::default(),
+            subscriptions,
+            store,
+            _stop: stop,
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! Votes for many acquisitions in one call to each node, and many withdrawals in one call.
+//!
+//! A batch of votes serves the plain case: locks that a majority finds free, under one proposal that all nodes accept.
+//! Every other acquisition votes again in a round of its own, after its votes of this round have been withdrawn.
+
+use std::time::Duration;
+
+use super::micros;
+use crate::base::error::StoreError;
+use crate::base::error::Vote as Shown;
+use crate::base::fence::Fence;
+use crate::engine::values::calls_many::{Item, Replies, Terms, each, released};
+use crate::engine::values::grant::{Acquired, ReleaseAnswer};
+use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::tally::Votes;
+use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
+
+pub(crate) static SCRIPTS: Scripts = &[&VOTE_MANY, &WITHDRAW_MANY];
+
+/// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
+#[derive(Debug)]
+pub(crate) struct VoteMany<'a> {
+    pub(crate) terms: Terms,
+    pub(crate) items: &'a [Item],
+    /// A fencing token; 0 for none.
+    pub(crate) proposed: u64,
+    pub(crate) behind: Duration,
+}
+
+/// The reply of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VotedMany {
+    pub(crate) time_us: u64,
+    /// A fencing token that the node would have accepted for every item.
+    pub(crate) least: u64,
+    /// By item: true if the node voted for us and accepts the proposal. False means that it did nothing for the item.
+    pub(crate) accepted: Vec<bool>,
+}
+
+static VOTE_MANY: Script = script!("quorum/vote_many");
+
+impl Operation for VoteMany<'_> {
+    type Reply = VotedMany;
+
+    fn script(&self) -> &'static Script {
+        &VOTE_MANY
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.keys(self.items.iter().map(|item| &item.resource.lock));
+        if self.terms.fencing {
+            call.keys(self.items.iter().map(|item| item.resource.fence()));
+        }
+        call.arg(self.terms.ttl.as_ms())
+            .arg(u64::from(self.terms.fencing))
+            .arg(self.proposed)
+            .arg(micros(self.behind));
+        call.args(self.items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Answer) -> Result<VotedMany, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let letters = each(answer.bytes(2)?, |letter| match letter {
+                    b'a' => Ok(Some(())),
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })?;
+                Ok(VotedMany {
+                    time_us: answer.number(0)?,
+                    least: answer.number(1)?,
+                    accepted: letters.iter().map(Option::is_some).collect(),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Withdraws many votes. Runs `lua/quorum/withdraw_many.lua`.
+#[derive(Debug)]
+pub(crate) struct WithdrawMany<'a> {
+    pub(crate) items: &'a [&'a Item],
+    /// True if the node wakes the first registered caller of each lock.
+    pub(crate) tells: bool,
+}
+
+static WITHDRAW_MANY: Script = script!("quorum/withdraw_many");
+
+impl Operation for WithdrawMany<'_> {
+    type Reply = Replies<ReleaseAnswer>;
+
+    fn script(&self) -> &'static Script {
+        &WITHDRAW_MANY
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.keys(self.items.iter().map(|item| &item.resource.lock));
+        call.keys(self.items.iter().map(|item| item.resource.callers()));
+        call.arg(u64::from(self.tells));
+        call.args(self.items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Answer) -> Result<Replies<ReleaseAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => each(answer.bytes(0)?, released),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Runs one round for all items. An item with a majority has its lease; the votes of all others are withdrawn.
+pub(crate) async fn vote_together(
+    quorum: &QuorumStore,
+    terms: Terms,
+    items: &[Item],
+    within: Duration,
+) -> Result<Replies<Acquired>, StoreError> {
+    let proposed = quorum.propose_if(terms.fencing, within).await;
+    let vote = VoteMany {
+        terms,
+        items,
+        proposed,
+        behind: quorum.behind(),
+    };
+    let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
+    // The round ends with a majority of replies: an item without a majority of votes has a round of its own next.
+    while !poll.votes().is_majority(|_| true) {
+        let Some(at) = poll.next().await else { break };
+        if let Some(Ok(voted)) = poll.votes().of(at) {
+            quorum.showed(at, voted.time_us);
+            if voted.least > proposed {
+                quorum.asked_for(voted.least);
+            }
+        }
+    }
+    let is_there = poll.votes().is_majority(|_| true);
+    let is_won = |item| {
+        let accepts = |voted: &VotedMany| voted.accepted.get(item) == Some(&true);
+        is_there && poll.votes().is_majority(accepts)
+    };
+    let won: Vec<bool> = (0..items.len()).map(is_won).collect();
+    if won.contains(&false) {
+        if !won.contains(&true) {
+            poll.call_off();
+        }
+        give_back(quorum, poll.votes(), &won, items, within).await;
+    }
+    if !is_there {
+        let maybe = poll.votes().may_have_acted();
+        return Err(quorum.no_majority(poll.votes(), |_| Shown::Answered, maybe));
+    }
+    let fence = terms.fencing.then(|| Fence::new(proposed));
+    let granted = || Acquired::Granted {
+        fence,
+        range: 1,
+        others: false,
+        time_us: 0, // each node has a clock of its own
+    };
+    Ok(won.iter().map(|won| won.then(granted)).collect())
+}
+
+/// Withdraws the votes of the items that lost. The withdrawal has been sent when this returns, before the next request.
+///
+/// It wakes no caller: a client that these votes kept from a majority votes again on its own.
+async fn give_back(
+    quorum: &QuorumStore,
+    votes: &Votes<VotedMany>,
+    won: &[bool],
+    items: &[Item],
+    within: Duration,
+) {
+    let lost = || (0..items.len()).filter(|item| !won[*item]);
+    let has = |voted: &VotedMany| lost().any(|item| voted.accepted.get(item) != Some(&false));
+    let maybe_has = |at| votes.may_have(at, has);
+    let lost: Vec<&Item> = lost().map(|item| &items[item]).collect();
+    let withdraw = WithdrawMany {
+        items: &lost,
+        tells: false,
+    };
+    let mut giving_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+    // Without `unconstrained`, the runtime's cooperative budget could stop this task before the withdrawal is sent.
+    let sending = tokio::time::timeout(Duration::ZERO, giving_back.next());
+    drop(tokio::task::unconstrained(sending).await);
+}

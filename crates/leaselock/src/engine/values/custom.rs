@@ -1,0 +1,155 @@
+//! Locks that are not taken in the native way, as the engine sees them: what another library's way of locking must be
+//! able to do. The ways themselves are in `interop`.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+#[cfg(feature = "redis")]
+use tokio::sync::Semaphore;
+
+use super::grant::{ExtendAnswer, ReleaseAnswer};
+use super::resource::Resource;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::quorum::executor::Executor;
+#[cfg(feature = "redis")]
+use crate::store::redis::DedicatedConnection;
+use crate::store::subscriptions::Subscriptions;
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// So many locks of one client have a connection of their own at a time.
+#[cfg(feature = "redis")]
+pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;
+
+/// What of a client another way of locking uses. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Connections {
+    /// That of requests.
+    pub(crate) store: Executor,
+    /// That of the client's own thread.
+    pub(crate) thread_store: Executor,
+    pub(crate) thread: Handle,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    /// How many more locks may have a connection of their own.
+    #[cfg(feature = "redis")]
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+impl Connections {
+    /// A connection for one purpose, moved by the client's own thread.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn private(
+        &self,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
+        self.store.private(&self.thread, within).await
+    }
+}
+
+/// Another library's way of locking one name.
+pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
+    /// What the next request writes; nothing is sent to the lock. `before`: that of an earlier try, which held nothing.
+    fn prepare<'a>(
+        &'a self,
+        resource: &'a Resource,
+        token: &'a Token,
+        ttl: Ttl,
+        before: Option<Arc<dyn CustomLock>>,
+        connections: &'a Connections,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Arc<dyn CustomLock>, StoreError>>;
+}
+
+/// What one try came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakeOutcome {
+    Taken,
+    /// Another has it; until when, if that is known.
+    Busy {
+        remaining: Option<Duration>,
+    },
+}
+
+/// One taking of a lock. It is made before its request is sent, and its value is its own.
+pub(crate) trait CustomLock: fmt::Debug + Send + Sync {
+    /// What the way is called.
+    fn protocol(&self) -> &'static str;
+
+    /// Why its locks cannot be extended and so not renewed; `None` when they can.
+    fn why_no_renewal(&self) -> Option<&'static str>;
+
+    fn lock(&self) -> &str;
+
+    /// Its connection, for the next try.
+    #[cfg(feature = "redis")]
+    fn connection(&self) -> Option<Arc<OwnConnection>> {
+        None
+    }
+
+    /// Takes the lock if it is free. The same value again: it is not taken twice, but may be told "busy".
+    fn take<'a>(
+        &'a self,
+        store: &'a Executor,
+        ttl: Ttl,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>>;
+
+    /// True if it is renewed by a request of its own: the others hold a token at their key, as the native way does.
+    fn extends_itself(&self) -> bool;
+
+    /// Makes its time whole again.
+    fn extend<'a>(
+        &'a self,
+        store: &'a Executor,
+        ttl: Ttl,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>>;
+
+    /// Gives it back as the way does it. `left`: of the lease, by our own clock.
+    fn release<'a>(
+        &'a self,
+        store: &'a Executor,
+        left: Duration,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>>;
+
+    /// Takes away what may be left of it, whatever became of its requests: compares first, in every way.
+    fn clean_up<'a>(
+        &'a self,
+        store: &'a Executor,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
+    fn listen<'a>(
+        &'a self,
+        connections: &'a Connections,
+        within: Duration,
+    ) -> BoxFuture<'a, Option<Box<dyn ReleaseSignal>>>;
+}
+
+/// A connection of one lock's own.
+#[cfg(feature = "redis")]
+#[derive(Debug)]
+pub(crate) struct OwnConnection {
+    pub(crate) connection: tokio::sync::Mutex<DedicatedConnection>,
+    pub(crate) _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// What tells a waiter that a lock without a queue may be free.
+pub(crate) trait ReleaseSignal: Send + Sync {
+    /// Each release is told, so there is no need to ask by timer except now and then.
+    fn is_heard(&self) -> bool;
+
+    /// Ends when it is worth trying; never when nothing can be heard.
+    fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()>;
+
+    /// The try that followed was answered: what was told has had its use.
+    fn has_tried(&mut self, now: Moment);
+}

@@ -1,0 +1,353 @@
+//! One attempt to acquire: the request that every way of waiting makes, and what its outcome means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::node_subscription::NodeSubscription;
+use super::turn_budget::Share;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, ErrorKind, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::guard::lease::Lease;
+use crate::engine::guard::owner::Owner;
+use crate::engine::services::cleanup::PendingCleanup;
+use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::services::core::Engine;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::lease::state::LeaseMachine;
+use crate::engine::services::thread::Background;
+use crate::engine::services::wakeups::grant_deadline;
+use crate::engine::services::wakeups::grant_deadline::{
+    ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain,
+};
+use crate::engine::values::calls::Acquire;
+use crate::engine::values::custom::CustomLock;
+use crate::engine::values::grant::{Acquired, Seen};
+use crate::engine::values::request::AcquireRequest;
+use crate::engine::values::resource::Resource;
+use crate::quorum::executor::Executor;
+
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
+pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
+
+/// One acquisition of one name.
+pub(crate) struct Acquisition<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) background: &'a Background,
+    pub(super) name: &'a Name,
+    pub(super) resource: Resource,
+    pub(super) request: AcquireRequest,
+    /// For whom it acquires; `None` for an acquisition that shares no hold.
+    pub(super) owner: Option<Owner>,
+    pub(super) token: Token,
+    /// It enters the queue, so an entry of its own may be there.
+    pub(super) enters_queue: bool,
+    /// The connection of the client's thread. `None`: requests go over the user's own, by themselves or with others.
+    pub(super) connection: Option<&'a Executor>,
+    /// How many fencing tokens a grant reserves after a wait.
+    pub(super) range: u64,
+    /// What the next request writes, when the lock is not taken in the native way.
+    pub(super) custom: Option<Arc<dyn CustomLock>>,
+    /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
+    pub(super) becomes: Option<Resource>,
+    /// Where it listens, if that depends on the node of the lock.
+    pub(super) subscription: NodeSubscription,
+}
+
+/// What one request came to.
+pub(super) enum Outcome {
+    Granted(Lease, Share),
+    /// In the queue at this position.
+    Waiting(Seen, u64, ClockSample),
+    Busy(Seen),
+}
+
+impl<'a> Acquisition<'a> {
+    pub(crate) fn new(
+        engine: &'a Arc<Engine>,
+        name: &'a Name,
+        resource: Resource,
+        request: AcquireRequest,
+    ) -> Result<Self, AcquireError> {
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
+        let background = engine.background().map_err(internal)?;
+        let token = engine
+            .tokens
+            .token(&engine.id, request.fences)
+            .map_err(|error| internal(StoreError::no_random(error)))?;
+        Ok(Acquisition {
+            engine,
+            background,
+            name,
+            resource,
+            request,
+            owner: None,
+            token,
+            enters_queue: false,
+            connection: None,
+            range: 1,
+            custom: None,
+            becomes: None,
+            subscription: NodeSubscription::default(),
+        })
+    }
+
+    /// The same acquisition for this owner.
+    pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
+    /// `into`.
+    pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
+        self.request.fences = token.is_fenced();
+        (self.token, self.becomes) = (token, Some(into));
+        self
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock.now()
+    }
+
+    /// Draws the token of the next try. A change keeps the token of its lease.
+    pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
+        if self.becomes.is_some() {
+            return Ok(());
+        }
+        let (tokens, id) = (&self.engine.tokens, &self.engine.id);
+        let token = tokens.token(id, self.request.fences);
+        self.token = token.map_err(StoreError::no_random)?;
+        Ok(())
+    }
+
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
+        let drawn = self.draw_token();
+        drawn.map_err(|source| self.error(source, false))
+    }
+
+    /// Makes one request, which begins at `t0`: read before this, and so before it can leave. The caller has a cleanup
+    /// guard for the token.
+    pub(super) async fn request(
+        &self,
+        waits: bool,
+        channel: &str,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        if let Some(custom) = &self.custom {
+            return Box::pin(self.request_by(custom, t0, within)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Some(quorum) = self.engine.store.majority() {
+            return Box::pin(self.request_by_vote(quorum, t0, within)).await;
+        }
+        let acquire = self.asks(waits, channel);
+        let era = self.era();
+        let answer = match self.connection {
+            // Large, as is each way that is not the plain one.
+            Some(connection) => Box::pin(connection.ask(&acquire, within)).await?,
+            None => self.engine.requests.acquire(&acquire, t0, within).await?,
+        };
+        self.outcome(answer, t0, era.answered_over(self.era().connection))
+    }
+
+    /// What the reply to a request means that left at `t0` and whose reply is here now.
+    pub(super) fn outcome(
+        &self,
+        answer: Acquired,
+        t0: Moment,
+        era: ClockContext,
+    ) -> Result<Outcome, StoreError> {
+        let now = self.engine.clock.now();
+        let (Acquired::Granted { time_us, .. }
+        | Acquired::Waiting {
+            seen: Seen { time_us, .. },
+            ..
+        }
+        | Acquired::Busy {
+            seen: Seen { time_us, .. },
+        }
+        | Acquired::Never { time_us, .. }
+        | Acquired::Gone { time_us, .. }
+        | Acquired::Disagrees { time_us, .. }) = &answer;
+        self.engine.note_time(t0, now, *time_us);
+        match answer {
+            Acquired::Granted {
+                fence,
+                range,
+                others,
+                ..
+            } => {
+                let share = Share { range, others };
+                let lease = self.hold_since(t0, now, fence)?;
+                lease.parts().1.set_range(range.max(1));
+                Ok(Outcome::Granted(lease, share))
+            }
+            Acquired::Waiting { seen, position } => {
+                self.engine.announce();
+                let reading = ClockSample {
+                    sent: t0,
+                    received: now,
+                    server_us: seen.time_us,
+                    era,
+                };
+                Ok(Outcome::Waiting(seen, position, reading))
+            }
+            Acquired::Busy { seen } => {
+                self.met_quarantine(&seen, now);
+                Ok(Outcome::Busy(seen))
+            }
+            Acquired::Never { permits, .. } => Err(StoreError::too_many(permits)),
+            Acquired::Gone { is_taken, .. } => Err(StoreError::gone(is_taken)),
+            Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
+        }
+    }
+
+    /// What it asks of a store that decides by itself.
+    pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
+        let passed = if self.request.renews {
+            self.request.ttl.min(PASSED)
+        } else {
+            self.request.ttl
+        };
+        Acquire {
+            resource: &self.resource,
+            token: &self.token,
+            ttl: self.request.ttl,
+            passed,
+            waits,
+            priority: self.request.priority,
+            channel,
+            fencing: self.request.fences,
+            range: self.range,
+        }
+    }
+
+    pub(super) fn met_quarantine(&self, seen: &Seen, now: Moment) {
+        if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
+            strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
+        }
+    }
+
+    pub(super) fn disagrees(&self, longest: Duration) -> StoreError {
+        let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
+        let message = format!(
+            "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
+             same, and an operator can change it (`leaselock strict init`)",
+            ours.unwrap_or_default()
+        );
+        StoreError::refused(ErrorKind::ConfigMismatch, message)
+    }
+
+    /// What answers and messages that belong together have in common.
+    pub(super) fn era(&self) -> ClockContext {
+        ClockContext {
+            connection: self.connection.unwrap_or(&self.engine.store).epoch(),
+            subscription: self.background.notifier.subscription(),
+            jumps: self.engine.clock_watch.jumps(),
+        }
+    }
+
+    /// The lease that a message brings, when the message alone can tell until when it may be used.
+    pub(super) fn taken(
+        &self,
+        reading: &ClockSample,
+        heard: &ReceivedGrant,
+    ) -> Result<(Lease, Share), Uncertain> {
+        if self.engine.strict.is_some() {
+            return Err(Uncertain::Strict);
+        }
+        let (era, now) = (self.era(), self.engine.clock.now());
+        let LeaseWindow { began, deadline } =
+            grant_deadline::reckon(reading, heard, era, now, self.engine.drift)?;
+        let share = Share {
+            range: u64::from(heard.grant.range),
+            others: heard.grant.others,
+        };
+        let lease = self.hold(began, deadline, now, heard.grant.fence);
+        lease.parts().1.set_range(share.range.max(1));
+        Ok((lease, share))
+    }
+
+    /// The lease of a grant whose request left at `t0` and whose answer is here now.
+    pub(super) fn hold_since(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Lease, StoreError> {
+        let deadline = self.engine.drift.deadline(t0, self.request.ttl);
+        if now >= deadline {
+            // It may be another's by now.
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        Ok(self.hold(t0, deadline, now, fence))
+    }
+
+    /// From here on the lease has an owner, and renewals ask for the whole ttl.
+    fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
+        self.engine.announce();
+        let longest = self.request.max_hold.unwrap_or(Duration::MAX);
+        self.engine.store.limit_session(began.plus(longest));
+        let core = LeaseMachine::granted(
+            began,
+            deadline,
+            now,
+            self.request.ttl,
+            self.engine.drift,
+            self.request.renews,
+            self.request.max_hold,
+        );
+        // Another library's lock has it in its value, or nowhere.
+        let why = self.request.why.clone().filter(|_| self.custom.is_none());
+        let kept = LeaseRecord::new(
+            self.name.clone(),
+            self.becomes.as_ref().unwrap_or(&self.resource).clone(),
+            self.token.clone(),
+            fence,
+            why.clone(),
+            self.engine.clock.clone(),
+            core,
+        );
+        let kept = Arc::new(kept.with_custom(self.custom.clone()));
+        let id = self.background.renewal.add(Arc::clone(&kept));
+        let lease = Lease::new(Arc::clone(self.engine), kept, id);
+        self.engine.write_note(
+            &self.resource,
+            &self.token,
+            why.as_deref(),
+            self.request.ttl,
+        );
+        lease
+    }
+
+    /// Cleans up after a request that leaves at this moment.
+    pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
+        let (resource, token) = (self.resource.clone(), self.token.clone());
+        let cleanup =
+            PendingCleanup::acquisition(resource, token, now.plus(self.request.ttl.as_duration()));
+        CleanupGuard::new(
+            self.background.cleanup.clone(),
+            cleanup.with_custom(self.custom.clone()),
+        )
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
+        now.plus(self.request.ttl.as_duration())
+    }
+}

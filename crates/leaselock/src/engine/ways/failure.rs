@@ -1,0 +1,72 @@
+//! The error that a failed acquisition ends with, and what it may have left behind.
+
+use std::time::Duration;
+
+use super::attempt::Acquisition;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, Detail, Lost, LostReason, StoreError};
+use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::values::grant::Seen;
+
+impl Acquisition<'_> {
+    /// A queue entry that could not be taken back is forgotten after a minute, and could be granted until then.
+    fn clear_in(&self) -> Duration {
+        const ENTRY_KEPT: Duration = Duration::from_secs(60);
+        let in_queue = if self.enters_queue {
+            ENTRY_KEPT
+        } else {
+            Duration::ZERO
+        };
+        in_queue + self.request.ttl.as_duration()
+    }
+
+    /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may
+    /// have had its effect, although this one had none.
+    pub(super) fn failed(
+        &self,
+        guard: CleanupGuard,
+        source: StoreError,
+        may_exist: bool,
+    ) -> AcquireError {
+        guard.settle_unless(may_exist || source.maybe_applied());
+        self.error(source, may_exist)
+    }
+
+    /// The error for the caller. See [`failed`](Acquisition::failed).
+    pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
+        let name = self.name.clone();
+        match source.detail() {
+            Detail::TooMany { permits } => AcquireError::TooMany {
+                name,
+                permits: *permits,
+            },
+            Detail::Gone { is_taken } => {
+                let reason = match is_taken {
+                    true => LostReason::TakenOver,
+                    false => LostReason::KeyMissing,
+                };
+                AcquireError::Lost(Lost::new(name, None, reason))
+            }
+            Detail::Tally(tally) => AcquireError::NoQuorum {
+                name,
+                granted: tally.granted,
+                needed: tally.needed,
+                votes: tally.votes.clone(),
+                clear_in: self.request.ttl.as_duration(),
+                source,
+            },
+            _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
+                name,
+                clear_in: self.clear_in(),
+                source,
+            },
+            _ => AcquireError::Store { name, source },
+        }
+    }
+
+    pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
+        let waited = self.engine.clock.now().saturating_since(start);
+        self.engine
+            .still_busy(self.name.clone(), waited, seen.as_ref())
+    }
+}

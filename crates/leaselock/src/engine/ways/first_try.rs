@@ -1,0 +1,139 @@
+//! The first try of an acquisition while many are made: it leaves with others.
+//!
+//! Such a request is granted at once or not at all, and never enters the queue. So what a wait needs (a registration for messages,
+//! a local group) is made only when the try was in vain.
+
+use std::time::Duration;
+
+use super::attempt::Acquisition;
+use super::local::groups::LocalGroups;
+use super::patience::Patience;
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::engine::guard::lease::Lease;
+use crate::engine::services::batch::BatchOutcome;
+use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::values::calls_many::Item;
+use crate::engine::values::grant::Acquired;
+
+/// What a first try came to.
+pub(super) enum FirstTry {
+    Granted(Lease),
+    /// A wait begins; from scratch when there was no try.
+    StartedWait(Option<Box<StartedWait>>),
+}
+
+/// A wait whose first try was in vain.
+pub(super) struct StartedWait {
+    /// Cleans up the token of the try, with which the wait goes on.
+    pub(super) guard: CleanupGuard,
+    pub(super) patience: Patience,
+    /// The pause before the next request.
+    pub(super) pause: Option<Duration>,
+}
+
+impl StartedWait {
+    /// True if the try had no usable reply, and may have been granted.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        let error = self.patience.error.as_ref();
+        error.is_some_and(StoreError::maybe_applied)
+    }
+
+    /// The task shares a queue entry from now on, and its own token is of no use any more.
+    pub(super) fn give_up(self) {
+        if !self.is_ambiguous() {
+            self.guard.settle();
+        }
+    }
+}
+
+impl Acquisition<'_> {
+    /// `groups`: tasks of this client that wait for the same lock; `None` where there is no queue.
+    pub(super) async fn try_with_others(
+        &self,
+        groups: Option<&LocalGroups>,
+        t0: Moment,
+    ) -> Result<FirstTry, StoreError> {
+        let engine = self.engine;
+        if engine.requests.is_free() {
+            return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
+        }
+        let lock = &self.resource.lock;
+        if groups.is_some_and(|groups| groups.has(lock)) || engine.poll_mutexes.has(lock) {
+            return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
+        }
+        let request = &self.request;
+        let Some(item) = Item::of(&self.resource, &self.token, request.ttl, request.fences) else {
+            return Ok(FirstTry::StartedWait(None));
+        };
+        let within = engine.request_timeout(self.request.ttl);
+        let guard = self.guard_from(t0);
+        let Some(outcome) = engine.requests.acquire_with_others(item, t0, within) else {
+            guard.settle();
+            return Ok(FirstTry::StartedWait(None));
+        };
+        match self.decode(outcome.await, t0) {
+            Ok(Ok(lease)) => {
+                guard.settle();
+                Ok(FirstTry::Granted(lease))
+            }
+            Ok(Err(patience)) => Ok(begin(guard, patience, None)),
+            Err(source) if source.may_pass() => {
+                let mut patience = Patience::default();
+                let pause = patience.failed(source);
+                Ok(begin(guard, patience, Some(pause)))
+            }
+            Err(source) => {
+                guard.settle_unless(source.maybe_applied());
+                Err(source)
+            }
+        }
+    }
+
+    /// The lease, or what is known without it.
+    fn decode(
+        &self,
+        outcome: BatchOutcome<Acquired>,
+        t0: Moment,
+    ) -> Result<Result<Lease, Patience>, StoreError> {
+        let answer = match outcome {
+            BatchOutcome::Answer(answer) => answer?,
+            BatchOutcome::NotPlain => return Ok(Err(Patience::default())),
+            BatchOutcome::Alone => {
+                self.goes_by_itself();
+                return Ok(Err(Patience::default()));
+            }
+        };
+        let now = self.engine.clock.now();
+        match answer {
+            Acquired::Granted { fence, time_us, .. } => {
+                self.engine.note_time(t0, now, time_us);
+                self.hold_since(t0, now, fence).map(Ok)
+            }
+            // It goes by itself and hears so again.
+            Acquired::Never { .. } | Acquired::Gone { .. } | Acquired::Disagrees { .. } => {
+                Ok(Err(Patience::default()))
+            }
+            Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
+                self.engine.note_time(t0, now, seen.time_us);
+                self.goes_by_itself();
+                Ok(Err(Patience::after(Some(seen))))
+            }
+        }
+    }
+
+    pub(super) fn goes_by_itself(&self) {
+        let now = self.engine.clock.now();
+        self.engine
+            .requests
+            .note_contended(&self.resource.lock, now);
+    }
+}
+
+fn begin(guard: CleanupGuard, patience: Patience, pause: Option<Duration>) -> FirstTry {
+    FirstTry::StartedWait(Some(Box::new(StartedWait {
+        guard,
+        patience,
+        pause,
+    })))
+}

@@ -1,0 +1,295 @@
+//! The tasks of one client that wait for the same lock in the same way: they share one queue entry, and a lease passes
+//! from one to the next without a request.
+//!
+//! A task that comes while its group is empty waits by itself, as if there were no groups. When a second one comes, a task
+//! on the client's own thread takes the entry over and waits for all of them (`group_task.rs`). So a task whose runtime is
+//! busy delays no other. Each member has a [`Handoff`], where its lease is put.
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::handoff::Handoff;
+use crate::base::clock::Moment;
+use crate::base::error::LostReason;
+use crate::base::sync::hold;
+use crate::base::ttl::Ttl;
+use crate::engine::guard::lease::{Lease, PassOn};
+use crate::engine::services::core::Engine;
+use crate::engine::services::lease::deadlines::Id;
+use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::values::grant::Seen;
+use crate::engine::values::kind::Kind;
+use crate::engine::values::request::{AcquireRequest, OnWait, Wait};
+use crate::engine::ways::attempt::PASSED;
+use crate::engine::ways::patience::Patience;
+use crate::engine::ways::queued::QueueEntry;
+use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
+
+/// What tasks must have in common to share a queue entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) kind: &'static Kind,
+    pub(crate) ttl: Ttl,
+    pub(crate) priority: i32,
+    pub(crate) fencing: bool,
+}
+
+impl Terms {
+    /// `None` for a task that shares nothing: a lease that is not renewed ends at a time of its own, a note is about one
+    /// task, and copies are counted for each grant.
+    pub(crate) fn of(kind: &'static Kind, request: &AcquireRequest, wait: Wait) -> Option<Self> {
+        let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
+        let plain = request.renews && request.why.is_none() && request.copies.is_none();
+        (waits && plain && kind.local_hand_over).then_some(Terms {
+            kind,
+            ttl: request.ttl,
+            priority: request.priority,
+            fencing: request.fences,
+        })
+    }
+}
+
+/// One member.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    pub(crate) handoff: Handoff,
+    pub(crate) start: Moment,
+    pub(crate) end: Option<Moment>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_wait: Option<OnWait>,
+}
+
+/// Where the groups of a client are listed.
+pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
+    /// Forgets a group that has no task any more.
+    fn tidy(&self, group: &Arc<LocalGroup>);
+
+    /// True if a task of this client with a higher priority waits for the same lock.
+    fn is_urgent(&self, key: &str, priority: i32) -> bool;
+}
+
+#[derive(Debug)]
+pub(crate) struct LocalGroup {
+    pub(crate) key: Arc<str>,
+    pub(crate) terms: Terms,
+    /// Where it is listed.
+    groups: Weak<dyn Registry>,
+    state: Mutex<State>,
+    /// Something has changed that the group's task may wait for.
+    pub(crate) changed: Notify,
+    /// The task that waits by itself is to hand its entry over to the group.
+    pub(crate) called: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) turns: TurnBudget<Waiter>,
+    /// True if a task waits by itself.
+    pub(crate) has_solo: bool,
+    /// True if several tasks used it: it is not used again when it is empty.
+    pub(crate) used: bool,
+    /// The entry of the task that waited by itself.
+    pub(crate) handed_over: Option<(QueueEntry, Patience)>,
+    /// True if the group's task runs.
+    pub(crate) has_task: bool,
+    pub(crate) current: Option<Current>,
+    /// The latest answer of the store.
+    pub(crate) seen: Option<(Seen, u64)>,
+    /// True if the group's task has an entry, or is about to make one.
+    pub(crate) in_queue: bool,
+    /// When the group's task reviews the wait, if nothing happens before.
+    pub(crate) review_at: Option<Moment>,
+}
+
+/// The lease that passes from task to task.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) kept: Arc<LeaseRecord>,
+    /// The member that has it, and since when; `None` for the task that waited by itself.
+    pub(crate) member: Option<(Waiter, Moment)>,
+}
+
+impl State {
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_unused = self.turns.is_empty() && self.current.is_none();
+        is_unused && !self.has_solo && !self.has_task
+    }
+
+    /// When the last member gives up.
+    pub(crate) fn latest_end(&self, or_after: Duration) -> Option<Moment> {
+        let ends = self
+            .turns
+            .waiters()
+            .map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
+        ends.max()
+    }
+
+    /// When the first member gives up. `answered`: a member without an end does not.
+    pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
+        let patience = |w: &Waiter| {
+            let never_answered = (!answered).then(|| w.start.plus(or_after));
+            w.end.or(never_answered)
+        };
+        self.turns.waiters().filter_map(patience).min()
+    }
+}
+
+impl LocalGroup {
+    pub(crate) fn new(groups: Weak<dyn Registry>, key: &Arc<str>, terms: Terms) -> Self {
+        LocalGroup {
+            key: Arc::clone(key),
+            terms,
+            groups,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            called: Notify::new(),
+        }
+    }
+
+    pub(crate) fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
+        self.terms == terms && self.key == *key
+    }
+
+    /// `None` once the client is gone.
+    fn groups(&self) -> Option<Arc<dyn Registry>> {
+        self.groups.upgrade()
+    }
+
+    /// Leaves the list if no task belongs to the group any more.
+    pub(crate) fn tidy(self: &Arc<Self>) {
+        if let Some(groups) = self.groups() {
+            groups.tidy(self);
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        hold(&self.state)
+    }
+
+    /// Passes the lease to a member. The lease so far has ended, so no two are held at once.
+    fn give(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        state: &mut State,
+        (kept, id): (&Arc<LeaseRecord>, Id),
+        waiter: Waiter,
+        fence: Option<crate::base::fence::Fence>,
+        now: Moment,
+    ) {
+        let core = kept.core().passed_on(now, self.terms.ttl, waiter.max_hold);
+        let longest = waiter.max_hold.unwrap_or(Duration::MAX);
+        engine.store.limit_session(now.plus(longest));
+        let next = Arc::new(kept.passed_on(fence, core));
+        let id = match engine.background() {
+            Ok(background) => background.renewal.pass_on(id, Arc::clone(&next)),
+            Err(_) => id,
+        };
+        let lease = Lease::new(Arc::clone(engine), Arc::clone(&next), id).shared(self.clone());
+        let handoff = waiter.handoff.clone();
+        state.current = Some(Current {
+            kept: next,
+            member: Some((waiter, now)),
+        });
+        handoff.offer(Ok(lease));
+    }
+
+    /// A grant to the entry goes to the first member. The lease comes back when there is none.
+    pub(crate) fn granted(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        lease: Lease,
+        share: Share,
+    ) -> Option<Lease> {
+        // A late request is undone when the lease ends, so the lease ends with its first task. A more urgent task may be
+        // about to enter the queue.
+        let (key, priority) = (&self.key, self.terms.priority);
+        let urgent = self
+            .groups()
+            .is_some_and(|groups| groups.is_urgent(key, priority));
+        let share = if urgent || lease.expects_late_requests() {
+            Share { range: 1, ..share }
+        } else {
+            share
+        };
+        let now = engine.clock.now();
+        let mut state = self.state();
+        let (_, kept, id) = lease.parts();
+        let Some(waiter) = state.turns.first(kept.fence, share, now) else {
+            return Some(lease);
+        };
+        if let Some(before) = state.current.take() {
+            before.kept.end(LostReason::TakenOver); // the store has granted another token since
+        }
+        if lease.expects_late_requests() {
+            state.turns.end();
+            kept.core().offer();
+            waiter.handoff.offer(Ok(lease));
+            return None;
+        }
+        if kept.end(LostReason::Released) {
+            let fence = kept.fence;
+            self.give(engine, &mut state, (kept, id), waiter, fence, now);
+            lease.disown();
+            return None;
+        }
+        state.turns.join_first(waiter);
+        Some(lease)
+    }
+}
+
+impl PassOn for LocalGroup {
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool {
+        let now = engine.clock.now();
+        let lost = kept.lost_by_now().is_some();
+        let mut state = self.state();
+        if !is_current(&state, kept) {
+            return false;
+        }
+        let left = kept.core().deadline().saturating_since(now);
+        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let fit = !lost && is_worth_passing_on(left, granted);
+        let next = if fit { state.turns.next(now) } else { None };
+        if let Some((waiter, fence)) = next {
+            if kept.end(LostReason::Released) {
+                self.give(engine, &mut state, (kept, id), waiter, fence, now);
+                return true;
+            }
+            state.turns.join_first(waiter); // it was lost just now
+        }
+        state.turns.end();
+        state.current = None;
+        let concerns_the_task = state.turns.is_empty() || !state.in_queue;
+        drop(state);
+        if concerns_the_task {
+            self.changed.notify_one();
+        }
+        self.tidy();
+        false
+    }
+
+    fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>) {
+        let mut state = self.state();
+        if is_current(&state, kept) {
+            state.turns.end();
+            state.current = None;
+        }
+        drop(state);
+        self.changed.notify_one();
+        self.tidy();
+    }
+}
+
+fn is_current(state: &State, kept: &Arc<LeaseRecord>) -> bool {
+    let current = state.current.as_ref();
+    current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiter")
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,250 @@
+//! Waits in the queue for all tasks of a group, on the client's own thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::group::{LocalGroup, State};
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::base::name::Name;
+use crate::engine::services::core::Engine;
+use crate::engine::values::grant::Seen;
+use crate::engine::values::request::{AcquireRequest, Waiting};
+use crate::engine::values::resource::Resource;
+use crate::engine::ways::attempt::Acquisition;
+use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
+use crate::engine::ways::queued::{QueueEntry, Queued};
+use crate::engine::ways::run::{Callers, Ended, Review, Wake, run};
+use crate::engine::ways::turn_budget::{LOCAL_TURNS, Wanted};
+
+/// A task that waits by itself gives its entry up as soon as it is polled. If it is not polled in this time, there are
+/// two entries.
+const HAND_OVER_WITHIN: Duration = Duration::from_millis(50);
+/// A member that was not polled for so long after its grant is skipped, so that it delays no other.
+pub(super) const GRANT_UNTAKEN: Duration = Duration::from_secs(1);
+
+/// Runs until the group is empty.
+pub(crate) fn start(engine: &Arc<Engine>, group: &Arc<LocalGroup>, name: &Name) {
+    let Ok(background) = engine.background() else {
+        return; // the acquisition has started it
+    };
+    let task = GroupTask {
+        engine: Arc::clone(engine),
+        group: Arc::clone(group),
+        name: name.clone(),
+        request: AcquireRequest {
+            ttl: group.terms.ttl,
+            priority: group.terms.priority,
+            renews: true,
+            fences: group.terms.fencing,
+            max_hold: None,
+            why: None,
+            on_wait: None,
+            copies: None,
+            custom: None,
+        },
+    };
+    drop(background.handle.spawn(task.run()));
+}
+
+/// True if the group needs a queue entry, and its task has not begun to make one.
+pub(crate) fn needs_entry(state: &State, now: Moment) -> bool {
+    !state.in_queue && state.turns.entry_wanted(now) == Wanted::Now
+}
+
+/// True if the time of a member is over.
+pub(super) fn is_over(state: &State, now: Moment, answered: bool) -> bool {
+    let end = state.next_end(answered, NEVER_ANSWERED);
+    end.is_some_and(|end| end <= now)
+}
+
+pub(super) struct GroupTask {
+    pub(super) engine: Arc<Engine>,
+    pub(super) group: Arc<LocalGroup>,
+    pub(super) name: Name,
+    request: AcquireRequest,
+}
+
+impl GroupTask {
+    async fn run(self) {
+        while self.wait_until_needed().await {
+            let handed = self.group.state().handed_over.take();
+            let lock = Arc::clone(&self.group.key);
+            let resource = Resource::at(self.group.terms.kind, lock, self.engine.gate());
+            let request = self.request.clone();
+            match Acquisition::new(&self.engine, &self.name, resource, request) {
+                Ok(acquisition) => self.wait_in_queue(acquisition, handed).await,
+                Err(error) => self.fail_all(&error),
+            }
+            self.group.state().in_queue = false;
+        }
+        self.group.tidy();
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock.now()
+    }
+
+    /// True: an entry is needed. False: the group is empty.
+    async fn wait_until_needed(&self) -> bool {
+        let call_until = self.now().plus(HAND_OVER_WITHIN);
+        loop {
+            let changed = self.group.changed.notified();
+            let again_at = {
+                let now = self.now();
+                let mut state = self.group.state();
+                if state.has_solo && now < call_until {
+                    self.group.called.notify_one();
+                    call_until
+                } else if state.turns.is_empty() {
+                    state.has_task = false;
+                    state.review_at = None;
+                    let handed = state.handed_over.take();
+                    drop(state);
+                    drop(handed); // its cleanup leaves the queue in the background
+                    return false;
+                } else if state.handed_over.is_some() {
+                    state.in_queue = true;
+                    return true;
+                } else {
+                    match state.turns.entry_wanted(now) {
+                        Wanted::Now => {
+                            state.in_queue = true;
+                            return true;
+                        }
+                        Wanted::At(at) => at,
+                        Wanted::Never => now.plus(GRANT_UNTAKEN),
+                    }
+                }
+            };
+            let until = self.note_review(again_at, true);
+            tokio::select! {
+                () = changed => {}
+                () = self.engine.clock.sleep_until(until) => {}
+            }
+            self.expire_members(None);
+            self.skip_late_member();
+        }
+    }
+
+    /// Waits in the queue with one token, until it is granted or no member needs it any more.
+    async fn wait_in_queue(
+        &self,
+        mut acquisition: Acquisition<'_>,
+        handed: Option<(QueueEntry, Patience)>,
+    ) {
+        acquisition.connection = Some(&acquisition.background.store);
+        acquisition.range = LOCAL_TURNS;
+        acquisition.enters_queue = true;
+        let (entry, mut patience) = handed.unwrap_or_else(|| {
+            let guard = acquisition.guard_from(self.now());
+            let patience = Patience::after(self.latest_answer());
+            (QueueEntry::new(&acquisition, guard), patience)
+        });
+        acquisition.token = entry.registration.token().clone();
+        let acquisition = &acquisition;
+        let mut queued = Queued { acquisition, entry };
+        let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
+        let entry = queued.entry;
+        match ended {
+            Ended::Granted((lease, share)) => {
+                let lease = entry.granted(lease);
+                drop(self.group.granted(&self.engine, lease, share));
+            }
+            Ended::Failed(source) => {
+                let may_exist = entry.may_exist();
+                self.fail_all(&acquisition.failed(entry.guard, source, may_exist));
+            }
+            Ended::Over | Ended::HandedOver | Ended::NoTime => {
+                let within = self.request_time(&patience);
+                let last = self.take_last_member(&patience);
+                let start = last.as_ref().map_or(self.now(), |member| member.start);
+                let left = acquisition.leave(entry, start, patience, within).await;
+                if let (Some(member), Err(error)) = (last, left) {
+                    member.handoff.offer(Err(error));
+                }
+            }
+        }
+    }
+
+    /// The latest answer to an earlier entry: a store that has answered once is not given up like one that never did.
+    fn latest_answer(&self) -> Option<Seen> {
+        let state = self.group.state();
+        state.seen.as_ref().map(|(seen, _)| seen.clone())
+    }
+
+    /// Whether the entry stays in the queue: a member still waits, or a member holds the lease and the next poll is not
+    /// due yet, because the tasks that it passes between come back.
+    ///
+    /// Members whose time is over go first, except for the last: it leaves the queue, and only then is told "busy".
+    fn needs_the_entry(&self, poll_at: Moment, patience: &Patience) -> bool {
+        self.expire_members(patience.never_answered());
+        self.skip_late_member();
+        let now = self.now();
+        let state = self.group.state();
+        if state.turns.is_empty() {
+            return state.current.is_some() && now < poll_at;
+        }
+        let only = state.turns.len() == 1;
+        !(only && is_over(&state, now, patience.has_met_the_store()))
+    }
+
+    /// How long a request may take, by the member that waits longest.
+    fn request_time(&self, patience: &Patience) -> Duration {
+        let longest = self.engine.request_timeout(self.request.ttl);
+        let state = self.group.state();
+        let give_up_at = state.latest_end(NEVER_ANSWERED);
+        let forever = state.turns.waiters().any(|member| member.end.is_none());
+        let end = give_up_at.filter(|_| !forever);
+        patience.time_for_request(longest, end, give_up_at, || self.now())
+    }
+
+    /// Notes when this task reviews the wait, for tasks that join.
+    fn note_review(&self, at: Moment, answered: bool) -> Moment {
+        let now = self.now();
+        let mut state = self.group.state();
+        let end = state.next_end(answered, NEVER_ANSWERED);
+        let check = state.current.as_ref().map(|_| now.plus(GRANT_UNTAKEN));
+        let until = [end, check].into_iter().flatten().fold(at, Moment::min);
+        state.review_at = Some(until);
+        until
+    }
+}
+
+impl Callers for GroupTask {
+    fn tell(&self, seen: &Seen, position: u64) {
+        self.group.state().seen = Some((seen.clone(), position));
+        for (on_wait, behind) in self.listeners() {
+            on_wait(&Waiting::at(&self.name, seen, position + behind));
+        }
+    }
+
+    fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
+        for (on_wait, behind) in self.listeners() {
+            let last = last.map(|(seen, position)| (seen, position + behind));
+            on_wait(&Waiting::failed(&self.name, last, error));
+        }
+    }
+
+    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
+        Some(self.request_time(patience))
+    }
+
+    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
+        self.note_review(poll_at, patience.has_met_the_store())
+    }
+
+    async fn changed(&self) {
+        self.group.changed.notified().await;
+    }
+
+    fn review(&self, wake: Wake, poll_at: Moment, patience: &Patience) -> Review {
+        if wake == Wake::Poll || wake == Wake::Timer && self.now() >= poll_at {
+            Review::Ask
+        } else if self.needs_the_entry(poll_at, patience) {
+            Review::Pause
+        } else {
+            Review::Over
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The acquisition of an owner: another guard of what it holds, or a lease of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::Acquisition;
+use super::deadlock::Detector;
+use super::local::groups::LocalGroups;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, Deadlock};
+use crate::base::keyed_mutex::Entry;
+use crate::engine::guard::lease::Lease;
+use crate::engine::guard::owner::Owner;
+use crate::engine::guard::owner::guard::Guard;
+use crate::engine::guard::owner::holds::Found;
+use crate::engine::values::mode::Mode;
+use crate::engine::values::request::Wait;
+
+impl Acquisition<'_> {
+    /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
+    pub(super) async fn run_as(
+        &mut self,
+        owner: &Owner,
+        mut wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        let mode = Mode::of(&self.resource);
+        if let Some(lease) = self.covered(owner, mode)? {
+            return Ok(lease);
+        }
+        let start = self.now();
+        let mut turn = None;
+        if mode != Mode::Permits {
+            turn = Some(self.turn(owner, wait, start).await?);
+            if let Some(lease) = self.covered(owner, mode)? {
+                return Ok(lease); // another task of the owner has acquired it meanwhile
+            }
+        }
+        if let Wait::Timeout(limit) = wait {
+            wait = Wait::Timeout(limit.saturating_sub(self.now().saturating_since(start)));
+        }
+        let lease = self.grant(wait, groups).await?;
+        let number = owner.state.holds().add(mode, &lease, &self.request);
+        drop(turn); // after the entry, which the next task of the owner finds
+        Ok(self.guarded(owner, lease, number))
+    }
+
+    fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
+        let guard = Guard::new(&owner.state, &self.resource.lock, number);
+        lease.shared(Arc::new(guard))
+    }
+
+    /// Searches for a deadlock while an owner waits that holds something else.
+    pub(super) fn detector(&self) -> Option<Detector> {
+        let owner = &self.owner.as_ref()?.state;
+        let within = self.engine.request_timeout(self.request.ttl);
+        let digest = self.token.digest();
+        Detector::new(self.engine, owner, &self.resource.lock, digest, within)
+    }
+
+    /// Another guard of a lease that the owner holds. Sends no request.
+    fn covered(&self, owner: &Owner, mode: Mode) -> Result<Option<Lease>, AcquireError> {
+        let mut holds = owner.state.holds();
+        let (found, number) = holds.find(&self.resource.lock, mode);
+        let lease = match found {
+            Found::Nothing => return Ok(None),
+            Found::Covered(hold) => hold.share(self.engine, number, &self.request)?,
+            Found::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
+            Found::WaitsForItself(way_out) => {
+                let (label, client) = (owner.label(), self.engine.id.as_str());
+                let name = self.name.clone();
+                let deadlock = Deadlock::of_itself(label, client, &name, way_out);
+                return Err(AcquireError::Deadlock { name, deadlock });
+            }
+        };
+        drop(holds);
+        Ok(Some(self.guarded(owner, lease, number)))
+    }
+
+    /// Waits until no other task of the owner acquires this name: its lease will cover this request, or it gives up.
+    async fn turn(&self, owner: &Owner, wait: Wait, start: Moment) -> Result<Entry, AcquireError> {
+        let limit = match wait {
+            Wait::Never => Some(Duration::ZERO),
+            Wait::Timeout(limit) => Some(limit),
+            Wait::Poll { count, delay, .. } => count.map(|count| delay.saturating_mul(count)),
+            Wait::Forever => None,
+        };
+        let over = async {
+            match limit {
+                Some(limit) => self.engine.clock.sleep_until(start.plus(limit)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let interest = owner.state.turns.interest(&self.resource.lock);
+        tokio::select! {
+            biased;
+            turn = interest.turn() => Ok(interest.enter(turn)),
+            () = over => {
+                let waited = self.now().saturating_since(start);
+                let own = self.engine.id.as_str();
+                Err(AcquireError::still_busy(self.name.clone(), waited, Some(own.to_owned()), own))
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! One round of votes for a lock: every node is asked at once, and the client with a majority has the lease.
+//!
+//! The proposal of a fencing token rides on the vote. A number counts when a majority has accepted it, and any two
+//! majorities share a node, which accepts only what is larger than all it has seen. When too few accept, one second
+//! proposal is made under the votes that are ours by then. A client that loses a round has given its votes back when it ends.
+
+use std::time::Duration;
+
+use super::attempt::Acquisition;
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::base::error::Vote as Shown;
+use crate::base::fence::Fence;
+use crate::engine::values::ballot::{Accept, AcceptAnswer, Vote, VoteAnswer, Withdraw};
+use crate::engine::values::grant::{ReleaseAnswer, Seen};
+use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::tally::Votes;
+
+/// When a majority has answered and too few of them voted for us, the others are waited for so long, or for four times
+/// what those have taken when that is more: an answer of theirs could still decide it, and they may as well be dead.
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a round came to.
+#[derive(Debug)]
+pub(super) enum Round {
+    Won {
+        fence: Option<Fence>,
+        /// True if every node voted for us.
+        unanimous: bool,
+    },
+    Lost(Lost),
+}
+
+/// A round without a majority for us, in which enough nodes voted for it to be fair.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) seen: Seen,
+    /// Another has a majority. Otherwise the votes were split, and the next round may have a winner.
+    pub(super) held: bool,
+    /// How many nodes voted for us.
+    pub(super) ours: usize,
+}
+
+impl Acquisition<'_> {
+    /// Asks for votes once, under a token that was never used before: what comes late of an earlier round must not undo
+    /// a vote of this one. `caller` is to be woken by a release where the lock is busy.
+    pub(super) async fn round(
+        &self,
+        quorum: &QuorumStore,
+        caller: &str,
+        t0: Moment,
+        within: Duration,
+        patience: Duration,
+    ) -> Result<Round, StoreError> {
+        let _straight = self.engine.requests.solo_permit();
+        let fenced = self.request.fences;
+        let proposed = quorum.propose_if(fenced, within).await;
+        let vote = Vote {
+            resource: &self.resource,
+            token: &self.token,
+            ttl: self.request.ttl,
+            proposed,
+            behind: quorum.behind(),
+            caller,
+        };
+        let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
+        let is_accepted = |vote: &VoteAnswer| matches!(vote, VoteAnswer::Accepted { .. });
+        let won = loop {
+            let votes = poll.votes();
+            if votes.is_majority(is_accepted) {
+                break true;
+            }
+            let ours = votes.count(VoteAnswer::is_ours);
+            if ours >= votes.needed() {
+                let left = within.saturating_sub(self.engine.clock.now().saturating_since(t0));
+                if let Some(fence) = self.second_proposal(quorum, votes, left).await {
+                    return Ok(Round::Won {
+                        fence: Some(fence),
+                        unanimous: votes.is_unanimous(VoteAnswer::is_ours),
+                    });
+                }
+                break false;
+            }
+            if ours + votes.silent() < votes.needed() {
+                break false;
+            }
+            // With the answers of a majority it is a matter of others who have it; those that are late may be dead.
+            let settled = votes.is_majority(|_| true);
+            let so_far = self.engine.clock.now().saturating_since(t0);
+            let left = if settled {
+                patience.max(so_far * 4)
+            } else {
+                within
+            };
+            let Ok(Some(at)) = tokio::time::timeout(left, poll.next()).await else {
+                break false;
+            };
+            if let Some(Ok(voted)) = poll.votes().of(at) {
+                quorum.showed(at, voted.time_us());
+                if let VoteAnswer::Granted { least, .. } = voted {
+                    quorum.asked_for(*least);
+                }
+            }
+        };
+        if won {
+            return Ok(Round::Won {
+                fence: fenced.then(|| Fence::new(proposed)),
+                unanimous: poll.votes().is_unanimous(VoteAnswer::is_ours),
+            });
+        }
+        if !poll.votes().is_majority(|_| true) {
+            // No client can have it. The votes of the others are for the error.
+            let all = async { while poll.next().await.is_some() {} };
+            drop(tokio::time::timeout(PATIENCE, all).await);
+        }
+        poll.call_off();
+        self.take_back(quorum, poll.votes(), within).await;
+        lost(quorum, poll.votes()).map(Round::Lost)
+    }
+
+    /// The number that a majority has accepted as the second proposal.
+    async fn second_proposal(
+        &self,
+        quorum: &QuorumStore,
+        votes: &Votes<VoteAnswer>,
+        within: Duration,
+    ) -> Option<Fence> {
+        let proposed = Fence::new(quorum.propose(within).await);
+        let accept = Accept {
+            resource: &self.resource,
+            token: &self.token,
+            proposed,
+            behind: quorum.behind(),
+        };
+        let asked = |at| !matches!(votes.of(at), Some(Ok(VoteAnswer::Busy { .. }) | Err(_)));
+        let mut poll = quorum.poll(&accept, Asked::ToVote, asked, within);
+        while let Some(at) = poll.next().await {
+            if let Some(Ok(AcceptAnswer::Refused { least })) = poll.votes().of(at) {
+                quorum.asked_for(*least);
+            }
+            if poll
+                .votes()
+                .is_majority(|answer| *answer == AcceptAnswer::Agreed)
+            {
+                return Some(proposed);
+            }
+        }
+        None
+    }
+
+    /// What was granted is given back when this ends; what may yet be granted is, in the background. No waiter is
+    /// woken: a client that these votes kept from a majority tries again by itself.
+    async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<VoteAnswer>, within: Duration) {
+        let maybe_has = |at| votes.may_have(at, VoteAnswer::is_ours);
+        let withdraw = Withdraw {
+            resource: &self.resource,
+            token: &self.token,
+            tells: false,
+            caller: "",
+        };
+        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+        let is_back = |answered: &Votes<ReleaseAnswer>| {
+            let mut granted = votes.answers().filter(|(_, vote)| vote.is_ours());
+            granted.all(|(at, _)| answered.of(at).is_some())
+        };
+        while !is_back(taking_back.votes()) {
+            if taking_back.next().await.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+/// Busy, if enough nodes voted; otherwise no client could have had it.
+fn lost(quorum: &QuorumStore, votes: &Votes<VoteAnswer>) -> Result<Lost, StoreError> {
+    if !votes.is_majority(|_| true) {
+        let maybe = votes.may_have_acted();
+        return Err(quorum.no_majority(votes, shown, maybe));
+    }
+    Ok(counted(votes))
+}
+
+fn shown(vote: &VoteAnswer) -> Shown {
+    match vote {
+        VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => Shown::Granted,
+        VoteAnswer::Busy { seen } => Shown::Busy {
+            holder: seen.holder.clone(),
+        },
+    }
+}
+
+/// Who holds most of the votes, and when enough of them will have ended for a majority.
+fn counted(votes: &Votes<VoteAnswer>) -> Lost {
+    let seen = |vote: &VoteAnswer| match vote {
+        VoteAnswer::Busy { seen } => Some(seen.clone()),
+        VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => None,
+    };
+    let busy: Vec<Seen> = votes.answers().filter_map(|(_, vote)| seen(vote)).collect();
+    let often = |one: &Seen| {
+        busy.iter()
+            .filter(|other| other.holder == one.holder)
+            .count()
+    };
+    let most = busy.iter().max_by_key(|one| often(one));
+    let ours = votes.count(VoteAnswer::is_ours);
+    let mut ends: Vec<Duration> = busy.iter().filter_map(|seen| seen.remaining).collect();
+    ends.sort_unstable();
+    let missing = votes.needed().saturating_sub(ours);
+    Lost {
+        held: most.is_some_and(|one| often(one) >= votes.needed()),
+        ours,
+        seen: Seen {
+            remaining: ends.get(missing.saturating_sub(1)).copied(),
+            holder: most.and_then(|one| one.holder.clone()),
+            time_us: 0,
+            quarantine: None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A letter for each node: `+` for us, `a` to `z` for a holder and the seconds that it has left in its turn, `.`.
+    fn lost(said: &str) -> Lost {
+        let mut votes = Votes::new(said.len());
+        for (at, letter) in said.chars().enumerate() {
+            let vote = match letter {
+                '.' => continue,
+                '+' => VoteAnswer::Accepted { time_us: 1 },
+                holder => VoteAnswer::Busy {
+                    seen: Seen {
+                        remaining: Some(Duration::from_secs(10 * (at as u64 + 1))),
+                        holder: Some(holder.to_string()),
+                        time_us: 1,
+                        quarantine: None,
+                    },
+                },
+            };
+            votes.record(at, Ok(vote), None);
+        }
+        counted(&votes)
+    }
+
+    #[test]
+    fn a_lock_is_held_when_one_has_a_majority_and_split_otherwise() {
+        for (said, held, ours, holder) in [
+            ("aaa..", true, 0, "a"),
+            ("+aaab", true, 1, "a"),
+            ("++aab", false, 2, "a"),
+            ("ab+..", false, 1, "b"),
+            ("aab..", false, 0, "a"),
+        ] {
+            let lost = lost(said);
+            let found = (lost.held, lost.ours, lost.seen.holder.as_deref());
+            assert_eq!(found, (held, ours, Some(holder)), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_lock_can_be_had_when_enough_votes_have_ended_for_a_majority() {
+        let after = |said| lost(said).seen.remaining.map(|rest| rest.as_secs());
+        assert_eq!(after("aaa.."), Some(30));
+        assert_eq!(after("aa+.."), Some(20));
+        assert_eq!(after("a++bb"), Some(10));
+        assert_eq!(after("aaaaa"), Some(30));
+        assert_eq!(after("aa..."), None, "the others may hold it for ever");
+    }
+}

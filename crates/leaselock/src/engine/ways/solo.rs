@@ -1,0 +1,132 @@
+//! One task that waits, for [`run`](super::run).
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::attempt::Acquisition;
+use super::local::arrival::SoloWaiter;
+use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
+use super::run::{Callers, Review, Wake};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::base::name::Name;
+use crate::engine::values::grant::Seen;
+use crate::engine::values::request::{OnWait, Waiting};
+
+/// A task that waits for itself.
+pub(super) struct Solo<'a> {
+    name: &'a Name,
+    clock: &'a Clock,
+    on_wait: Option<OnWait>,
+    /// How long a request may take.
+    longest: Duration,
+    end: Option<Moment>,
+    /// A store that was never there is given up then.
+    pub(super) give_up_at: Moment,
+    /// True if a last request is made when the time is over. A waiter in the queue leaves the queue instead.
+    asks_at_end: bool,
+    /// Other tasks may come and share the queue entry.
+    pub(super) sharing: Option<SoloWaiter>,
+    /// Notified when a poll has found it in the queue.
+    pub(super) polled: Notify,
+}
+
+impl<'a> Solo<'a> {
+    pub(super) fn in_queue(
+        acquisition: &Acquisition<'a>,
+        start: Moment,
+        end: Option<Moment>,
+        sharing: Option<SoloWaiter>,
+    ) -> Self {
+        Solo {
+            name: acquisition.name,
+            clock: &acquisition.engine.clock,
+            on_wait: acquisition.request.on_wait.clone(),
+            longest: acquisition.engine.request_timeout(acquisition.request.ttl),
+            end,
+            give_up_at: end.unwrap_or_else(|| start.plus(NEVER_ANSWERED)),
+            asks_at_end: false,
+            sharing,
+            polled: Notify::new(),
+        }
+    }
+
+    /// A task that waits for a lock without a queue.
+    pub(super) fn without_queue(
+        acquisition: &Acquisition<'a>,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Self {
+        let give_up_at = start.plus(NEVER_ANSWERED);
+        Solo {
+            give_up_at: end.map_or(give_up_at, |end| end.min(give_up_at)),
+            asks_at_end: true,
+            ..Solo::in_queue(acquisition, start, end, None)
+        }
+    }
+
+    /// A store that was never there is waited for less long than a holder.
+    fn over_at(&self, patience: &Patience) -> Option<Moment> {
+        if patience.has_met_the_store() {
+            self.end
+        } else {
+            Some(self.give_up_at)
+        }
+    }
+
+    fn is_over(&self, patience: &Patience) -> bool {
+        let over_at = self.over_at(patience);
+        over_at.is_some_and(|at| self.clock.now() >= at)
+    }
+}
+
+impl Callers for Solo<'_> {
+    fn tell(&self, seen: &Seen, position: u64) {
+        self.polled.notify_one();
+        if let Some(on_wait) = &self.on_wait {
+            on_wait(&Waiting::at(self.name, seen, position));
+        }
+    }
+
+    fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
+        if let Some(on_wait) = &self.on_wait {
+            on_wait(&Waiting::failed(self.name, last, error));
+        }
+    }
+
+    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
+        let now = || self.clock.now();
+        let left = || self.give_up_at.saturating_since(now());
+        if patience.never_answered().is_some() && left() < SHORTEST_REQUEST {
+            return None;
+        }
+        Some(patience.time_for_request(self.longest, self.end, Some(self.give_up_at), now))
+    }
+
+    fn end_before_pause(&self, patience: &Patience) -> bool {
+        self.asks_at_end && self.is_over(patience)
+    }
+
+    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
+        let over_at = self.over_at(patience);
+        over_at.map_or(poll_at, |at| at.min(poll_at))
+    }
+
+    async fn changed(&self) {
+        match &self.sharing {
+            Some(sharing) => sharing.called().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn review(&self, wake: Wake, _poll_at: Moment, patience: &Patience) -> Review {
+        if wake == Wake::Changed {
+            Review::HandOver
+        } else if !self.asks_at_end && self.is_over(patience) {
+            Review::Over
+        } else {
+            Review::Ask
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Waiting for a kind whose replies say more than whether the lock was granted.
+//!
+//! Its waiters join no queue. Each tries again when a broadcast says that something has changed, when the holder's lease
+//! would end, and now and then.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::attempt::{Acquisition, Outcome};
+use super::patience::Patience;
+use super::run::{Asked, Attempt, Callers, Ended, Wake, run};
+use super::schedule;
+use super::solo::Solo;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::base::token::Token;
+use crate::engine::guard::lease::Lease;
+use crate::engine::services::broadcast::{self, BroadcastListener};
+use crate::engine::values::grant::{Acquired, Seen};
+use crate::engine::values::request::Wait;
+use crate::engine::values::resource::Resource;
+use crate::quorum::votable::Votable;
+
+/// How much later than the end of a lease its waiters try at most, so that not all do at once.
+const AFTER_END: Duration = Duration::from_millis(100);
+
+/// The reply to one try: what every kind is told, if it is that, and what this kind is told.
+pub(crate) type Tried<T> = (Option<Acquired>, T);
+
+/// What a task asks that waits for such a kind.
+pub(crate) trait Try: Send + Sync {
+    /// What it is told.
+    type Told: Send + 'static;
+    type Request: Votable<Reply = Tried<Self::Told>> + Send + Sync;
+
+    /// Creates a request, which acquires by this token.
+    fn request(&self, resource: &Resource, token: &Token) -> Self::Request;
+
+    /// Notes why the lock was not granted. True if a broadcast will say when that changes.
+    fn is_watched(&mut self, told: &Self::Told) -> bool;
+}
+
+impl Acquisition<'_> {
+    /// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
+    pub(crate) async fn run_tries<T: Try>(
+        &mut self,
+        tries: &mut T,
+        noun: &str,
+        wait: Wait,
+    ) -> Result<(Option<Lease>, T::Told), AcquireError> {
+        let start = self.now();
+        let end = match wait {
+            Wait::Never => Some(start),
+            Wait::Timeout(limit) => Some(start.plus(limit)),
+            Wait::Forever | Wait::Poll { .. } => None,
+        };
+        let mut patience = Patience::default();
+        let solo = Solo::without_queue(self, start, end);
+        let mut trying = Trying {
+            listener: BroadcastListener::new(self.engine, noun, &self.resource.lock),
+            acquisition: self,
+            tries,
+            watches: false,
+        };
+        let clock = Arc::clone(trying.acquisition.engine);
+        let ended = run(&clock.clock, None, &mut patience, &solo, &mut trying).await;
+        let source = match ended {
+            Ended::Granted(granted) => return Ok(granted),
+            Ended::Failed(source) => Some(source),
+            Ended::Over | Ended::HandedOver | Ended::NoTime => patience.error.clone(),
+        };
+        Err(match source {
+            Some(source) => self.error(source, false),
+            None => self.still_busy(start, patience.seen.clone()),
+        })
+    }
+}
+
+/// Which request of which call: so the store knows a request whose earlier reply was lost from that of another caller.
+#[derive(Debug, Clone)]
+pub(crate) struct CallNumber {
+    /// The token of the first request.
+    pub(crate) call: Token,
+    /// From 1.
+    pub(crate) request: u64,
+}
+
+/// Numbers the requests of one call.
+#[derive(Debug, Default)]
+pub(crate) struct CallNumbers {
+    call: OnceLock<Token>,
+    requests: AtomicU64,
+}
+
+impl CallNumbers {
+    /// Returns the number of the next request, which has this token.
+    pub(crate) fn next(&self, token: &Token) -> CallNumber {
+        CallNumber {
+            call: self.call.get_or_init(|| token.clone()).clone(),
+            request: self.requests.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+}
+
+struct Trying<'a, 'e, T> {
+    acquisition: &'a mut Acquisition<'e>,
+    tries: &'a mut T,
+    listener: BroadcastListener,
+    /// True once a reply said that a broadcast will follow.
+    watches: bool,
+}
+
+impl<T: Try> Trying<'_, '_, T> {
+    /// Makes one request. Whatever it may leave on the store is cleaned up, unless it is returned.
+    async fn try_once(
+        &self,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<(Option<Outcome>, T::Told), StoreError> {
+        let acquisition = &*self.acquisition;
+        let request = self
+            .tries
+            .request(&acquisition.resource, &acquisition.token);
+        let (guard, era) = (acquisition.guard_from(t0), acquisition.era());
+        let outcome = match acquisition.engine.ask(&request, within).await {
+            Ok((None, told)) => Ok((None, told)),
+            Ok((Some(answer), told)) => {
+                let outcome = acquisition.outcome(answer, t0, era);
+                outcome.map(|outcome| (Some(outcome), told))
+            }
+            Err(source) => Err(source),
+        };
+        guard.settle_unless(outcome.as_ref().is_err_and(StoreError::maybe_applied));
+        outcome
+    }
+
+    fn pause(&self, seen: &Seen, is_heard: bool) -> Duration {
+        if let Some(pause) = schedule::behind_the_gate(seen) {
+            return pause;
+        }
+        if !self.watches {
+            return schedule::between_tries(seen.remaining, false);
+        }
+        let usual = broadcast::read_every(is_heard);
+        let ends = seen
+            .remaining
+            .map(|rest| rest + schedule::jittered(AFTER_END / 2, 100));
+        ends.map_or(usual, |ends| ends.min(usual))
+    }
+}
+
+impl<T: Try> Attempt for Trying<'_, '_, T> {
+    type Granted = (Option<Lease>, T::Told);
+
+    /// Each try has a token of its own. The first one needs no subscription: mostly it is the last one.
+    async fn ask<C: Callers>(
+        &mut self,
+        now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<Asked<Self::Granted>, StoreError> {
+        let Some(within) = callers.time_for_request(patience) else {
+            return Ok(Asked::NoTime);
+        };
+        let (mut t0, mut is_heard) = (now, false);
+        if self.watches {
+            let subscribed = broadcast::SUBSCRIBED_WITHIN.min(within);
+            is_heard = self.listener.listens(subscribed).await;
+            t0 = self.acquisition.now();
+        }
+        let seen = match self.try_once(t0, within).await {
+            Ok((None, told)) => return Ok(Asked::Granted((None, told))),
+            Ok((Some(Outcome::Granted(lease, _)), told)) => {
+                return Ok(Asked::Granted((Some(lease), told)));
+            }
+            Ok((Some(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)), told)) => {
+                let watched = std::mem::replace(&mut self.watches, self.tries.is_watched(&told));
+                self.acquisition.draw_token()?;
+                callers.tell(&seen, 0);
+                patience.answered(seen.clone(), 0);
+                if self.watches && !watched && !callers.end_before_pause(patience) {
+                    return Ok(Asked::Again); // it may have changed before the subscription
+                }
+                seen
+            }
+            Err(source) => {
+                self.acquisition.draw_token()?;
+                return Err(source);
+            }
+        };
+        Ok(Asked::NotYet(self.pause(&seen, is_heard)))
+    }
+
+    async fn woken(&mut self) -> Wake {
+        self.listener.told().await;
+        Wake::Poll
+    }
+}

@@ -1,0 +1,237 @@
+//! Wake-ups for waiters of a lock without a queue: it may be free.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::{Protocol, redisson};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
+use crate::engine::ways::key_watch::may_mean_free;
+use crate::engine::ways::schedule::RateLimit;
+#[cfg(feature = "redis")]
+use crate::script::Value;
+#[cfg(feature = "redis")]
+use crate::store::redis::DedicatedConnection;
+use crate::store::subscriptions::Subscription;
+
+/// How one waiter is woken.
+enum WakeSource {
+    /// Every subscriber receives each release.
+    Subscription(Subscription),
+    /// The server may report changes of the key, or nothing: polling continues.
+    Notifications(Subscription, RateLimit),
+    /// Each release wakes one waiter, which takes an element out of a list.
+    Signal(Signal),
+}
+
+/// Subscribes as the users of the lock do. From then on wake-ups arrive, if there are any.
+pub(crate) async fn listen(
+    connections: &Connections,
+    protocol: Protocol,
+    lock: &str,
+    list: Option<&str>,
+    within: Duration,
+) -> Option<Box<dyn ReleaseSignal>> {
+    let subscriptions = &connections.subscriptions;
+    let source = match (protocol, list) {
+        (Protocol::Redisson, _) => {
+            let channel = redisson::channel(lock);
+            let subscription = subscriptions.subscribe(&channel, redisson::is_unlocked);
+            subscription
+                .ready(within)
+                .await
+                .then_some(WakeSource::Subscription(subscription))
+        }
+        (_, Some(list)) => {
+            let signal = Signal::listen(connections, list);
+            signal
+                .ready(within)
+                .await
+                .then_some(WakeSource::Signal(signal))
+        }
+        _ => {
+            let news = connections.store.news_of(lock)?;
+            let subscription = subscriptions.subscribe(&news, may_mean_free);
+            let ready = subscription.ready(within).await;
+            ready.then(|| WakeSource::Notifications(subscription, RateLimit::default()))
+        }
+    };
+    source.map(|source| Box::new(source) as Box<dyn ReleaseSignal>)
+}
+
+impl ReleaseSignal for WakeSource {
+    fn is_heard(&self) -> bool {
+        matches!(self, WakeSource::Subscription(_) | WakeSource::Signal(_))
+    }
+
+    fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            match self {
+                WakeSource::Subscription(subscription) => subscription.woken().await,
+                WakeSource::Notifications(subscription, pace) => {
+                    subscription.woken().await;
+                    clock.sleep_until(pace.next(clock.now())).await;
+                }
+                WakeSource::Signal(signal) => signal.shared.woken.notified().await,
+            }
+        })
+    }
+
+    fn has_tried(&mut self, now: Moment) {
+        match self {
+            WakeSource::Subscription(_) => {}
+            WakeSource::Notifications(_, pace) => pace.polled(now),
+            WakeSource::Signal(signal) => {
+                signal.shared.taken.store(false, Ordering::SeqCst);
+                signal.shared.goes_on.notify_one();
+            }
+        }
+    }
+}
+
+/// Blocks on a list, on the client's own thread and over a dedicated connection.
+///
+/// An element that was taken without use is put back, because it was meant to wake some waiter.
+struct Signal {
+    shared: Arc<Shared>,
+    ready: watch::Receiver<bool>,
+    connections: Connections,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// True if an element was taken, and no waiter has tried since.
+    taken: AtomicBool,
+    woken: Notify,
+    goes_on: Notify,
+    /// True if no task waits any more.
+    over: AtomicBool,
+    /// The connection's id on the server, to end its blocking; 0 when it is not known.
+    connection: std::sync::atomic::AtomicI64,
+}
+
+/// How long a connection blocks at a time, so that one that cannot be unblocked ends soon.
+#[cfg(feature = "redis")]
+const BLOCKS_SECONDS: &str = "5";
+#[cfg(feature = "redis")]
+const BLOCKS: Duration = Duration::from_secs(5);
+/// The timeout of everything that does not block.
+const WITHIN: Duration = Duration::from_secs(1);
+
+impl Signal {
+    fn listen(connections: &Connections, list: &str) -> Self {
+        let (said, ready) = watch::channel(false);
+        let signal = Signal {
+            shared: Arc::default(),
+            ready,
+            connections: connections.clone(),
+        };
+        let taker = Taker {
+            connections: connections.clone(),
+            shared: Arc::clone(&signal.shared),
+            list: list.to_owned(),
+        };
+        drop(connections.thread.spawn(taker.run(said)));
+        signal
+    }
+
+    async fn ready(&self, within: Duration) -> bool {
+        let mut ready = self.ready.clone();
+        let said = tokio::time::timeout(within, ready.wait_for(|ready| *ready)).await;
+        said.is_ok_and(|said| said.is_ok())
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::SeqCst);
+        self.shared.goes_on.notify_one();
+        let id = self.shared.connection.load(Ordering::SeqCst);
+        let store = self.connections.thread_store.clone();
+        // The server's reply on the connection itself says whether this was in time.
+        drop(self.connections.thread.spawn(async move {
+            if id != 0 {
+                drop(
+                    store
+                        .plain(&["CLIENT", "UNBLOCK", &id.to_string()], WITHIN)
+                        .await,
+                );
+            }
+        }));
+    }
+}
+
+struct Taker {
+    connections: Connections,
+    shared: Arc<Shared>,
+    list: String,
+}
+
+impl Taker {
+    async fn run(self, ready: watch::Sender<bool>) {
+        while !self.is_over() {
+            if let Err(error) = self.session(&ready).await {
+                tracing::debug!(list = self.list, %error, "not listening; the waiter has its timer only");
+                ready.send_replace(false);
+                self.shared.woken.notify_one(); // a message may have been missed
+                self.shared.taken.store(false, Ordering::SeqCst);
+                tokio::time::sleep(WITHIN).await;
+            }
+        }
+        if self.shared.taken.swap(false, Ordering::SeqCst) {
+            self.put_back().await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::SeqCst)
+    }
+
+    /// Takes elements one by one over one connection.
+    #[cfg(feature = "redis")]
+    async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
+        let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
+        // Without this right the connection blocks for a moment longer when no task waits any more.
+        if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
+            self.shared.connection.store(id, Ordering::SeqCst);
+        }
+        ready.send_replace(true);
+        while !self.is_over() {
+            let take = ["BLPOP", &self.list, BLOCKS_SECONDS];
+            if private.ask(&take, BLOCKS + WITHIN).await? == Value::Nil {
+                continue;
+            }
+            self.shared.taken.store(true, Ordering::SeqCst);
+            self.shared.woken.notify_one();
+            while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
+                self.shared.goes_on.notified().await;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "redis"))]
+    async fn session(&self, _: &watch::Sender<bool>) -> Result<(), StoreError> {
+        std::future::pending().await
+    }
+
+    /// Pushes the element, as a release would, for waiters of other clients.
+    async fn put_back(&self) {
+        let commands: [&[&str]; 2] = [
+            &["LPUSH", &self.list, "1"],
+            &["PEXPIRE", &self.list, "1000"],
+        ];
+        if let Err(error) = self
+            .connections
+            .thread_store
+            .together(&commands, WITHIN)
+            .await
+        {
+            tracing::debug!(list = self.list, %error, "a wake-up is lost");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Requests to every Sentinel for the operator's report.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::task::JoinSet;
+
+use super::sentinels::{About, Told, View};
+use crate::base::error::StoreError;
+use crate::store::redis::answer;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::endpoint::sentinel::ask::{not_understood, places_in, replies_of};
+use crate::store::redis::endpoint::sentinel::locator::{Address, LEARNED_MOST, PrimaryLocator};
+use crate::store::url::address;
+
+/// Returns what the Sentinels of the server report, if there are any.
+pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
+    let watch = endpoint.watch()?;
+    Some(View {
+        service: watch.sentinels.service.clone(),
+        told: told(endpoint, watch).await,
+    })
+}
+
+/// Collects the reports of the known Sentinels, and of those that they name.
+async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
+    let mut places = watch.in_turn();
+    let mut asking = JoinSet::new();
+    let mut told = Vec::new();
+    let mut asked = 0;
+    loop {
+        for (at, place) in places.iter().enumerate().skip(asked) {
+            let (node, place) = (endpoint.node(watch, place), place.clone());
+            let service = watch.sentinels.service.clone();
+            asking.spawn(async move { (at, about(&node, &service, &place).await) });
+        }
+        asked = places.len();
+        let Some(next) = asking.join_next().await else {
+            break;
+        };
+        let Ok((at, outcome)) = next else {
+            continue; // the runtime is shutting down
+        };
+        if let Ok(Some((_, others))) = &outcome {
+            for other in others {
+                if places.len() < LEARNED_MOST && !places.contains(other) {
+                    places.push(other.clone());
+                }
+            }
+        }
+        let (host, port) = &places[at];
+        told.push((
+            at,
+            Told {
+                place: address(host, *port),
+                said: outcome.map(|found| found.map(|(about, _)| about)),
+            },
+        ));
+    }
+    told.sort_by_key(|(at, _)| *at);
+    told.into_iter().map(|(_, one)| one).collect()
+}
+
+type Found = Option<(About, Vec<Address>)>;
+
+/// Asks one of them; `None` when it does not know the service.
+async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<Found, StoreError> {
+    // Without the right to the last one, one Sentinel with two addresses counts as two.
+    let asked = replies_of(node, service, ["MYID"]).await?;
+    let Some([named, about, others, id]) = asked else {
+        return Ok(None);
+    };
+    let about = read(&named, &about, &id, place).ok_or_else(|| not_understood(node))?;
+    Ok(Some((about, places_in(&others))))
+}
+
+fn read(named: &Value, about: &Value, id: &Value, place: &Address) -> Option<About> {
+    let primary = match &answer::texts(named)[..] {
+        [host, port] => address(host, port.parse().ok()?),
+        _ => return None,
+    };
+    let number = |name: &str| answer::field(about, name)?.parse::<u64>().ok();
+    let milliseconds = |name: &str| number(name).map(Duration::from_millis);
+    Some(About {
+        id: answer::text(id).unwrap_or_else(|| address(&place.0, place.1)),
+        primary,
+        sentinels: number("num-other-sentinels")?.checked_add(1)?,
+        quorum: number("quorum")?,
+        replicas: number("num-slaves")?,
+        down_after: milliseconds("down-after-milliseconds")?,
+        failover_timeout: milliseconds("failover-timeout")?,
+    })
+}
