@@ -6,6 +6,7 @@
 mod cycles;
 mod layers;
 mod outline;
+mod rooms;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,11 @@ use crate::files::File;
 const LINES_MAX: usize = 400;
 const PAGE: &str = "ARCHITECTURE.md";
 const LIBRARY: &str = "crates/leaselock/src";
+/// Folders whose order the page has, and the heading of the table.
+const ORDERED: [(&str, &str); 2] = [
+    (LIBRARY, "## Layers"),
+    ("crates/leaselock/src/engine", "### Storeys of the engine"),
+];
 
 /// Where sources lie, and their root file.
 const CRATES: [(&str, &str); 4] = [
@@ -32,19 +38,15 @@ const CRATES: [(&str, &str); 4] = [
 pub(crate) fn check(all: &[File], found: &mut Vec<Complaint>) {
     for (folder, root) in CRATES {
         let tree = Tree::of(all, folder, root);
-        let layers = if folder == LIBRARY {
-            order(all)
-        } else {
-            Layers::default()
-        };
-        found.extend(broken(&tree, folder, &layers));
+        found.extend(broken(&tree, &orders(all, folder)));
     }
 }
 
 /// Lines without unit tests, by layer, and in all.
 pub(crate) fn count(all: &[File]) -> String {
     let tree = Tree::of(all, LIBRARY, "lib.rs");
-    let layers = order(all);
+    let orders = orders(all, LIBRARY);
+    let layers = &orders[0].layers;
     let mut sums = BTreeMap::new();
     for module in &tree.modules {
         let place = below(&module.file, LIBRARY).and_then(|path| layers.place(path));
@@ -70,9 +72,23 @@ pub(crate) fn count(all: &[File]) -> String {
     lines.join("\n")
 }
 
-fn order(all: &[File]) -> Layers {
+/// A folder and the order of what lies in it.
+struct Order {
+    folder: &'static str,
+    layers: Layers,
+}
+
+/// The orders of this crate's folders.
+fn orders(all: &[File], of: &str) -> Vec<Order> {
     let page = all.iter().find(|file| file.path == PAGE);
-    page.map(|file| Layers::of(&file.text)).unwrap_or_default()
+    let page = page.map_or("", |file| file.text.as_str());
+    let ordered = ORDERED.iter().filter(|(folder, _)| folder.starts_with(of));
+    ordered
+        .map(|(folder, heading)| Order {
+            folder,
+            layers: Layers::below(heading, page),
+        })
+        .collect()
 }
 
 fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
@@ -80,16 +96,17 @@ fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
 }
 
 /// All that the rules find in one crate.
-fn broken(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
+fn broken(tree: &Tree, orders: &[Order]) -> Vec<Complaint> {
     let arrows = tree.arrows();
     let rules = [
         long_files(tree),
         faces(tree),
-        arrows_up(tree, &arrows, folder, layers),
-        unplaced(tree, folder, layers),
         in_circles(tree, &arrows),
+        rooms::in_circles(tree, &arrows),
     ];
-    rules.into_iter().flatten().collect()
+    let ordered = |order| [arrows_up(tree, &arrows, order), unplaced(tree, order)];
+    let rules = rules.into_iter().chain(orders.iter().flat_map(ordered));
+    rules.flatten().collect()
 }
 
 fn long_files(tree: &Tree) -> Vec<Complaint> {
@@ -124,9 +141,11 @@ fn faces(tree: &Tree) -> Vec<Complaint> {
         .collect()
 }
 
-fn arrows_up(tree: &Tree, arrows: &[Arrow], folder: &str, layers: &Layers) -> Vec<Complaint> {
-    let place =
-        |at: usize| below(&tree.modules[at].file, folder).and_then(|path| layers.place(path));
+fn arrows_up(tree: &Tree, arrows: &[Arrow], order: &Order) -> Vec<Complaint> {
+    let place = |at: usize| {
+        let path = below(&tree.modules[at].file, order.folder)?;
+        order.layers.place(path)
+    };
     let mut found = Vec::new();
     for arrow in arrows {
         let (Some(from), Some(to)) = (place(arrow.from), place(arrow.to)) else {
@@ -151,14 +170,17 @@ fn arrows_up(tree: &Tree, arrows: &[Arrow], folder: &str, layers: &Layers) -> Ve
     found
 }
 
-fn unplaced(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
-    if folder != LIBRARY || layers.is_empty() {
+fn unplaced(tree: &Tree, order: &Order) -> Vec<Complaint> {
+    let (folder, layers) = (order.folder, &order.layers);
+    if layers.is_empty() {
         return Vec::new();
     }
     let files = tree.modules.iter().map(|module| module.file.as_str());
     let homeless = files.filter(|file| {
-        let path = below(file, folder);
-        let Some((_, name)) = path.and_then(|path| layers.place(path)) else {
+        let Some(path) = below(file, folder).filter(|path| *path != "mod.rs") else {
+            return false;
+        };
+        let Some((_, name)) = layers.place(path) else {
             return true;
         };
         let kind = format!("{folder}/{name}/kind.rs");

@@ -1,19 +1,17 @@
-//! The order of the library's layers, as ARCHITECTURE.md has it.
+//! The order of the library's layers, and of the storeys of its engine, as ARCHITECTURE.md has them.
 
-/// The heading of the page's part that holds the table.
-const HEADING: &str = "## Layers";
 /// What the page calls a folder that it need not name: one with the table of a kind of lock.
 const PRIMITIVE: &str = "*/kind";
 
-/// Folders and files of the top level, lowest layer first. Names of one row share a layer.
+/// Folders and files of one folder, lowest layer first. Names of one row share a layer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layers(Vec<Vec<String>>);
 
 impl Layers {
     /// Reads the first column of the table below the heading: `base/`, or `mutex/`, `lib.rs`.
-    pub(super) fn of(page: &str) -> Layers {
-        let lines = page.lines().skip_while(|line| *line != HEADING).skip(1);
-        let part = lines.take_while(|line| !line.starts_with("## "));
+    pub(super) fn below(heading: &str, page: &str) -> Layers {
+        let lines = page.lines().skip_while(|line| *line != heading).skip(1);
+        let part = lines.take_while(|line| !line.starts_with('#'));
         let rows = part.filter(|line| line.starts_with("| `"));
         let rows = rows.filter_map(|line| line.split('|').nth(1));
         Layers(rows.map(names).collect())
@@ -23,14 +21,14 @@ impl Layers {
         self.0.is_empty()
     }
 
-    /// Where a file stands: its layer's number and its name there. The path is below `src/`.
+    /// Where a file stands: its layer's number and its name there. The path is below the folder of the layers.
     pub(super) fn place<'a>(&self, path: &'a str) -> Option<(usize, &'a str)> {
         let name = path.split('/').next()?;
         let name = name.strip_suffix(".rs").unwrap_or(name);
         Some((self.row(name).or_else(|| self.row(PRIMITIVE))?, name))
     }
 
-    /// True if the page names this folder or file of the top level.
+    /// True if the page names this folder or file.
     pub(super) fn names(&self, name: &str) -> bool {
         self.row(name).is_some()
     }
@@ -67,17 +65,18 @@ mod tests {
     fn the_order_is_the_one_of_the_page() {
         let page = "# A\n\n## Layers\n\n| layer | holds |\n|---|---|\n| `base/` | `x/` |\n\
                     | `mutex/`, `election/` | y |\n| `lib.rs` | z |\n\n## B\n\n| `c/` | d |\n";
-        let layers = Layers::of(page);
+        let layers = Layers::below("## Layers", page);
         assert_eq!(layers.place("base/clock.rs"), Some((0, "base")));
         assert_eq!(layers.place("election/mod.rs"), Some((1, "election")));
         assert_eq!(layers.place("lib.rs"), Some((2, "lib")));
         assert_eq!(layers.place("c/d.rs"), None);
         let page = page.replace("`election/`", "`*/kind.rs`");
-        assert_eq!(Layers::of(&page).place("latch/lock.rs"), Some((1, "latch")));
+        let primitive = Layers::below("## Layers", &page);
+        assert_eq!(primitive.place("latch/lock.rs"), Some((1, "latch")));
         assert_eq!(
             (layers.count(), layers.label(1)),
             (3, "mutex, election".into())
         );
-        assert!(Layers::of("no table").is_empty());
+        assert!(Layers::below("## Layers", "no table").is_empty());
     }
 }

@@ -2,8 +2,9 @@
 
 use super::*;
 
-const LAYERED: &str = "## Layers\n\n| layer |\n|---|\n| `base/` |\n| `store/` |\n\
-                       | `mutex/`, `latch/` |\n| `lib.rs` |\n";
+const LAYERED: &str = "## Layers\n\n| layer |\n|---|\n| `base/` |\n| `store/` |\n| `engine/` |\n\
+                       | `mutex/`, `latch/` |\n| `lib.rs` |\n\n\
+                       ### Storeys of the engine\n\n| `values/` |\n| `ways/` |\n";
 
 fn file(path: &str, text: &str) -> File {
     File {
@@ -12,20 +13,20 @@ fn file(path: &str, text: &str) -> File {
     }
 }
 
-/// The complaints about a library of these files, whose root declares four modules.
+/// The complaints about a library of these files, whose root declares five modules.
 fn complaints(files: &[(&str, &str)]) -> Vec<String> {
     let mut all = vec![
         file(PAGE, LAYERED),
         file(
             &format!("{LIBRARY}/lib.rs"),
-            "mod base; mod store; mod mutex; mod latch;",
+            "mod base; mod store; mod engine; mod mutex; mod latch;",
         ),
     ];
     for (path, text) in files {
         all.push(file(&format!("{LIBRARY}/{path}"), text));
     }
     let tree = Tree::of(&all, LIBRARY, "lib.rs");
-    let found = broken(&tree, LIBRARY, &order(&all));
+    let found = broken(&tree, &orders(&all, LIBRARY));
     found
         .iter()
         .map(|one| one.to_string().replace(&format!("{LIBRARY}/"), ""))
@@ -127,6 +128,40 @@ fn a_circle_is_refused_with_its_shortest_loop() {
     assert_eq!(found.len(), 1, "{found:?}");
     let wrong = "one of 2 files in a circle: base/a.rs -> base/b.rs -> base/a.rs";
     assert!(found[0].contains(wrong), "{found:?}");
+}
+
+#[test]
+fn a_circle_of_folders_is_refused_although_no_file_is_in_one() {
+    let found = complaints(&[
+        ("base/mod.rs", "mod a; mod b;"),
+        ("base/a/mod.rs", "mod low; mod high;"),
+        ("base/a/low.rs", "struct Low;"),
+        ("base/a/high.rs", "\nuse crate::base::b::B; struct High;"),
+        ("base/b.rs", "use super::a::low::Low; struct B;"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "base/a/high.rs:2: one of 2 rooms of `base/` in a circle: a -> b -> a; move what both need to a room below them"
+        ]
+    );
+}
+
+#[test]
+fn an_arrow_to_a_higher_storey_of_the_engine_is_refused_and_so_is_a_file_in_none() {
+    let found = complaints(&[
+        ("engine/mod.rs", "mod values; mod ways; mod attic;"),
+        ("engine/values.rs", "use super::ways::Way;"),
+        ("engine/ways.rs", "struct Way;"),
+        ("engine/attic.rs", ""),
+    ]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    let wrong = "engine/values.rs:1: `values` names `ways`, which is above it";
+    assert!(found[0].starts_with(wrong), "{found:?}");
+    assert!(
+        found[1].starts_with("engine/attic.rs: is in no layer"),
+        "{found:?}"
+    );
 }
 
 #[test]
