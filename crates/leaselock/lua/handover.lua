@@ -1,7 +1,8 @@
 -- handover: the plain hand-over of a mutex, to the first waiter in the queue. Every other case is for lua/grant.lua.
 
--- Writes: hands the lock of the caller over, and returns true; false when it has changed nothing; or false and the entry
--- that was taken out of the queue, while the lock is as the waiter would have had it.
+-- Writes: hands the lock of the caller over, and returns true; false when it has changed nothing, but for numbers that
+-- it minted in vain; or false and the entry that was taken out of the queue, while the lock is as the waiter would have
+-- had it.
 -- It is plain if the first waiter has a channel with a subscriber. What memory pressure cannot refuse stands behind the
 -- number, which it can.
 local function handover_plain(lock, queue, waiters, fence, time)

@@ -1,4 +1,5 @@
-//! Whether a waiter can be woken: the store is asked in the background. See [`Rights`](crate::engine::services::wakeups::rights::Rights).
+//! Whether a waiter can be woken: the store is asked in the background. See
+//! [`Rights`](crate::engine::services::wakeups::rights::Rights).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

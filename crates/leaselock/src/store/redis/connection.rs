@@ -113,9 +113,7 @@ impl Connection {
         command: &Cmd,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        let mut both = Pipeline::with_capacity(2);
-        both.cmd("ASKING").add_command(command.clone());
-        self.answer_at(&both, 1, until).await
+        self.behind("ASKING", command, until).await
     }
 
     /// Sends a command whose message to a waiter is to leave before its own reply.
@@ -127,8 +125,18 @@ impl Connection {
         command: &Cmd,
         until: Moment,
     ) -> Result<Value, StoreError> {
+        self.behind("PING", command, until).await
+    }
+
+    /// Sends a command right behind one without arguments, and returns its reply.
+    async fn behind(
+        self: &Arc<Self>,
+        first: &str,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
         let mut both = Pipeline::with_capacity(2);
-        both.cmd("PING").add_command(command.clone());
+        both.cmd(first).add_command(command.clone());
         self.answer_at(&both, 1, until).await
     }
 

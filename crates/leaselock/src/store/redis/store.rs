@@ -35,7 +35,9 @@ impl RedisStore {
                 let library = link.functions();
                 let short = calls::short(library, call);
                 let answer = match link.own() {
-                    Some(own) if call.message_first => own.answer_last(&short, until).await?,
+                    Some(own) if call.message_first => {
+                        Box::pin(own.answer_last(&short, until)).await? // only behind the queue, and large
+                    }
                     _ => link.ask_within(&short, until, within).await?,
                 };
                 if calls::is_noscript(&answer) {

@@ -41,6 +41,7 @@ pub(super) async fn release_record(
     }
 }
 
+/// Returns the request that releases this lease alone.
 pub(super) fn release_of(record: &LeaseRecord) -> Release<'_> {
     Release {
         resource: &record.resource,

@@ -39,10 +39,10 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
     let each = leases.iter().zip(guards).zip(answers);
     join_all(each.map(|((lease, guard), answer)| async move {
         let (engine, record, _) = lease.parts();
-        let (name, release_alone) = (&record.name, release_of(record));
+        let (name, request) = (&record.name, release_of(record));
         let outcome = match answer {
             Some(answer) => given_back(name, Ok(answer), false),
-            None => Box::pin(release(engine, name, &release_alone, within)).await, // rare, and large
+            None => Box::pin(release(engine, name, &request, within)).await, // rare, and large
         };
         let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if is_known {

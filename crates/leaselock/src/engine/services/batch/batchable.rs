@@ -14,8 +14,8 @@ use crate::quorum::votable::Votable;
 pub(crate) trait Batchable: Send + Sync + 'static {
     type Reply: Send + 'static;
     type Many<'a>: Votable<Reply = Replies<Self::Reply>> + Send + Sync;
-    /// Creates the call for items with the same terms, at most [`MANY_MAX`](crate::engine::values::calls_many::MANY_MAX) of
-    /// them.
+    /// Creates the call for items with the same terms, at most
+    /// [`MANY_MAX`](crate::engine::values::calls_many::MANY_MAX) of them.
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
 
     /// Sends one call for all items, and returns the reply of each.
