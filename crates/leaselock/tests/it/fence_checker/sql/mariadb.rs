@@ -13,17 +13,16 @@ pub(super) const PROGRAMS: Programs = Programs {
     places: &["/usr/sbin"],
     all: ["mariadb-install-db", "mariadbd", "mariadb"],
     create: |folder| {
-        let data = format!("--datadir={}/data", folder.display());
-        let words = [
-            "--no-defaults",
-            &data,
-            "--auth-root-authentication-method=normal",
-        ];
-        words.map(str::to_owned).into()
+        // Servers that share a folder for temporary tables delete each other's when they start.
+        let words = format!(
+            "--no-defaults --datadir={0}/data --tmpdir={0} --auth-root-authentication-method=normal",
+            folder.display()
+        );
+        words.split(' ').map(str::to_owned).collect()
     },
     serve: |folder| {
         let words = format!(
-            "--no-defaults --datadir={0}/data --socket={0}/socket --pid-file={0}/pid --skip-networking \
+            "--no-defaults --datadir={0}/data --tmpdir={0} --socket={0}/socket --pid-file={0}/pid --skip-networking \
              --innodb-flush-log-at-trx-commit=2 --innodb-use-native-aio=0 \
              --loose-innodb-snapshot-isolation=OFF",
             folder.display()

@@ -66,7 +66,8 @@ impl Database {
         let create = command(&found[0], (programs.create)(path), path)
             .output()
             .unwrap();
-        assert!(create.status.success(), "{create:?}");
+        let log = || std::fs::read_to_string(path.join("log")).unwrap_or_default();
+        assert!(create.status.success(), "{create:?}: {}", log());
         let mut serve = command(&found[1], (programs.serve)(path), path);
         let server = serve.spawn().unwrap();
         let mut talk = Command::new("sh");
