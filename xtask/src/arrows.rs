@@ -27,8 +27,11 @@ const ORDERED: [(&str, &str); 2] = [
 ];
 
 /// Where sources lie, and their root file.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 7] = [
     (LIBRARY, "lib.rs"),
+    ("crates/leaselock-fence/src", "lib.rs"),
+    ("crates/leaselock-tower/src", "lib.rs"),
+    ("crates/leaselock-cron/src", "lib.rs"),
     ("crates/leaselock-cli/src", "main.rs"),
     ("crates/testkit/src", "lib.rs"),
     ("xtask/src", "main.rs"),

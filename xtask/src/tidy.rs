@@ -9,6 +9,9 @@ mod lists;
 mod prose;
 mod source;
 mod text;
+mod times;
+
+use std::fs;
 
 use self::source::Source;
 use crate::arrows;
@@ -25,7 +28,17 @@ pub(crate) fn run() -> Result<String, String> {
     anchors::check(&all, &mut found);
     lists::check(&all, &mut found);
     prose::check(&all, &mut found);
+    times::check(&all, &mut found);
     report(found, &format!("tidy ({} files)", all.len()))
+}
+
+/// Renews the pages that are made from the source.
+pub(crate) fn write() -> Result<String, String> {
+    let root = files::root();
+    let mut found = Vec::new();
+    let page = times::page(&files::below(&root, ""), &mut found);
+    fs::write(root.join(times::PAGE), page).map_err(|error| format!("{}: {error}", times::PAGE))?;
+    report(found, times::PAGE)
 }
 
 /// How much library there is.

@@ -1,6 +1,7 @@
-//! `cargo xtask toy`: a primitive of its own is written into a copy of the tree, as anybody would add one.
+//! `cargo xtask toy`: two primitives are written into a copy of the tree, as anybody would add them: a lock, and a flag,
+//! which holds nothing.
 //!
-//! It touches its folders and its place in `lib.rs`, and nothing else; then the rules, the build and the suite that
+//! Each touches its folders and its place in `lib.rs`, and nothing else; then the rules, the build and the suite that
 //! every primitive keeps must hold. Whatever else a primitive needed to change would make this fail.
 
 use std::fs;
@@ -13,12 +14,20 @@ use crate::{arrows, lua, servers};
 
 const LIBRARY: &str = "crates/leaselock";
 /// Where the toy's own files are, and where they go.
-const FOLDERS: [(&str, &str); 2] = [
+const FOLDERS: [(&str, &str); 4] = [
     ("xtask/toy/lua", "crates/leaselock/lua/toy"),
     ("xtask/toy/src", "crates/leaselock/src/toy"),
+    ("xtask/toy/flag/lua", "crates/leaselock/lua/flag"),
+    ("xtask/toy/flag/src", "crates/leaselock/src/flag"),
 ];
-/// The place where a primitive is registered: each goes behind what the mutex has there.
-const REGISTRATION: [(&str, &str); 3] = [
+/// The place where a primitive is registered: each goes behind what the mutex or the latch has there.
+const REGISTRATION: [(&str, &str); 6] = [
+    ("\nmod latch;", "\nmod flag;"),
+    (
+        "\npub use crate::latch::{Latch, LatchError, LatchState};",
+        "\npub use crate::flag::Flag;",
+    ),
+    ("\n    latch::SCRIPTS,", "\n    flag::SCRIPTS,"),
     ("\nmod mutex;", "\nmod toy;"),
     (
         "\npub use crate::mutex::Mutex;",
@@ -52,7 +61,7 @@ pub(crate) fn run() -> Result<String, String> {
     cargo.run("test -q -p leaselock --all-features --lib functions::")?;
     let lines = changed.join("\n  ");
     Ok(format!(
-        "a primitive touches its own folders and one place:\n  {lines}\n{registration}"
+        "two primitives touch their own folders and one place:\n  {lines}\n{registration}"
     ))
 }
 
@@ -88,8 +97,10 @@ fn write(root: &Path, copy: &Path) -> std::io::Result<Vec<String>> {
         &tests.join("toy/conformance.rs"),
         &of_the_toy(&suite(&conformance)),
     )?;
-    let main = root.join("xtask/toy/tests/main.rs");
-    put(&tests.join("toy/main.rs"), &fs::read_to_string(main)?)?;
+    for file in ["main.rs", "flag.rs"] {
+        let text = fs::read_to_string(root.join("xtask/toy/tests").join(file))?;
+        put(&tests.join("toy").join(file), &text)?;
+    }
     Ok(changed)
 }
 

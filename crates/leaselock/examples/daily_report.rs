@@ -3,12 +3,13 @@
 //! A lock alone is not enough: a host that comes late finds it free and would do the work again. A schedule is: each day
 //! belongs to the first host that claims it, and is over for all others.
 //!
-//! `cargo run -p leaselock --example daily_report --features cron [URL]`
+//! `cargo run -p leaselock --example daily_report [URL]`
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use leaselock::{CatchUp, Client, CronView, Schedule};
+use leaselock::Client;
+use leaselock_cron::{CatchUp, Schedule, TickView};
 use tokio::sync::{mpsc, watch};
 
 const HOSTS: usize = 5;
@@ -76,12 +77,13 @@ async fn serve(
     let daily = client.cron("daily-report");
     let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };
     let body = |run| write_report(run, host, reports.clone());
-    daily.run(schedule, CatchUp::All, stop, body).await?;
+    let runs = schedule.runs(daily).catch_up(CatchUp::All);
+    runs.run_until(stop, body).await?;
     client.close().await;
     Ok(())
 }
 
-async fn write_report(run: CronView, host: usize, reports: Reports) -> Result<(), String> {
+async fn write_report(run: TickView, host: usize, reports: Reports) -> Result<(), String> {
     tokio::time::sleep(Duration::from_millis(20)).await; // the work
     reports
         .send((run.tick(), host))

@@ -8,8 +8,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leaselock::fence_checker::{FenceRefused, FileFenceChecker, FileFenceError};
 use leaselock::{Client, Lease, Mutex, Sequencer};
+use leaselock_fence::{FenceRefused, FileFenceChecker, FileFenceError};
 
 /// The file with the balance.
 const BALANCE: &str = "balance";

@@ -10,8 +10,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::fence_checker::FenceChecker;
 use leaselock::{Client, LeaseView, Name, Once, OnceError, OnceStart, OnceView, Sequencer};
+use leaselock_fence::FenceChecker;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

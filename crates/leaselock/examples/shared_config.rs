@@ -9,8 +9,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::fence_checker::{FenceChecker, FenceRefused};
 use leaselock::{Client, Lease, Name, RwLock};
+use leaselock_fence::{FenceChecker, FenceRefused};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

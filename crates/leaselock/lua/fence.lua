@@ -10,7 +10,7 @@
 -- A key of another type is damaged, and so is an id that no grant writes: earlier numbers are then unknown, so nothing
 -- is granted.
 
-local FENCE_KEPT_MS = '93600000' -- text: the server would format a number each time
+local FENCE_KEPT_MS = '93600000' -- how long the latest number is kept. Text: the server would format a number each time
 local FENCE_END = 9000000000000000 -- above 2^53 a double skips numbers
 
 local function fence_damaged(fence)

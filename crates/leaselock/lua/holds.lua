@@ -14,7 +14,7 @@
 -- `usage` cannot judge permits.
 local CLEARED_MAX = '512' -- expired holds that one call removes
 local HOLDS_MAX = 10000
-local USAGE_KEPT_MS = '614800000'
+local USAGE_KEPT_MS = '614800000' -- how long the number of permits is kept after the latest request
 local ENDS_MIN = '0' -- the least end of a hold: above the score of the readers' fencing token
 
 local function holds_weight(kind)

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::KINDS;
 use crate::base::error::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::handle::on_every_client;
@@ -16,7 +15,7 @@ use crate::interop::protocol;
 use crate::script::Script;
 use crate::script::library::Library;
 use crate::store::redis::LoadedFunctions;
-use crate::{barrier, counter, latch, limiter};
+use crate::{KINDS, SCRIPTS};
 
 /// Lists every script that a server may run.
 fn scripts() -> impl Iterator<Item = &'static Script> {
@@ -28,14 +27,10 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         deadlock::SCRIPTS,
         ballot::SCRIPTS,
         ballot::many::SCRIPTS,
-        latch::SCRIPTS,
-        barrier::SCRIPTS,
-        limiter::SCRIPTS,
-        counter::SCRIPTS,
         protocol::SCRIPTS,
     ];
-    let ours = ours.into_iter().flatten().copied();
-    let all = kinds.chain(ours);
+    let ours = ours.into_iter().chain(SCRIPTS.iter().copied());
+    let all = kinds.chain(ours.flatten().copied());
     let mut names = HashSet::new(); // kinds may have scripts in common
     all.filter(move |script| names.insert(script.name))
 }

@@ -87,9 +87,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
-//! | `cron` | | [cron expressions](Schedule) in time zones |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
-//! | `tower` | | layers for HTTP services: a [fence checker](fence_checker), a rate, and a number of requests at a time |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -108,11 +106,8 @@ mod counter;
 mod cron;
 mod election;
 pub(crate) mod engine;
-pub mod fence_checker;
 #[cfg(feature = "redis")]
 mod functions;
-#[cfg(feature = "tower")]
-pub mod http;
 pub mod interop;
 mod latch;
 mod limiter;
@@ -129,9 +124,6 @@ pub use crate::barrier::{Barrier, BarrierError, BarrierPass};
 pub use crate::base::error::{
     AcquireError, ErrorKind, ExtendError, Lost, LostReason, ReleaseError, StoreError,
 };
-pub use crate::base::fence::Fence;
-pub use crate::base::name::Name;
-pub use crate::base::sequencer::Sequencer;
 /// The one table of such characters, which the `leaselock` command uses too. No part of the API.
 #[doc(hidden)]
 pub use crate::base::unseen::is_unseen;
@@ -141,8 +133,6 @@ pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
 pub use crate::counter::{Counter, CounterError, UnknownChange};
-#[cfg(feature = "cron")]
-pub use crate::cron::{CatchUp, CronView, Schedule, ScheduleError, ScheduledRuns};
 pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::guard::lease::{Lease, LeaseState, LeaseView};
@@ -158,6 +148,7 @@ pub use crate::once::{
 };
 pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
 pub use crate::semaphore::{Permit, Semaphore};
+pub use leaselock_fence::{Fence, Name, Sequencer};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;
@@ -220,6 +211,13 @@ pub mod clock {
     pub use crate::base::clock::{Clock, Moment};
 }
 
+/// What the crates of this workspace share, and no program needs. No part of the API.
+#[doc(hidden)]
+pub mod satellite {
+    pub use crate::cron::{LATE_MAX, TickCalls};
+    pub use crate::limiter::{Band, Taken};
+}
+
 /// Every kind of lock.
 const KINDS: &[&engine::values::kind::Kind] = &[
     &mutex::MUTEX,
@@ -230,6 +228,15 @@ const KINDS: &[&engine::values::kind::Kind] = &[
     &election::LEADERSHIP,
     &once::ONCE,
     &cron::CRON,
+];
+
+/// The scripts of what holds nothing.
+#[cfg(feature = "redis")]
+const SCRIPTS: &[script::Scripts] = &[
+    latch::SCRIPTS,
+    barrier::SCRIPTS,
+    limiter::SCRIPTS,
+    counter::SCRIPTS,
 ];
 
 /// The pages whose code is compiled and run as doc tests.
@@ -255,14 +262,12 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/once.md")]
     struct Once;
-    #[cfg(feature = "cron")]
     #[doc = include_str!("../../../docs/cron.md")]
     struct Cron;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]
     struct Fencing;
-    #[cfg(feature = "tower")]
     #[doc = include_str!("../../../docs/limiter.md")]
     struct Limiter;
     #[doc = include_str!("../../../docs/counter.md")]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leaselock::Client;
-use leaselock::fence_checker::{redis, sql};
+use leaselock_fence::{redis, sql};
 use testkit::{Server, Value, wait_until};
 
 const FENCING: &str = include_str!("../../../docs/fencing.md");

@@ -3,10 +3,13 @@
 use crate::files::File;
 
 pub(super) const FOLDER: &str = "crates/leaselock/lua";
+/// A fragment that users need too lies in a crate of its own.
+pub(super) const FENCE_FOLDER: &str = "crates/leaselock-fence/lua";
 
 /// What a marker calls a file, such as `mutex/acquire`.
 pub(super) fn name_of(file: &File) -> &str {
     let path = file.path.trim_start_matches(FOLDER);
+    let path = path.trim_start_matches(FENCE_FOLDER);
     path.trim_start_matches('/').trim_end_matches(".lua")
 }
 

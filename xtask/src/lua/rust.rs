@@ -3,7 +3,7 @@
 //! It reads tokens and not types, and so knows only these shapes:
 //! - `static WHO: Script = script!("client/who", …)`, read by `impl Operation for Who { … fn encode … fn decode … }` of
 //!   the same file, or of another one in its folder;
-//! - `acquire: … script!("mutex/acquire") …` in the table of a kind, read by `impl Operation for Acquire` of the engine.
+//! - `acquire: … script!("mutex/acquire") …`, or `step!(…)`, in the table of a kind, read by `impl Operation for Acquire` of the engine.
 //!
 //! A `decode` has its arms itself, or says `Reply::decode(answer)`: such a decoder serves the scripts of all kinds.
 
@@ -82,10 +82,13 @@ pub(super) fn check_decoder(
     compare_tags(script, &operation, sources, shared, found);
 }
 
-/// Where the file says `script!("name"`.
+/// Where the file says `script!("name"`, or `step!("name"`.
 fn mention(tokens: &[Token], name: &str) -> Option<usize> {
     let here = |at: &usize| {
-        matches_at(tokens, *at, &["script", "!", "("])
+        let makers = ["script", "step"];
+        makers
+            .iter()
+            .any(|maker| matches_at(tokens, *at, &[maker, "!", "("]))
             && tokens.get(at + 3).and_then(Token::string) == Some(name)
     };
     (0..tokens.len()).find(here)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::fragment::Fragments;
 use super::header::Header;
-use super::markers::{FOLDER, Include, Marked, name_of};
+use super::markers::{FENCE_FOLDER, FOLDER, Include, Marked, name_of};
 use crate::files::{self, File};
 use crate::lex::{Language, Token, lex};
 
@@ -64,10 +64,8 @@ pub(super) struct Sources {
 
 impl Sources {
     pub(super) fn load(root: &Path) -> Sources {
-        Sources::parse(
-            files::below(root, FOLDER),
-            files::below(root, "crates/leaselock/src"),
-        )
+        let lua = [FOLDER, FENCE_FOLDER].map(|folder| files::below(root, folder));
+        Sources::parse(lua.concat(), files::below(root, "crates/leaselock/src"))
     }
 
     /// Files directly in `lua/` are fragments, and so is what a script includes of a subfolder; all others are scripts.

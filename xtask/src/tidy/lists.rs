@@ -7,7 +7,11 @@ use crate::complaint::Complaint;
 use crate::files::File;
 use crate::lex::{Language, Token, lex, matches_at, skip_brackets};
 
-const LIBRARY: &str = "crates/leaselock/src/";
+const LIBRARIES: [&str; 3] = [
+    "crates/leaselock/src/",
+    "crates/leaselock-cron/src/",
+    "crates/leaselock-tower/src/",
+];
 const EXAMPLES: &str = "crates/leaselock/examples/";
 /// The page with the table of events, and the heading above it.
 const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
@@ -40,10 +44,11 @@ struct Event<'a> {
     message: String,
 }
 
-/// The library's files without those of tests, as tokens.
+/// The libraries' files without those of tests, as tokens.
 fn library(all: &[File]) -> Vec<(Source<'_>, Vec<Token>)> {
     let code = all.iter().map(Source::of);
-    let code = code.filter(|file| file.path.starts_with(LIBRARY) && file.path.ends_with(".rs"));
+    let is_library = |path: &str| LIBRARIES.iter().any(|folder| path.starts_with(folder));
+    let code = code.filter(|file| is_library(file.path) && file.path.ends_with(".rs"));
     let code = code.filter(|file| !file.is_test());
     let lexed = code.map(|file| {
         let tokens = lex(file.text, Language::Rust);

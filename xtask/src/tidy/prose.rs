@@ -12,16 +12,26 @@ use crate::complaint::Complaint;
 use crate::files::File;
 
 /// The pages for users and maintainers. Of a changelog the rule reads the part that is not released; the rest is history.
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "docs/",
     "crates/leaselock-cli/README.md",
+    "crates/leaselock-cron/README.md",
+    "crates/leaselock-fence/README.md",
+    "crates/leaselock-tower/README.md",
 ];
 
 /// Folders and files whose comments the rule reads.
-const COMMENTS: [&str; 2] = ["crates/leaselock/lua/", "crates/leaselock/src/"];
+const COMMENTS: [&str; 6] = [
+    "crates/leaselock/lua/",
+    "crates/leaselock/src/",
+    "crates/leaselock-cron/src/",
+    "crates/leaselock-fence/lua/",
+    "crates/leaselock-fence/src/",
+    "crates/leaselock-tower/src/",
+];
 
 pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     let under = |path: &str, starts: &[&str]| starts.iter().any(|start| path.starts_with(start));

@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::kind::TOY;
 use crate::base::error::{AcquireError, InvalidInput};
-use crate::base::name::Name;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};

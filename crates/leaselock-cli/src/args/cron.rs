@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leaselock::{CatchUp, Client, Cron, Overlap, Schedule};
+use leaselock::{Client, Cron, Overlap};
+use leaselock_cron::{CatchUp, Schedule};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
 use crate::exit::Exit;
@@ -38,7 +39,7 @@ const NOT_TAKEN: NotTaken = NotTaken {
     queue_and_note: Some("no tick waits in a queue, and a run has no note"),
 };
 
-/// Below this a slow network leaves out ticks, and nobody is told.
+/// Below this a slow network leaves out ticks without a message.
 const LATE_MIN: Duration = Duration::from_secs(1);
 
 /// What `run` has, but for how the lock is held.

@@ -95,7 +95,7 @@ pub(crate) struct RunArgs {
     /// How the other programs acquire this lock, on a Redis or Valkey server
     ///
     /// One of native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock,
-    /// redisson, all-or-none. With setnx-getset, setex-renamenx and watch-multi there is no renewal:
+    /// redisson. With setnx-getset, setex-renamenx and watch-multi there is no renewal:
     /// the command must end within the ttl.
     #[arg(
         long,

@@ -31,6 +31,7 @@ impl Plan {
     /// runs slow, 100 ms cover the way to a processor on a busy machine. Where that would eat up
     /// the time between signal and kill, three quarters of it stay.
     fn margin(&self) -> u64 {
+        /// The least time that the kill of a job comes before the deadline.
         const WAY: Duration = Duration::from_millis(100);
         let wanted = (self.ttl / 100).max(WAY).min(self.kill_after / 4);
         nanoseconds(wanted).max(10_000_000)

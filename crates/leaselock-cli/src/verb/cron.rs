@@ -4,7 +4,8 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use leaselock::{AnyClient, CronError, ScheduledRuns};
+use leaselock::{AnyClient, CronError};
+use leaselock_cron::ScheduledRuns;
 use serde_json::json;
 
 use super::cron_show;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     let mask = signals.mask_before();
     let next = session::block_on(async {
         let signals = signals.listen()?;
-        let runs = cron.scheduled_runs(&schedule, args.catch_up());
+        let runs = schedule.runs(cron).catch_up(args.catch_up());
         let mut runs = runs.on_error(told(globals));
         let begun = tokio::select! {
             biased;

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use leaselock::{CronState, Schedule, TickState};
+use leaselock::{CronState, TickState};
+use leaselock_cron::Schedule;
 use serde_json::{Value, json};
 
 use crate::args::Globals;

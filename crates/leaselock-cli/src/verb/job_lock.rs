@@ -287,6 +287,7 @@ impl JobLock<'_> {
 
     /// The lease ends where --max-hold ends it. That counts from before the request was sent.
     fn hold_is_over(&self, end: &End) -> bool {
+        /// A loss that comes so shortly before the end of `--max-hold` is that end.
         const SENT_BEFORE: Duration = Duration::from_secs(5);
         let hold = self.args.max_hold.map(boottime::nanoseconds);
         hold.is_some_and(|hold| {

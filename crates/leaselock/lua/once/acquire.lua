@@ -58,7 +58,7 @@ if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue) == 0 then
 --#inline mint
   if is_minted then
 --#inline number
-    local RUN_KEPT_MS = 604800000 -- (lua/once.lua)
+    local RUN_KEPT_MS = 604800000 -- a run that has not ended is remembered for seven days at least (lua/once.lua)
     local state = 'run ' .. token .. ' ' .. number .. ' 1 ' .. ms .. '000 ' .. call .. ' ' .. request
     redis.call('SET', lock, token, 'PX', ttl_ms)
     redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)

@@ -17,7 +17,7 @@
 --#include prelude member many fence permits_many
 local ttl_ms, fencing, mode = ARGV[1], ARGV[2], ARGV[3]
 
-local USAGE_KEPT_MS = '614800000'
+local USAGE_KEPT_MS = '614800000' -- how long the number of permits is kept after the latest request
 
 local now_us = clock_us()
 local now, ends, key_ms = whole(now_us), whole(now_us + ttl_ms * 1000), whole(ttl_ms + 1)

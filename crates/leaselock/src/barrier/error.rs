@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use crate::base::error::{InvalidInput, StoreError, rounded};
-use crate::base::name::Name;
 
 /// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
 #[derive(Debug, Clone, thiserror::Error)]

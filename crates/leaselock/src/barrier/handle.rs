@@ -4,19 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::calls::{Arrive, Arrived, BarrierPass, Left};
 use super::error::BarrierError;
 use super::place::Place;
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::client::Client;
-use crate::client::state::ClientState;
 use crate::engine::services::broadcast;
-use crate::engine::services::broadcast::BroadcastListener;
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::leftover::Leftover;
+use crate::engine::shared_state::noun::Noun;
+use crate::engine::shared_state::watch::Watch;
 use crate::script::keys::LockKeys;
 
 const NOUN: &str = "barrier";
@@ -50,8 +53,7 @@ const PARTIES_MAX: u32 = 10_000;
 #[derive(Debug, Clone)]
 #[must_use = "a barrier does nothing until a party waits"]
 pub struct Barrier {
-    state: Arc<ClientState>,
-    pub(crate) name: Result<Name, InvalidInput>,
+    pub(crate) noun: Noun,
     parties: u32,
     lease: Duration,
     /// The generation that waits now, as far as this client knows.
@@ -72,8 +74,7 @@ impl Client {
     /// ```
     pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
         Barrier {
-            state: Arc::clone(&self.state),
-            name: Name::new(name),
+            noun: Noun::new(self.engine(), name),
             parties,
             lease: DEFAULT_TTL.as_duration(),
             generation: Arc::default(),
@@ -91,7 +92,7 @@ impl Barrier {
 
     /// Returns the name; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(Name::as_str)
+        self.noun.as_str()
     }
 
     /// Checks now what the first operation would refuse.
@@ -109,9 +110,7 @@ impl Barrier {
             let text = format!("a barrier has 1 to {PARTIES_MAX} parties, and not {parties}");
             return Err(InvalidInput::new(text));
         }
-        let name = self.name.clone()?;
-        let keys = LockKeys::new(&self.state.engine.prefix, &name)?;
-        Ok((name, keys, Ttl::new(self.lease)?))
+        Ok((self.noun.name()?, self.noun.keys()?, Ttl::new(self.lease)?))
     }
 
     /// Waits until all have arrived, without a limit.
@@ -140,13 +139,13 @@ impl Barrier {
     /// # Errors
     /// [`BarrierError::TimedOut`]: the caller does not count any more. Every variant says whether it may.
     pub async fn wait_within(&self, limit: Duration) -> Result<BarrierPass, BarrierError> {
-        let until = self.state.engine.clock.now().plus(limit);
+        let until = self.noun.engine.clock.now().plus(limit);
         self.wait_until(Some(until)).await
     }
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<BarrierPass, BarrierError> {
         let (name, keys, lease) = self.checked()?;
-        let engine = &self.state.engine;
+        let engine = &self.noun.engine;
         let failed = |source| BarrierError::Store {
             name: name.clone(),
             source,
@@ -155,18 +154,17 @@ impl Barrier {
         let token = engine.tokens.token(&engine.id, false);
         let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
         let channel = broadcast::channel_of(engine, NOUN, &keys.lock);
-        let mut listener = BroadcastListener::new(engine, NOUN, &keys.lock);
-        let place = Place::new(engine, keys, token);
+        let mut watch = Watch::new(engine, NOUN, &keys.lock, until);
+        let mut place = Leftover::new(engine, Place { keys, token });
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
         let told = hold(&self.told).pop();
         loop {
-            let heard = listener
-                .listens(broadcast::SUBSCRIBED_WITHIN.min(within))
-                .await;
+            watch.listens(within).await;
+            place.begins();
             let arrive = Arrive {
-                keys: &place.keys,
-                token: &place.token,
+                keys: &place.what().keys,
+                token: &place.what().token,
                 parties: self.parties,
                 lease,
                 generation,
@@ -175,53 +173,55 @@ impl Barrier {
             };
             match engine.ask(&arrive, within).await {
                 Ok(Arrived::Passed { index }) => return Ok(self.passed(place, generation, index)),
-                Ok(Arrived::Waiting { arrived }) => waits_with = Some(arrived),
+                Ok(Arrived::Waiting { arrived }) => {
+                    place.is_present();
+                    watch.has_reply();
+                    waits_with = Some(arrived);
+                }
                 // It was not known which generation waits.
                 Ok(Arrived::Missed { generation: now }) if waits_with.is_none() => {
                     generation = now;
                     continue;
                 }
                 Ok(Arrived::Missed { generation }) => {
-                    place.end();
+                    place.ends();
                     return Err(BarrierError::Missed { name, generation });
                 }
                 Ok(Arrived::Disagrees { parties }) => {
-                    place.end();
+                    place.ends();
                     return Err(BarrierError::Disagrees { name, parties });
                 }
-                Err(source) if waits_with.is_none() || !source.may_pass() => {
-                    return Err(failed(source));
+                Err(source) => {
+                    if let Some(source) = watch.gives_up(source) {
+                        return Err(failed(source));
+                    }
                 }
-                Err(_) => {} // polls again
             }
-            let now = engine.clock.now();
-            if until.is_some_and(|until| now >= until) {
-                return match place.leave().await {
+            if watch.is_over() {
+                let waited = engine.clock.now().saturating_since(began);
+                return match engine.ask(&place.what().leave(), OPERATOR_WITHIN).await {
                     Ok(Left::Passed { index }) => Ok(self.passed(place, generation, index)),
                     Ok(Left::Left) => {
-                        place.end();
+                        place.ends();
                         Err(BarrierError::TimedOut {
                             name,
                             arrived: waits_with.unwrap_or_default(),
                             parties: self.parties,
-                            waited: now.saturating_since(began),
+                            waited,
                         })
                     }
                     Err(source) => Err(failed(source)),
                 };
             }
-            let next = now.plus(broadcast::read_every(heard).min(lease.as_duration() / 3));
-            listener
-                .told_or(until.map_or(next, |until| until.min(next)))
-                .await;
+            watch.pause(lease.as_duration() / 3).await;
         }
     }
 
     /// The next wait begins in the generation behind this one, or finds out which one waits.
-    fn passed(&self, place: Place, generation: u64, index: u32) -> BarrierPass {
+    fn passed(&self, mut place: Leftover<Place>, generation: u64, index: u32) -> BarrierPass {
         self.generation.store(generation + 1, Ordering::SeqCst);
-        hold(&self.told).push(place.token.clone());
-        place.end();
+        hold(&self.told).push(place.what().token.clone());
+        place.ends();
         BarrierPass { generation, index }
     }
 }

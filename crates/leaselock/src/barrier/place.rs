@@ -1,58 +1,30 @@
 //! The place of one waiting party.
 
-use std::sync::Arc;
-
-use super::calls::{Leave, Left};
+use super::calls::Leave;
 use crate::base::error::StoreError;
 use crate::base::token::Token;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::leftover::Undo;
+use crate::quorum::executor::Executor;
 use crate::script::keys::LockKeys;
 
-/// Created before the first request is sent. Dropping it makes the party leave in the background.
-#[derive(Debug)]
+/// A party that waits, or may wait. To undo it is to leave.
+#[derive(Debug, Clone)]
 pub(super) struct Place {
-    engine: Arc<Engine>,
     pub(super) keys: LockKeys,
     pub(super) token: Token,
-    is_over: bool,
 }
 
 impl Place {
-    pub(super) fn new(engine: &Arc<Engine>, keys: LockKeys, token: Token) -> Self {
-        Place {
-            engine: Arc::clone(engine),
-            keys,
-            token,
-            is_over: false,
-        }
-    }
-
-    /// The party does not wait any more: there is nothing to leave.
-    pub(super) fn end(mut self) {
-        self.is_over = true;
-    }
-
-    /// Leaves, unless all have passed.
-    pub(super) async fn leave(&self) -> Result<Left, StoreError> {
+    pub(super) fn leave(&self) -> Leave<'_> {
         let (keys, token) = (&self.keys, &self.token);
-        let leave = Leave { keys, token };
-        self.engine.ask(&leave, OPERATOR_WITHIN).await
+        Leave { keys, token }
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let Some(background) = self.engine.started().filter(|_| !self.is_over) else {
-            return;
-        };
-        let (store, keys, token) = (
-            background.store.clone(),
-            self.keys.clone(),
-            self.token.clone(),
-        );
-        drop(background.handle.spawn(async move {
-            let (keys, token) = (&keys, &token);
-            drop(store.ask(&Leave { keys, token }, OPERATOR_WITHIN).await); // its lease ends it
-        }));
+impl Undo for Place {
+    async fn undo(&self, store: &Executor) -> Result<(), StoreError> {
+        let left = store.ask(&self.leave(), OPERATOR_WITHIN).await;
+        left.map(drop) // a party that has passed leaves nothing either
     }
 }

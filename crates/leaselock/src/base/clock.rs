@@ -108,7 +108,8 @@ impl Clock {
     ///
     /// On the machine's clock this is a timer that may be late after a suspend, so a task that decides something reads
     /// the clock again.
-    pub(crate) async fn sleep_until(&self, moment: Moment) {
+    #[doc(hidden)]
+    pub async fn sleep_until(&self, moment: Moment) {
         match &self.0 {
             Source::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
             Source::Manual(nanos) => {

@@ -1,4 +1,4 @@
-//! Values that are independent of locks: clocks, names, tokens, times, errors.
+//! Values that are independent of locks: clocks, tokens, times, errors. Names and fencing tokens are those of `leaselock-fence`.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;
@@ -6,11 +6,8 @@ pub(crate) mod clock_watch;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod hex;
-pub(crate) mod invalid_input;
 pub(crate) mod join;
 pub(crate) mod keyed_mutex;
-pub(crate) mod name;
-pub(crate) mod sequencer;
 pub(crate) mod slots;
 pub(crate) mod sync;
 pub(crate) mod token;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::InvalidInput;
+
 use super::clock::Moment;
-use super::invalid_input::InvalidInput;
 
 /// The shortest ttl: 10 ms. With a shorter one, drift and a single round trip leave no time to work.
 pub const TTL_MIN: Duration = Duration::from_millis(10);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::wait::wait;
+use leaselock_fence::Name;
+
+use super::wait::{shown_name, wait};
 use crate::barrier::{BarrierError, BarrierPass};
-use crate::base::name::Name;
 
 /// A [`Barrier`](crate::Barrier) whose calls block the calling thread.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ impl Barrier {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.barrier.name)
+        shown_name(&self.barrier.noun.name())
     }
 
     validating!(barrier, "Barrier");

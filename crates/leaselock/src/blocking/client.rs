@@ -1,5 +1,7 @@
 //! The client without async.
 
+use leaselock_fence::Name;
+
 use super::barrier::Barrier;
 use super::borrowed::BorrowedLease;
 use super::counter::Counter;
@@ -12,9 +14,8 @@ use super::mutex::Mutex;
 use super::once::Once;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
-use super::wait::wait;
+use super::wait::{refused_name, wait};
 use crate::base::error::{BreakError, ExtendError, InspectError, InvalidInput, StoreError};
-use crate::base::name::Name;
 use crate::client::inspection::{BreakOptions, BreakOutcome, Inspection};
 use crate::client::lease_handle::Handle;
 use crate::client::lending::LentHandle;
@@ -212,7 +213,7 @@ impl Client {
 
     /// Errors of a client's methods name no lock.
     fn about(&self) -> Name {
-        Name::placeholder()
+        refused_name()
     }
 
     /// As [`Client::owner`](crate::Client::owner).

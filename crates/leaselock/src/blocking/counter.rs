@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::wait::wait;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
+use leaselock_fence::{Name, Sequencer};
+
+use super::wait::{refused_name, wait};
 use crate::counter::{CounterError, UnknownChange};
 
 /// A [`Counter`](crate::Counter) whose calls block the calling thread.
@@ -24,7 +24,7 @@ impl Counter {
 
     fn about(&self) -> Name {
         let name = self.counter.name().and_then(|name| Name::new(name).ok());
-        name.unwrap_or_else(Name::placeholder)
+        name.unwrap_or_else(refused_name)
     }
 
     validating!(counter, "Counter");

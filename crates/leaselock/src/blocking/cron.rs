@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::wait::wait;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
+use leaselock_fence::{Fence, Name};
+
+use super::wait::{shown_name, wait};
 use crate::cron::{Claim, CronError, CronState, Overlap};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::services::lease::loss::LossWatch;
@@ -28,7 +28,7 @@ impl Cron {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.cron.named.name)
+        shown_name(&self.cron.named.name)
     }
 
     validating!(cron, "Cron");

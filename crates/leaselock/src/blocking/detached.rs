@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::wait::wait;
 use crate::base::error::{ExtendError, ReleaseError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::client::detached;
 
 /// A [`DetachedLease`](crate::detached::DetachedLease) whose calls block the calling thread.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::wait::wait;
+use leaselock_fence::{Fence, Name};
+
+use super::wait::{refused_name, shown_name, wait};
 use crate::base::error::{AcquireError, InspectError, ReleaseError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
 use crate::election::{Leader, ProclaimError};
@@ -27,7 +27,7 @@ impl Election {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.election.named.name)
+        shown_name(&self.election.named.name)
     }
 
     validating!(election, "Election");
@@ -124,6 +124,6 @@ impl LeaderObserver {
     /// # Errors
     /// [`InspectError`]; the next call reads again.
     pub fn changed(&mut self) -> Result<(), InspectError> {
-        wait(&self.client, Name::placeholder(), self.observer.changed())
+        wait(&self.client, refused_name(), self.observer.changed())
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::wait::wait;
-use crate::base::name::Name;
+use leaselock_fence::Name;
+
+use super::wait::{shown_name, wait};
 use crate::latch::{LatchError, LatchState};
 
 /// A [`Latch`](crate::Latch) whose calls block the calling thread.
@@ -20,7 +21,7 @@ impl Latch {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.latch.name)
+        shown_name(&self.latch.noun.name())
     }
 
     validating!(latch, "Latch");

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::wait::wait;
-use crate::base::name::Name;
+use leaselock_fence::Name;
+
+use super::wait::{refused_name, wait};
 use crate::limiter::{LimiterError, RateDecision};
 
 /// A [`Limiter`](crate::Limiter) whose calls block the calling thread.
@@ -23,7 +24,7 @@ impl Limiter {
 
     fn about(&self) -> Name {
         let name = self.limiter.name().and_then(|name| Name::new(name).ok());
-        name.unwrap_or_else(Name::placeholder)
+        name.unwrap_or_else(refused_name)
     }
 
     validating!(limiter, "Limiter");

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::wait::wait;
+use leaselock_fence::Name;
+
+use super::wait::{refused_name, wait};
 use crate::base::error::{AcquireError, ExtendError, InvalidInput, MultiReleaseError};
-use crate::base::name::Name;
 use crate::multilock::MultiLeaseView;
 
 /// A [`MultiLock`](crate::MultiLock) whose calls block the calling thread.
@@ -70,7 +71,7 @@ impl MultiLease {
 
     fn about(&self) -> Name {
         let first = self.lease.names().next().cloned();
-        first.unwrap_or_else(Name::placeholder)
+        first.unwrap_or_else(refused_name)
     }
 
     forwarded! { lease:

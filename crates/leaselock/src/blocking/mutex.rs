@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::lease::Lease;
 use super::multilock::MultiLock;
-use super::wait::wait;
+use super::wait::{shown_name, wait};
 use crate::base::error::{AcquireError, InspectError};
-use crate::base::name::Name;
 use crate::client::inspection::Holder;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
@@ -31,7 +32,7 @@ impl Mutex {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.mutex.named.name)
+        shown_name(&self.mutex.named.name)
     }
 
     acquiring! { mutex, "Mutex", Lease:

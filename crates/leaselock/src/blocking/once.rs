@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::wait::wait;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
+use leaselock_fence::{Fence, Name};
+
+use super::wait::{shown_name, wait};
 use crate::engine::values::request::{Wait, Waiting};
 use crate::once::{OnCrash, OnceError, OnceResult, OnceState, OnceView};
 
@@ -43,7 +43,7 @@ impl Once {
     }
 
     fn about(&self) -> Name {
-        Name::shown(&self.once.named.name)
+        shown_name(&self.once.named.name)
     }
 
     validating!(once, "Once");

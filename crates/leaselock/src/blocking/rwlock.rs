@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::lease::Lease;
 use super::upgradable::UpgradableLease;
-use super::wait::{change, wait};
+use super::wait::{change, shown_name, wait};
 use crate::base::error::AcquireError;
-use crate::base::name::Name;
 use crate::client::options::setters;
 use crate::rwlock::ChangeError;
 
@@ -23,7 +24,7 @@ impl RwLock {
     setters!(lock.named.options);
 
     fn about(&self) -> Name {
-        Name::shown(&self.lock.named.name)
+        shown_name(&self.lock.named.name)
     }
 
     acquiring! { lock, "RwLock", Lease:

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::lease::Lease;
-use super::wait::wait;
+use super::wait::{shown_name, wait};
 use crate::base::error::{AcquireError, InspectError};
-use crate::base::name::Name;
 use crate::client::options::setters;
 
 /// A [`Semaphore`](crate::Semaphore) whose calls block the calling thread. Permits are a [`Lease`].
@@ -20,7 +21,7 @@ impl Semaphore {
     setters!(semaphore.named.options);
 
     fn about(&self) -> Name {
-        Name::shown(&self.semaphore.named.name)
+        shown_name(&self.semaphore.named.name)
     }
 
     acquiring! { semaphore, "Semaphore", Lease:

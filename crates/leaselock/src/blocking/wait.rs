@@ -4,11 +4,12 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use crate::barrier::BarrierError;
 use crate::base::error::{
-    AcquireError, ExtendError, Lost, MultiReleaseError, ReleaseError, StoreError,
+    AcquireError, ExtendError, InvalidInput, Lost, MultiReleaseError, ReleaseError, StoreError,
 };
-use crate::base::name::Name;
 use crate::counter::CounterError;
 use crate::cron::CronError;
 use crate::election::ProclaimError;
@@ -92,17 +93,17 @@ macro_rules! trying {
 /// Writes the methods that the leases of all kinds have.
 macro_rules! holding {
     ($inside:ident) => {
-        fn about(&self) -> $crate::base::name::Name {
+        fn about(&self) -> leaselock_fence::Name {
             self.$inside.name().clone()
         }
 
         forwarded! { $inside:
             /// Returns the name that the lease protects.
-            name -> &$crate::base::name::Name;
+            name -> &leaselock_fence::Name;
             /// Returns the fencing token; `None` without fencing.
-            fence -> Option<$crate::base::fence::Fence>;
+            fence -> Option<leaselock_fence::Fence>;
             /// As [`Lease::sequencer`](crate::Lease::sequencer).
-            sequencer -> Option<$crate::base::sequencer::Sequencer>;
+            sequencer -> Option<leaselock_fence::Sequencer>;
             /// As [`Lease::retries`](crate::Lease::retries).
             retries -> u32;
             /// Returns the ttl that each renewal asks for.
@@ -237,4 +238,14 @@ impl<E: From<StoreError>> CannotStart for E {
     fn cannot_start(_: Name, source: StoreError) -> Self {
         source.into()
     }
+}
+
+/// Returns the name, or one that stands for it, for an error that comes before its checks.
+pub(super) fn shown_name(name: &Result<Name, InvalidInput>) -> Name {
+    name.clone().unwrap_or_else(|_| refused_name())
+}
+
+/// Returns a name for an error that knows none.
+pub(super) fn refused_name() -> Name {
+    Name::new("(refused name)").expect("it keeps the rules of names")
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::lease_handle::Handle;
 use crate::base::error::{
     ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
 };
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{DEFAULT_TTL, Ttl};

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::handle::{AnyClient, Client, on_every_client};
 use super::inspection::{
     BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, SharedHolder, Waiter,
@@ -12,14 +14,13 @@ use super::inspection::{
 use super::quorum::Quorum;
 use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
 use crate::base::error::{BreakError, InspectError, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::token;
 use crate::engine::services::core::Engine;
 use crate::engine::values::identity::{Process, Who, tame};
 use crate::script::damage::Types;
 use crate::script::keys::LockKeys;
 
+/// How long a request of an operator may take.
 pub(super) const WITHIN: Duration = Duration::from_secs(2);
 const WHY_MAX: usize = 200;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::fence::Fence;
+use leaselock_fence::Fence;
+
 use crate::engine::values::identity::{Process, tame};
 
 /// The state of one lock at one moment.

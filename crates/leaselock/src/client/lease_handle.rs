@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use leaselock_fence::{Fence, Name};
+
 use crate::base::error::InvalidInput;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
+use crate::base::fence;
 use crate::base::token;
 use crate::base::token::Token;
 use crate::engine::services::core::Engine;
@@ -15,8 +16,6 @@ use crate::engine::values::resource::Resource;
 use crate::script::keys::LockKeys;
 
 const VERSION: &str = "ll1";
-/// The kind that a handle leaves out, as version 0.1.0 did, which knew no other.
-const USUAL_KIND: &str = "mutex";
 
 /// Everything that another process needs to extend or release a detached lease of any kind.
 ///
@@ -81,30 +80,14 @@ impl Handle {
         &self.kind
     }
 
-    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back. That of a mutex is the one that version 0.1.0
-    /// writes and reads.
+    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back.
     pub fn to_secret_string(&self) -> String {
-        if self.kind == USUAL_KIND && self.mode.is_none() {
-            self.without_kind()
-        } else {
-            self.with_kind()
-        }
-    }
-
-    fn without_kind(&self) -> String {
-        let fence = self.fence.map_or(0, Fence::get);
-        let (name, token) = (
-            token::base64url(self.name.as_str().as_bytes()),
-            token::base64url(self.token.secret().as_bytes()),
-        );
-        format!("{VERSION}.{name}.{token}.{fence}")
-    }
-
-    /// Returns the line with the kind of lock in any case.
-    pub(crate) fn with_kind(&self) -> String {
+        let (name, token) = (self.name.as_str(), self.token.secret());
         let mode = self.mode.as_deref().unwrap_or_default();
-        let [kind, mode] = [&self.kind, mode].map(|text| token::base64url(text.as_bytes()));
-        format!("{}.{kind}.{mode}", self.without_kind())
+        let fence = self.fence.map_or(0, Fence::get);
+        let texts = [name, token, &self.kind, mode];
+        let [name, token, kind, mode] = texts.map(|text| token::base64url(text.as_bytes()));
+        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}")
     }
 }
 
@@ -129,15 +112,12 @@ fn parse(text: &str) -> Option<Handle> {
     let decoded = |part: Option<&str>| String::from_utf8(token::from_base64url(part?)?).ok();
     let (name, token) = (decoded(parts.next())?, decoded(parts.next())?);
     let fence = parts.next()?.parse().ok()?;
-    let (kind, mode) = match parts.clone().next() {
-        None => (USUAL_KIND.to_owned(), String::new()),
-        Some(_) => (decoded(parts.next())?, decoded(parts.next())?),
-    };
+    let (kind, mode) = (decoded(parts.next())?, decoded(parts.next())?);
     let whole = version == VERSION && parts.next().is_none();
     let handle = Handle {
         name: Name::new(name).ok()?,
         token: Token::parse(&token)?,
-        fence: Fence::from_answer(fence),
+        fence: fence::of_reply(fence),
         kind,
         mode: (!mode.is_empty()).then(|| mode.into()),
     };
@@ -167,7 +147,7 @@ mod tests {
             name: Name::new("jobs/α.1").unwrap(),
             token: Token::random(&client, true).unwrap(),
             fence: Some(Fence::new(7)),
-            kind: USUAL_KIND.to_owned(),
+            kind: "mutex".to_owned(),
             mode: None,
         }
     }
@@ -186,14 +166,6 @@ mod tests {
             let text = format!(" {}\n", handle.to_secret_string());
             assert_eq!(text.parse::<Handle>().unwrap(), handle);
         }
-    }
-
-    /// Version 0.1.0 knows mutexes only, so its line says no kind.
-    #[test]
-    fn the_line_of_a_mutex_is_that_of_version_0_1_0_and_that_of_another_kind_is_none_there() {
-        assert_eq!(handle().to_secret_string().split('.').count(), 4);
-        assert_eq!(of_permits().to_secret_string().split('.').count(), 6);
-        assert_eq!(USUAL_KIND, crate::mutex::MUTEX.name);
     }
 
     #[test]
@@ -219,6 +191,7 @@ mod tests {
             format!("{good}.bXV0ZXg"),
             format!("{good}.bXV0ZXg.."),
             good[..good.len() - 3].to_owned() + "..",
+            good.rsplitn(3, '.').last().unwrap().into(), // without its kind
             "ll1.a.b.c".into(),
         ];
         for bad in bad {

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::lease_handle::Handle;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::{Lease, PassOn};
 use crate::engine::services::core::Engine;
@@ -163,7 +163,11 @@ impl LentHandle {
 
     /// Returns one line of text, `lent.…`, that [`FromStr`] reads back.
     pub fn to_secret_string(&self) -> String {
-        format!("{VERSION}.{}.{}", self.handle.with_kind(), self.ttl.as_ms())
+        format!(
+            "{VERSION}.{}.{}",
+            self.handle.to_secret_string(),
+            self.ttl.as_ms()
+        )
     }
 }
 

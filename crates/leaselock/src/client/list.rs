@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::handle::Client;
 use super::inspect::{People, WITHIN, look};
 use super::inspection::{Holding, Inspection};
 use super::views::Survey;
 use crate::base::error::{InspectError, InvalidInput, StoreError};
-use crate::base::name;
-use crate::base::name::Name;
 use crate::engine::services::core::Engine;
+use crate::script::keys;
 
 impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.
@@ -75,7 +76,7 @@ async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, In
 async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<String>, StoreError> {
     let possible: Vec<String> = candidates
         .iter()
-        .filter(|key| name::check_key(key).is_ok())
+        .filter(|key| keys::check(key).is_ok())
         .cloned()
         .collect();
     let mut locks = Vec::new();

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::inspect;
 use super::inspection::{Holder, Holding};
 use crate::base::error::InspectError;
-use crate::base::name::Name;
 use crate::engine::services::core::Engine;
-use crate::engine::values::identity::tame;
 use crate::interop::protocol::supported::check_supported;
-use crate::interop::protocol::{Protocol, all_or_none, calls, setnx_getset};
+use crate::interop::protocol::{Protocol, calls, setnx_getset};
 use crate::script::Value;
 use crate::script::keys::LockKeys;
 
-/// How many characters of another client's note are shown.
-const NOTE_MAX: usize = 200;
+/// How long reading who holds a lock may take.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Reads the state of the lock and changes nothing.
@@ -48,13 +47,6 @@ pub(crate) async fn look(
                 Value::Int(pttl_ms) => Holding::Held(Holder::foreign(calls::remaining(pttl_ms))),
                 _ => Holding::NotALock { kind },
             }
-        }
-        (Protocol::AllOrNone, Holding::Held(holder)) => {
-            let why = match engine.store.plain(&["GET", &keys.lock], WITHIN).await? {
-                Value::Bytes(value) => all_or_none::note(&value).map(|note| tame(&note, NOTE_MAX)),
-                _ => None,
-            };
-            Holding::Held(Holder { why, ..holder })
         }
         (_, state) => state,
     })

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::options::Options;
 use super::state::ClientState;
 use crate::base::error::{AcquireError, InvalidInput};
-use crate::base::name::Name;
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::kind::Kind;
 use crate::engine::values::request::Wait;

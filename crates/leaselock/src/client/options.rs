@@ -15,7 +15,6 @@ use crate::interop::protocol::Protocol;
 /// A clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DEFAULT_DRIFT_PPM: u32 = 10_000;
 /// One script reads all of them.
-const OTHERS_MAX: usize = 99;
 /// A note is for human readers; longer text belongs in a log.
 const WHY_MAX: usize = 200;
 
@@ -42,7 +41,6 @@ pub struct Options {
     pub(crate) copies: Option<Copies>,
     pub(crate) protocol: Protocol,
     /// Names that are acquired together with this one.
-    pub(crate) others: Vec<String>,
     /// The longest ttl that the store allows, set by the client. A default ttl is shortened to it.
     pub(crate) longest: Option<Duration>,
 }
@@ -62,7 +60,6 @@ impl Default for Options {
             owner: None,
             copies: None,
             protocol: Protocol::Native,
-            others: Vec::new(),
             longest: None,
         }
     }
@@ -175,14 +172,6 @@ macro_rules! setters {
             self
         }
 
-        /// Acquires these names too, in the same step: all or none.
-        ///
-        /// Only with [`AllOrNone`]($crate::interop::Protocol::AllOrNone), and at most 99.
-        pub fn and_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-            self$(.$field)*.others = names.into_iter().map(Into::into).collect();
-            self
-        }
-
         /// Requires that `count` replicas confirm a grant within `timeout`.
         ///
         /// At least one replica; the timeout is from 1 ms to less than the ttl. When too few have confirmed by then, the
@@ -233,8 +222,7 @@ macro_rules! setters {
 
         /// Acquires for this [owner]($crate::Owner), which may acquire again what it holds.
         ///
-        /// The owner must be of the same client. The acquisition shares no queue entry with other tasks. Not together
-        /// with several [names](Self::and_names).
+        /// The owner must be of the same client. The acquisition shares no queue entry with other tasks.
         pub fn owner(mut self, owner: &$crate::Owner) -> Self {
             self$(.$field)*.owner = Some(owner.clone());
             self
@@ -311,24 +299,6 @@ impl Options {
     /// Refuses options that the protocol does not support.
     fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
-        if !self.others.is_empty() && protocol != Protocol::AllOrNone {
-            return Err(InvalidInput::new(format!(
-                "several names at once by `and_names`: the protocol {protocol} takes one name; use `along_with`, or {}",
-                Protocol::AllOrNone
-            )));
-        }
-        if self.owner.is_some() && !self.others.is_empty() {
-            return Err(InvalidInput::new(
-                "an owner cannot have several names at once: a hold of the first would cover all of them",
-            ));
-        }
-        if self.others.len() > OTHERS_MAX {
-            return Err(InvalidInput::new(format!(
-                "{} names at once: at most {}, so that a server is not held up",
-                self.others.len() + 1,
-                OTHERS_MAX + 1
-            )));
-        }
         if protocol.is_native() {
             return Ok(());
         }
@@ -355,7 +325,7 @@ impl Options {
                 "others who take the lock do not wait for them",
             );
         }
-        if self.why.is_some() && protocol != Protocol::AllOrNone {
+        if self.why.is_some() {
             return refused("a note", "there is no place for it beside the lock");
         }
         if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::options::{DEFAULT_DRIFT_PPM, Options};
 use super::state::ClientState;
 use crate::base::clock::Clock;
 use crate::base::error::InvalidInput;
-use crate::base::name;
 use crate::base::token::ClientId;
 use crate::base::ttl::Drift;
 use crate::engine::services::core;
@@ -113,7 +114,7 @@ impl Settings {
     }
 
     pub(super) fn check(&self) -> Result<(), InvalidInput> {
-        name::check_prefix(&self.prefix)?;
+        Name::check("prefix", &self.prefix)?;
         self.defaults.check()?;
         let too_long = |name: &String| name.chars().count() > PROCESS_NAME_MAX;
         let wrong = if self.drift_ppm > DRIFT_PPM_MAX {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::options::Options;
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::kind::Kind;
@@ -14,7 +15,6 @@ use crate::engine::values::resource::Resource;
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
 use crate::interop::protocol::supported::check_supported;
-use crate::script::keys;
 use crate::store::report;
 use crate::store::report::Report;
 
@@ -28,9 +28,10 @@ pub(crate) struct ClientState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
-    /// Leases and queue entries whose release in the background was confirmed.
+    /// What was taken back in the background, and confirmed: leases and queue entries, and what dropped waits had left,
+    /// as the party of a barrier or the reservation of a limiter.
     pub released: usize,
-    /// Those whose release was not confirmed; they end by themselves at their ttl.
+    /// What was not confirmed; it ends by itself at its ttl.
     pub unconfirmed: usize,
 }
 
@@ -56,6 +57,7 @@ impl ClientState {
         let engine = &self.engine;
         engine.close();
         let Some(background) = engine.started() else {
+            engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without it
             return CloseReport::default();
         };
         let drained = background.cleanup.drained(&engine.clock, OPERATOR_WITHIN);
@@ -87,11 +89,10 @@ impl ClientState {
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
         check_supported(engine, protocol)?;
-        let others = keys::others(&engine.prefix, &options.others)?;
         let store = &engine.store;
         store.check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;
-        let custom = Custom::of(protocol, &engine.prefix, others, options.why.as_deref());
+        let custom = Custom::of(protocol, &engine.prefix);
         let request = AcquireRequest {
             ttl,
             priority: options.priority,

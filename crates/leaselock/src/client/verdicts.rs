@@ -1,7 +1,8 @@
 //! Combining the replies of a quorum's nodes to inspect and break. Pure.
 
+use leaselock_fence::Fence;
+
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
-use crate::base::fence::Fence;
 use crate::quorum::tally::{Verdict, Votes};
 use crate::quorum::votable::Votable;
 

@@ -1,7 +1,9 @@
 //! The scripts of inspection and of operators.
 
+use leaselock_fence::Fence;
+
 use super::inspection::{LockMode, PermitCount};
-use crate::base::fence::Fence;
+use crate::base::fence;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::damage;
@@ -86,7 +88,7 @@ impl Operation for Inspect<'_> {
             "held" => InspectedState::Held {
                 value: answer.bytes(3)?.to_vec(),
                 pttl_ms: u64::try_from(answer.signed(4)?).ok(),
-                fence: Fence::from_answer(answer.number(5)?),
+                fence: fence::of_reply(answer.number(5)?),
                 why: answer.bytes(6)?.to_vec(),
             },
             "shared" => InspectedState::Shared {
@@ -159,7 +161,7 @@ fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
             token: text(&hold[0])?.into_bytes(),
             mode: mode(&text(&hold[1])?),
             rest_ms: u64::try_from(rest_ms).map_err(|_| Malformed)?,
-            fence: Fence::from_answer(text(&hold[3])?.parse().map_err(|_| Malformed)?),
+            fence: fence::of_reply(text(&hold[3])?.parse().map_err(|_| Malformed)?),
         })
     });
     holds.collect()
@@ -249,14 +251,14 @@ impl Operation for Break<'_> {
                 let holder = answer.text(0)?;
                 Ok(Broke::Broken {
                     holder: (!holder.is_empty()).then(|| holder.to_owned()),
-                    fence: Fence::from_answer(answer.number(1)?),
+                    fence: fence::of_reply(answer.number(1)?),
                     count: usize::try_from(answer.number(2)?).map_err(|_| Malformed)?,
                 })
             }
             "free" => Ok(Broke::Free),
             "foreign" => Ok(Broke::Foreign),
             "changed" => Ok(Broke::Changed {
-                fence: Fence::from_answer(answer.number(0)?),
+                fence: fence::of_reply(answer.number(0)?),
             }),
             _ => Err(Malformed),
         }

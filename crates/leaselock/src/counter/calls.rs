@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::change::{Change, Settled, Terms};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;

@@ -4,13 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name, Sequencer};
 use tokio::sync::oneshot;
 
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::engine::values::request::Copies;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

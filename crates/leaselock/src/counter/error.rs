@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
 use tokio::sync::oneshot;
 
 use super::change::{Ended, Settled, Told};
 use super::driver::hear;
 use super::queue::ChangeQueue;
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::engine::services::core::Engine;
 
 /// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.

@@ -4,19 +4,18 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use leaselock_fence::Sequencer;
+
 use super::calls::Read;
 use super::change::{Change, Terms};
 use super::driver::ask;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
 use crate::base::error::InvalidInput;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::client::Client;
-use crate::client::state::ClientState;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::noun::Noun;
 use crate::engine::values::request::Copies;
-use crate::script::keys::LockKeys;
 
 /// How long a counter may be kept.
 const KEPT: RangeInclusive<Duration> =
@@ -60,8 +59,7 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 #[derive(Debug, Clone)]
 #[must_use = "a counter does nothing until it is read or changed"]
 pub struct Counter {
-    state: Arc<ClientState>,
-    name: Result<Name, InvalidInput>,
+    noun: Noun,
     terms: Terms,
     /// Known once what was set is checked.
     queue: OnceLock<Arc<ChangeQueue>>,
@@ -79,8 +77,7 @@ impl Client {
     /// ```
     pub fn counter(&self, name: impl Into<String>) -> Counter {
         Counter {
-            state: Arc::clone(&self.state),
-            name: Name::new(name),
+            noun: Noun::new(self.engine(), name),
             terms: Terms::default(),
             queue: OnceLock::new(),
         }
@@ -99,7 +96,7 @@ impl Counter {
     /// Changes the counter as this holder only: a change after one of a later holder is
     /// [`Stale`](CounterError::Stale) and does not count.
     ///
-    /// The rule is that of the [fence checkers](crate::fence_checker); comparing and the change are one step on the
+    /// The rule is that of the fence checkers of the crate [`leaselock-fence`](leaselock_fence); comparing and the change are one step on the
     /// store. Reads and changes without a sequencer are not checked. All leases that protect a counter have one name, that
     /// of the first: another one is [`OtherName`](CounterError::OtherName), because fencing tokens of different names
     /// cannot be compared.
@@ -140,7 +137,7 @@ impl Counter {
 
     /// Returns the name; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(Name::as_str)
+        self.noun.as_str()
     }
 
     /// Checks now what the first operation would refuse.
@@ -157,7 +154,7 @@ impl Counter {
         if let Some(queue) = self.queue.get() {
             return Ok(queue);
         }
-        let (engine, terms) = (&self.state.engine, &self.terms);
+        let (engine, terms) = (&self.noun.engine, &self.terms);
         if let Some(kept) = terms.kept.filter(|kept| !KEPT.contains(kept)) {
             let text = format!("a counter is kept for 1 s to 366 days, and not {kept:?}");
             return Err(InvalidInput::new(text));
@@ -169,8 +166,7 @@ impl Counter {
             return Err(InvalidInput::new(text));
         }
         engine.check_replicas(terms.copies)?;
-        let name = self.name.clone()?;
-        let keys = LockKeys::new(&engine.prefix, &name)?;
+        let (name, keys) = (self.noun.name()?, self.noun.keys()?);
         let lock = Arc::clone(&keys.lock);
         let new = || ChangeQueue::new(name, keys);
         Ok(self
@@ -235,7 +231,7 @@ impl Counter {
     pub async fn get(&self) -> Result<i64, CounterError> {
         let queue = self.queue()?;
         let read = Read { keys: &queue.keys };
-        let read = self.state.engine.ask(&read, OPERATOR_WITHIN).await;
+        let read = self.noun.engine.ask(&read, OPERATOR_WITHIN).await;
         read.map_err(|source| {
             let name = queue.name.clone();
             CounterError::Store { name, source }
@@ -243,7 +239,7 @@ impl Counter {
     }
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {
-        let (queue, engine) = (self.queue()?, &self.state.engine);
+        let (queue, engine) = (self.queue()?, &self.noun.engine);
         let told = ask(queue, engine, change, self.terms.clone()).await;
         CounterError::of(queue, engine, told)
     }

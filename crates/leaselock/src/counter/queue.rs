@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::change::{Batch, Ended, Pending, Request};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::base::name::Name;
 use crate::base::sync::hold;
 use crate::script::keys::LockKeys;
 

@@ -9,12 +9,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use fastrand::Rng;
+use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::calls::{ChangeOnce, Read};
 use super::change::{Batch, Change, Ended, Pending, Settled, Terms, Told};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;

@@ -36,10 +36,6 @@ pub(super) enum Again {
     /// A claim of it runs it again.
     Claimed,
     /// A claim of a later tick does, too, instead of its own.
-    #[cfg_attr(
-        not(any(feature = "cron", test)),
-        expect(dead_code, reason = "of schedules")
-    )]
     First,
 }
 

@@ -18,6 +18,10 @@ use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{CallNumbers, Try};
 
+/// What claims of one caller for one tick have in common: their requests are numbered together.
+#[derive(Debug, Clone, Default)]
+pub struct TickCalls(Arc<CallNumbers>);
+
 /// How much longer than the lateness a claim may take: its last request says that the tick is missed.
 const LAST_REQUEST: Duration = Duration::from_secs(2);
 
@@ -58,14 +62,15 @@ impl Cron {
     /// # Ok(()) }
     /// ```
     pub async fn claim(&self, tick: SystemTime) -> Result<Claim, CronError> {
-        self.claim_in_call(tick, Arc::default()).await
+        self.claim_in_call(tick, TickCalls::default()).await
     }
 
-    /// The same. A caller that goes on with the numbers of a claim that it has dropped gets the tick which that one got.
-    pub(super) async fn claim_in_call(
+    /// The same. A caller that goes on with the calls of a claim that it has dropped gets the tick which that one got.
+    #[doc(hidden)]
+    pub async fn claim_in_call(
         &self,
         tick: SystemTime,
-        calls: Arc<CallNumbers>,
+        TickCalls(calls): TickCalls,
     ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
         let mut acquisition = self.named.acquisition()?;

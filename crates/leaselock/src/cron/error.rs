@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
+use leaselock_fence::Name;
+
 use crate::base::error::{AcquireError, InvalidInput, StoreError};
-use crate::base::name::Name;
 
 /// Why a request of a [`Cron`](crate::Cron) failed. Nothing is held after any of them.
 #[derive(Debug, Clone, thiserror::Error)]

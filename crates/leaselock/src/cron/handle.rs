@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::calls::{Again, Inspect, Terms};
 use super::error::CronError;
 use super::kind::CRON;
 use super::state::{CronState, Overlap};
+use crate::base::clock::Clock;
 use crate::base::error::InvalidInput;
-use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
@@ -15,8 +17,12 @@ use crate::engine::services::core::OPERATOR_WITHIN;
 
 /// What the channel of the callers that wait is called.
 pub(super) const NOUN: &str = "cron";
+/// How long after its time a tick may begin by default.
 const LATE: Duration = Duration::from_secs(60);
-pub(super) const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// The shortest lateness of a schedule, which asks for each tick after its time.
+const LATE_MIN: Duration = Duration::from_secs(1);
+/// The longest lateness.
+pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The ticks of a schedule, which several hosts share: each tick is run by one of them.
 ///
@@ -150,26 +156,6 @@ impl Cron {
         Ok(self)
     }
 
-    /// Returns how long after its time a tick may begin.
-    pub(super) fn lateness(&self) -> Duration {
-        self.late
-    }
-
-    /// Returns whether a tick whose run did not finish is run by another host.
-    #[cfg(feature = "cron")]
-    pub(super) fn runs_again(&self) -> bool {
-        self.again != Again::Never
-    }
-
-    /// The same for a schedule: a tick that is to be run again comes before those after it.
-    #[cfg(feature = "cron")]
-    pub(super) fn in_order(mut self) -> Self {
-        if self.runs_again() {
-            self.again = Again::First;
-        }
-        self
-    }
-
     /// Refuses what a schedule cannot have, and returns what every claim says of it.
     pub(super) fn terms(&self) -> Result<Terms, InvalidInput> {
         let refused = |text: String| Err(InvalidInput::new(text));
@@ -228,5 +214,50 @@ impl Cron {
         let engine = &self.named.state.engine;
         let asked = engine.ask(&inspect, OPERATOR_WITHIN).await;
         asked.map_err(|source| CronError::Store { name, source })
+    }
+}
+
+/// For the schedules of `leaselock-cron`.
+#[doc(hidden)]
+impl Cron {
+    /// Returns how long after its time a tick may begin.
+    pub fn lateness(&self) -> Duration {
+        self.late
+    }
+
+    /// Returns whether a tick whose run did not finish is run by another host.
+    pub fn runs_again(&self) -> bool {
+        self.again != Again::Never
+    }
+
+    /// The same for a schedule: a tick that is to be run again comes before those after it.
+    pub fn in_order(mut self) -> Self {
+        if self.runs_again() {
+            self.again = Again::First;
+        }
+        self
+    }
+
+    /// Refuses what no claim can have, and a schedule of which no tick would ever run.
+    pub fn check_schedule(&self) -> Result<(), InvalidInput> {
+        self.terms()?;
+        if self.late >= LATE_MIN {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "a run begins a moment after its time, so `late({:?})` would leave out each tick of the schedule: \
+             at least 1 s",
+            self.late
+        )))
+    }
+
+    /// Returns how long a claim may wait for replicas.
+    pub fn wait_for_replicas(&self) -> Duration {
+        let copies = self.named.options.copies;
+        copies.map(|copies| copies.within).unwrap_or_default()
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.named.state.engine.clock
     }
 }

@@ -5,27 +5,19 @@
 use super::calls::INSPECT;
 use super::finish::{FINISH, FINISH_STRICT};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, Step};
+use crate::engine::values::kind::{Kind, kind, step};
 use crate::script::script;
 
-pub(crate) static CRON: Kind = Kind {
+pub(crate) static CRON: Kind = kind! {
     name: "cron",
     side_keys: &["queue", "waiters", "fence", "cron"],
-    acquire: Step::new(script!("cron/acquire"), script!("cron/acquire", strict)),
+    acquire: step!("cron/acquire"),
     extend: script!("mutex/extend"),
-    extend_many: Some(script!("mutex/extend_many")),
-    release: Step::new(script!("cron/release"), script!("cron/release", strict)),
-    release_keys: &[],
-    cancel: Step::new(script!("cron/cancel"), script!("cron/cancel", strict)),
-    release_alone: Some(&COMPARE_AND_DELETE),
-    position: None,
-    confirm: Some(script!("mutex/confirm")),
-    detach: None,
-    detach_keys: &[],
-    note: Some(script!("mutex/note")),
-    batch: None,
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
+    release: step!("run/release"),
+    cancel: step!("cron/cancel"),
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    confirm: script!("mutex/confirm"),
+    note: script!("mutex/note"),
     others: &[&FINISH, &FINISH_STRICT, &INSPECT],
 };

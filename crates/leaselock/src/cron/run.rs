@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::time::SystemTime;
 
+use leaselock_fence::Fence;
+
 use super::error::CronError;
 use super::finish::{Finish, Finished};
 use super::tick::Tick;
-use crate::base::fence::Fence;
 use crate::engine::guard::lease::Lease;
 
 /// The run of a tick: it holds the name, and no other run begins meanwhile.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::leader::Leader;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::values::resource::Resource;
 use crate::quorum::votable::on_one_store;

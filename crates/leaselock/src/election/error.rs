@@ -1,7 +1,8 @@
 //! Why followers may not see a leader yet.
 
+use leaselock_fence::Name;
+
 use crate::base::error::{Lost, StoreError};
-use crate::base::name::Name;
 
 /// Why a proclamation was not confirmed.
 #[derive(Debug, Clone, thiserror::Error)]

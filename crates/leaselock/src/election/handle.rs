@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::calls::Observe;
 use super::kind::LEADERSHIP;
 use super::leader::Leader;
 use super::leadership::Leadership;
 use super::observer::LeaderObserver;
 use crate::base::error::{AcquireError, InspectError, InvalidInput};
-use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;

@@ -5,34 +5,21 @@
 
 use super::calls::{OBSERVE, PROCLAIM};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, Step};
-use crate::engine::values::shortcut;
+use crate::engine::values::kind::{Kind, kind, step};
 use crate::script::script;
 
-pub(crate) static LEADERSHIP: Kind = Kind {
+pub(crate) static LEADERSHIP: Kind = kind! {
     name: "leader election",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(
-        script!("mutex/acquire").shortcut(shortcut::acquire),
-        script!("mutex/acquire", strict),
-    ),
+    acquire: step!("mutex/acquire"),
     extend: script!("mutex/extend"),
-    extend_many: Some(script!("mutex/extend_many")),
-    release: Step::new(
-        script!("election/resign"),
-        script!("election/resign", strict),
-    ),
+    release: step!("election/resign"),
+    cancel: step!("mutex/cancel"),
     release_keys: &["leader"],
-    cancel: Step::new(script!("mutex/cancel"), script!("mutex/cancel", strict)),
-    release_alone: Some(&COMPARE_AND_DELETE),
-    position: Some(script!("mutex/position", reads_only)),
-    confirm: Some(script!("mutex/confirm")),
-    detach: None,
-    detach_keys: &[],
-    note: Some(script!("mutex/note")),
-    batch: None,
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    position: script!("mutex/position", reads_only),
+    confirm: script!("mutex/confirm"),
+    note: script!("mutex/note"),
     others: &[&PROCLAIM, &OBSERVE],
 };

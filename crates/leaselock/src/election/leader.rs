@@ -1,6 +1,6 @@
 //! Who leads, as all clients see it.
 
-use crate::base::fence::Fence;
+use leaselock_fence::Fence;
 
 /// The leader of an election, as it was read last. A leader may be gone by the time it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

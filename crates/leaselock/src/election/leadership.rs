@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use leaselock_fence::Fence;
 use tokio::sync::watch;
 
 use super::error::ProclaimError;
 use super::proclamation::{Outcome, Proclamation};
 use crate::base::error::ReleaseError;
-use crate::base::fence::Fence;
 use crate::client::lease_guard::lease_guard;
 use crate::engine::guard::lease::Lease;
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::calls::{Observe, Observed};
 use super::leader::Leader;
 use super::proclamation::NOUN;
 use crate::base::clock::Moment;
 use crate::base::error::InspectError;
-use crate::base::fence::Fence;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::broadcast::BroadcastListener;

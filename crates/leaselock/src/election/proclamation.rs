@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use leaselock_fence::Fence;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -10,7 +11,6 @@ use super::calls::{Proclaim, Proclaimed};
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{LostReason, StoreError};
-use crate::base::fence::Fence;
 use crate::base::sync::hold;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::broadcast;
@@ -21,6 +21,7 @@ use crate::quorum::executor::Executor;
 
 /// What the followers' channel is called.
 pub(super) const NOUN: &str = "election";
+/// The unit of the times below.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// For how much longer than the lease the store keeps the record. A leader that leads for longer writes it again.
 const KEPT_BEYOND: Duration = DAY.saturating_mul(7);

@@ -1,5 +1,5 @@
 //! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks, in four storeys.
-//! Each uses those before it.
+//! Each uses those before it. Beside them lies what holds nothing.
 
 pub(crate) mod values;
 
@@ -8,3 +8,5 @@ pub(crate) mod services;
 pub(crate) mod guard;
 
 pub(crate) mod ways;
+
+pub(crate) mod shared_state;

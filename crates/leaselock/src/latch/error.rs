@@ -1,7 +1,8 @@
 //! Why an arrival was not counted, or a wait ended.
 
+use leaselock_fence::Name;
+
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 
 /// Why a call of a [`Latch`](crate::Latch) failed. A latch holds nothing, so there is nothing to release after any of
 /// them.

@@ -1,24 +1,23 @@
 //! The latch's handle.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{Arrive, Arrived, Inspect, Inspected};
 use super::error::LatchError;
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 use crate::client::Client;
-use crate::client::state::ClientState;
 use crate::engine::services::broadcast;
-use crate::engine::services::broadcast::BroadcastListener;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::noun::Noun;
+use crate::engine::shared_state::watch::Watch;
 use crate::script::keys::LockKeys;
 
 const NOUN: &str = "latch";
 /// Each arrival and each read goes through all of them.
 const PARTIES_MAX: u32 = 10_000;
 const PARTY_MAX: usize = 200;
+/// How long a latch is kept after the latest arrival by default.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A latch on one name: parties arrive, and when all have arrived it opens, once and for all.
@@ -46,8 +45,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[derive(Debug, Clone)]
 #[must_use = "a latch does nothing until a party arrives or waits"]
 pub struct Latch {
-    state: Arc<ClientState>,
-    pub(crate) name: Result<Name, InvalidInput>,
+    pub(crate) noun: Noun,
     count: u32,
     kept: Duration,
 }
@@ -81,8 +79,7 @@ impl Client {
     /// ```
     pub fn latch(&self, name: impl Into<String>, count: u32) -> Latch {
         Latch {
-            state: Arc::clone(&self.state),
-            name: Name::new(name),
+            noun: Noun::new(self.engine(), name),
             count,
             kept: KEPT,
         }
@@ -98,7 +95,7 @@ impl Latch {
 
     /// Returns the name; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(Name::as_str)
+        self.noun.as_str()
     }
 
     /// Checks now what the first operation would refuse.
@@ -125,8 +122,7 @@ impl Latch {
                 "a latch is kept for 1 s to 30 days, and not {kept:?}"
             ));
         }
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        LockKeys::new(&self.state.engine.prefix, name)
+        self.noun.keys()
     }
 
     /// Arrives as this party, and returns how many are missing; 0 when the latch is open. The name has 1 to 200 bytes.
@@ -145,7 +141,7 @@ impl Latch {
             let text = format!("the name of a party has 1 to {PARTY_MAX} bytes");
             return Err(InvalidInput::new(text).into());
         }
-        let engine = &self.state.engine;
+        let engine = &self.noun.engine;
         let arrive = Arrive {
             keys,
             party,
@@ -160,7 +156,7 @@ impl Latch {
         match outcome {
             Ok(Arrived::Counted { left }) => Ok(left),
             Ok(Arrived::Excess) => Err(LatchError::Excess {
-                name: self.valid_name()?,
+                name: self.noun.name()?,
                 count: self.count,
             }),
             Ok(Arrived::Disagrees { count }) => Err(self.disagrees(count)?),
@@ -210,38 +206,37 @@ impl Latch {
     /// # Errors
     /// [`LatchError::StillClosed`] says who has arrived, and how many are missing.
     pub async fn wait_within(&self, limit: Duration) -> Result<(), LatchError> {
-        let until = self.state.engine.clock.now().plus(limit);
+        let until = self.noun.engine.clock.now().plus(limit);
         self.wait_until(Some(until)).await
     }
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<(), LatchError> {
         let keys = self.keys()?;
-        let (engine, mut has_replied) = (&self.state.engine, false);
-        let mut listener = BroadcastListener::new(engine, NOUN, &keys.lock);
+        let mut watch = Watch::new(&self.noun.engine, NOUN, &keys.lock, until);
         loop {
-            let heard = listener.listens(broadcast::SUBSCRIBED_WITHIN).await;
+            watch.listens(OPERATOR_WITHIN).await;
             let read = self.read(&keys).await;
-            let is_over = until.is_some_and(|until| engine.clock.now() >= until);
-            let mut every = broadcast::read_every(heard);
+            let is_over = watch.is_over();
             match read {
                 Ok(Ok(state)) if state.is_open() => return Ok(()),
                 Ok(Ok(LatchState { arrived, left })) if is_over => {
+                    let name = self.noun.name()?;
                     return Err(LatchError::StillClosed {
-                        name: self.valid_name()?,
+                        name,
                         arrived,
                         left,
                     });
                 }
-                Ok(Ok(_)) => has_replied = true,
+                Ok(Ok(_)) => watch.has_reply(),
                 Ok(Err(count)) => return Err(self.disagrees(count)?),
-                Err(source) if is_over || !has_replied || !source.may_pass() => {
-                    return Err(self.failed(source)?);
+                Err(source) if is_over => return Err(self.failed(source)?),
+                Err(source) => {
+                    if let Some(source) = watch.gives_up(source) {
+                        return Err(self.failed(source)?);
+                    }
                 }
-                Err(_) => every = broadcast::read_every(false),
             }
-            let next = engine.clock.now().plus(every);
-            let next = until.map_or(next, |until| until.min(next));
-            listener.told_or(next).await;
+            watch.pause(Duration::MAX).await;
         }
     }
 
@@ -249,7 +244,7 @@ impl Latch {
     async fn read(&self, keys: &LockKeys) -> Result<Result<LatchState, u32>, StoreError> {
         let count = self.count;
         let inspect = Inspect { keys, count };
-        let inspected = self.state.engine.ask(&inspect, OPERATOR_WITHIN).await?;
+        let inspected = self.noun.engine.ask(&inspect, OPERATOR_WITHIN).await?;
         Ok(match inspected {
             Inspected::Arrived { parties, left } => Ok(LatchState {
                 arrived: parties,
@@ -259,17 +254,13 @@ impl Latch {
         })
     }
 
-    fn valid_name(&self) -> Result<Name, InvalidInput> {
-        self.name.clone()
-    }
-
     fn disagrees(&self, count: u32) -> Result<LatchError, InvalidInput> {
-        let name = self.valid_name()?;
+        let name = self.noun.name()?;
         Ok(LatchError::Disagrees { name, count })
     }
 
     fn failed(&self, source: StoreError) -> Result<LatchError, InvalidInput> {
-        let name = self.valid_name()?;
+        let name = self.noun.name()?;
         Ok(LatchError::Store { name, source })
     }
 }

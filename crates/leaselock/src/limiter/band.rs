@@ -6,6 +6,7 @@ use crate::base::error::InvalidInput;
 use crate::script::Call;
 
 const BANDS_MAX: usize = 8;
+/// The shortest and the longest period of a rate.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// No reservation is further away.
@@ -16,11 +17,13 @@ const EXACT: u64 = 1 << 52;
 
 /// What the user says: so many permits in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Band {
-    pub(crate) limit: u32,
-    pub(crate) period: Duration,
+pub struct Band {
+    /// So many permits.
+    pub limit: u32,
+    /// In so long.
+    pub period: Duration,
     /// As many as the limit, unless the user says otherwise.
-    pub(crate) burst: Option<u32>,
+    pub burst: Option<u32>,
 }
 
 /// All bands of a limiter, checked.

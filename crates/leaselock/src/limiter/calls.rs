@@ -33,7 +33,8 @@ pub(super) struct Take<'a> {
 
 /// What the store says. `band` is the index of the band that allows the fewest permits, or that allows them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+#[allow(missing_docs)] // of `leaselock-tower`
+pub enum Taken {
     Allowed { left: u32, band: usize },
     Reserved { wait_us: u64, band: usize },
     Limited { wait_us: u64, band: usize },

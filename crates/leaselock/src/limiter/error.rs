@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 
 /// Why a call of a [`Limiter`](crate::Limiter) failed. Nothing is held, so there is nothing to release.
 ///

@@ -1,18 +1,17 @@
 //! The limiter's handle.
 
-use std::sync::Arc;
 use std::time::Duration;
+
+use leaselock_fence::Name;
 
 use super::band::{Band, Rate};
 use super::calls::{Request, Take, Taken};
 use super::error::LimiterError;
 use super::reservation::Reservation;
 use crate::base::error::{InvalidInput, StoreError};
-use crate::base::name::Name;
 use crate::client::Client;
-use crate::client::state::ClientState;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::script::keys::LockKeys;
+use crate::engine::shared_state::noun::Noun;
 
 /// A rate limiter on one name: so many permits in a period, for all clients together.
 ///
@@ -55,8 +54,7 @@ use crate::script::keys::LockKeys;
 #[derive(Debug, Clone)]
 #[must_use = "a limiter does nothing until permits are acquired"]
 pub struct Limiter {
-    state: Arc<ClientState>,
-    name: Result<Name, InvalidInput>,
+    noun: Noun,
     bands: Vec<Band>,
 }
 
@@ -96,8 +94,7 @@ impl Client {
     /// ```
     pub fn limiter(&self, name: impl Into<String>) -> Limiter {
         Limiter {
-            state: Arc::clone(&self.state),
-            name: Name::new(name),
+            noun: Noun::new(self.engine(), name),
             bands: Vec::new(),
         }
     }
@@ -134,7 +131,7 @@ impl Limiter {
 
     /// Returns the name; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(Name::as_str)
+        self.noun.as_str()
     }
 
     /// Checks now what the first operation would refuse.
@@ -154,8 +151,7 @@ impl Limiter {
                 format!("one request asks for 1 to {burst} permits, the burst, and not {cost}");
             return Err(InvalidInput::new(text));
         }
-        let name = self.name.clone()?;
-        let keys = LockKeys::new(&self.state.engine.prefix, &name)?;
+        let (name, keys) = (self.noun.name()?, self.noun.keys()?);
         Ok((name, Request { keys, rate, cost }))
     }
 
@@ -219,7 +215,7 @@ impl Limiter {
             Taken::Allowed { .. } => Ok(()),
             Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
                 let retry_after = Duration::from_micros(wait_us);
-                let name = self.name.clone()?;
+                let name = self.noun.name()?;
                 Err(LimiterError::Limited { name, retry_after })
             }
         }
@@ -233,14 +229,14 @@ impl Limiter {
             id: "",
             patience_us: 0,
         };
-        let taken = self.state.engine.ask(&take, OPERATOR_WITHIN).await;
+        let taken = self.noun.engine.ask(&take, OPERATOR_WITHIN).await;
         taken.map_err(|source| LimiterError::Store { name, source })
     }
 
     /// Uses so many permits, and waits until they are there: `Allowed` then. It is `Limited` when that is not in time.
     async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
         let (name, request) = self.request(cost)?;
-        let (engine, longest) = (&self.state.engine, request.rate.longest_wait());
+        let (engine, longest) = (&self.noun.engine, request.rate.longest_wait());
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
         let failed = |source| LimiterError::Store {
             name: name.clone(),
@@ -268,17 +264,19 @@ impl Limiter {
     }
 }
 
-#[cfg(feature = "tower")]
+/// For the layers of `leaselock-tower`.
+#[doc(hidden)]
 impl Limiter {
     /// As [`acquire_within`](Limiter::acquire_within), or as [`try_acquire`](Limiter::try_acquire) for a wait of zero.
-    pub(crate) async fn take(&self, cost: u32, wait: Duration) -> Result<Taken, LimiterError> {
+    pub async fn take(&self, cost: u32, wait: Duration) -> Result<Taken, LimiterError> {
         match wait {
             Duration::ZERO => self.take_now(cost).await,
             wait => self.take_within(cost, Some(wait)).await,
         }
     }
 
-    pub(crate) fn bands(&self) -> &[Band] {
+    /// Returns the rates, in the order in which they were set.
+    pub fn bands(&self) -> &[Band] {
         &self.bands
     }
 }

@@ -10,11 +10,9 @@ mod reservation;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
-#[cfg(feature = "tower")]
-pub(crate) use self::band::Band;
+pub use self::band::Band;
 #[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
-#[cfg(feature = "tower")]
-pub(crate) use self::calls::Taken;
+pub use self::calls::Taken;
 pub use self::error::LimiterError;
 pub use self::handle::{Limiter, RateDecision};

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::lease::MultiLease;
 use super::loss::MultiLossWatch;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{AcquireError, InvalidInput, Lost};
 use crate::base::join::join_all;
-use crate::base::name::Name;
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::request::Wait;
@@ -55,7 +56,7 @@ impl<'a> Plan<'a> {
         let protocol = first.options.protocol;
         if !protocol.is_native() {
             let message = format!(
-                "`along_with` cannot be had with the protocol {protocol}: use the native protocol, or all-or-none with `and_names`"
+                "`along_with` cannot be had with the protocol {protocol}: use the native protocol"
             );
             return Err(InvalidInput::new(message));
         }

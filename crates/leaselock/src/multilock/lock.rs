@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::acquire::Plan;
 use super::lease::MultiLease;
 use super::view::MultiLeaseView;
 use crate::base::error::{AcquireError, InvalidInput, MultiReleaseError};
-use crate::base::name::Name;
 use crate::client::named::Named;
 use crate::client::run::{RunError, RunResult, until_lost};
 use crate::engine::values::request::Wait;
@@ -42,8 +43,7 @@ impl Mutex {
     /// Returns the lock of this name and of these names too, for one lease that holds all of them.
     ///
     /// The options of this mutex count for every name. The first operation reports a bad name, a name that occurs
-    /// twice, and more than 100 names. Only in the native protocol; another one has
-    /// [`and_names`](Mutex::and_names).
+    /// twice, and more than 100 names. Only in the native protocol.
     ///
     /// # Examples
     /// ```

@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name, Sequencer};
+
 use super::loss::MultiLossWatch;
 use crate::base::clock::Moment;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::engine::guard::lease::{LeaseState, LeaseView};
 
 /// A read-only view of a [`MultiLease`](crate::MultiLease). Clones are cheap and `'static`, and keep no lease alive.

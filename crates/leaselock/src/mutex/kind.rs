@@ -1,11 +1,11 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{BatchScripts, Kind, Step};
+use crate::engine::values::kind::{BatchScripts, Kind, Step, kind, step};
 use crate::engine::values::shortcut;
 use crate::script::script;
 
-pub(crate) static MUTEX: Kind = Kind {
+pub(crate) static MUTEX: Kind = kind! {
     name: "mutex",
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(
@@ -13,32 +13,26 @@ pub(crate) static MUTEX: Kind = Kind {
         script!("mutex/acquire", strict),
     ),
     extend: script!("mutex/extend"),
-    extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
         script!("mutex/release").shortcut(shortcut::release),
         script!("mutex/release", strict),
     ),
-    release_keys: &[],
-    cancel: Step::new(script!("mutex/cancel"), script!("mutex/cancel", strict)),
-    release_alone: Some(&COMPARE_AND_DELETE),
-    position: Some(script!("mutex/position", reads_only)),
-    confirm: Some(script!("mutex/confirm")),
-    detach: Some(script!("mutex/detach")),
-    detach_keys: &[],
-    note: Some(script!("mutex/note")),
-    batch: Some(BatchScripts {
+    cancel: step!("mutex/cancel"),
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    position: script!("mutex/position", reads_only),
+    confirm: script!("mutex/confirm"),
+    detach: script!("mutex/detach"),
+    note: script!("mutex/note"),
+    batch: BatchScripts {
         mode: None,
         takes_mode: false,
         side_keys: &[],
         acquire_many: script!("mutex/acquire_many"),
         always_fences: false,
         release_many: script!("mutex/release_many"),
-    }),
-    acquire_all: Some(Step::new(
-        script!("mutex/acquire_all"),
-        script!("mutex/acquire_all", strict),
-    )),
+    },
+    acquire_all: step!("mutex/acquire_all"),
     local_hand_over: true,
     votes: true,
-    others: &[],
 };

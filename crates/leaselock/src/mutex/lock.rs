@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::kind::MUTEX;
 use crate::base::error::{AcquireError, InspectError, InvalidInput};
-use crate::base::name::Name;
 use crate::client::handle::on_every_client;
 use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;

@@ -4,13 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use leaselock_fence::Fence;
+
 use super::calls::{Acquire, Terms, Told};
 use super::error::OnceError;
 use super::handle::{NOUN, Once};
 use super::run::{OnceRun, OnceView};
 use super::state::{OnceResult, OnceState};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::run::until_lost;

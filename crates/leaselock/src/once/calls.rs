@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::state::{OnCrash, OnceResult, OnceState};
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::values::grant::{Acquired, seen};
@@ -208,7 +210,7 @@ impl Operation for Finish<'_> {
             "stored" => Ok(Finished::Stored),
             "stale" => {
                 let another = answer.text(0)? != "taken";
-                let fence = Fence::from_answer(answer.number(1)?).filter(|_| another);
+                let fence = fence::of_reply(answer.number(1)?).filter(|_| another);
                 Ok(Finished::Stale { fence })
             }
             _ => Err(Malformed),

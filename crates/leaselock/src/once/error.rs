@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::state::RESULT_MAX;
 use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 
 /// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
 use sha2::{Digest, Sha256};
 
 use super::calls::{Forget, ForgetAnswer, Inspect, Terms};
@@ -11,7 +12,6 @@ use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
 use crate::base::error::InvalidInput;
 use crate::base::hex::hex;
-use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
@@ -22,7 +22,9 @@ use crate::quorum::votable::Votable;
 
 /// What the callers' channel is called.
 pub(super) const NOUN: &str = "once";
+/// How long a result is kept by default.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The shortest and the longest time for which a result is kept.
 const KEPT_MIN: Duration = Duration::from_secs(1);
 const KEPT_MAX: Duration = DAY.saturating_mul(30);
 /// A request without a fingerprint.

@@ -4,27 +4,18 @@
 
 use super::calls::{FINISH, FINISH_STRICT, FORGET, INSPECT};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, Step};
+use crate::engine::values::kind::{Kind, kind, step};
 use crate::script::script;
 
-pub(crate) static ONCE: Kind = Kind {
+pub(crate) static ONCE: Kind = kind! {
     name: "once",
     side_keys: &["queue", "waiters", "fence", "once"],
-    acquire: Step::new(script!("once/acquire"), script!("once/acquire", strict)),
+    acquire: step!("once/acquire"),
     extend: script!("mutex/extend"),
-    extend_many: Some(script!("mutex/extend_many")),
-    release: Step::new(script!("once/release"), script!("once/release", strict)),
-    release_keys: &[],
-    cancel: Step::new(script!("once/cancel"), script!("once/cancel", strict)),
-    release_alone: Some(&COMPARE_AND_DELETE),
-    position: None,
-    confirm: None,
-    detach: None,
-    detach_keys: &[],
-    note: Some(script!("mutex/note")),
-    batch: None,
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
+    release: step!("run/release"),
+    cancel: step!("once/cancel"),
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    note: script!("mutex/note"),
     others: &[&FINISH, &FINISH_STRICT, &INSPECT, &FORGET],
 };

@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use leaselock_fence::Fence;
+
 use super::calls::{Finish, Finished, Terms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
-use crate::base::fence::Fence;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::fence::Fence;
+use leaselock_fence::Fence;
 
 /// The largest result in bytes.
 pub(super) const RESULT_MAX: usize = 1 << 20;

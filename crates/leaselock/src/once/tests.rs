@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
+use leaselock_fence::Fence;
 
 use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
 use crate::base::clock::Clock;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
@@ -96,7 +97,7 @@ impl Subject {
             token: self.tokens[asks.token].clone(),
             ttl: Ttl::whole_ms(TTL_MS).unwrap(),
             terms: Self::terms(asks),
-            after: Fence::from_answer(asks.after),
+            after: fence::of_reply(asks.after),
             number: CallNumber {
                 call: self.tokens[asks.call].clone(),
                 request: asks.number,

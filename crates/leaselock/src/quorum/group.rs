@@ -72,6 +72,7 @@ impl QuorumStore {
     ///
     /// It does not wait longer for a node that is gone.
     pub(crate) async fn is_clean(&self, within: Duration) {
+        /// How often closing a client checks whether the nodes are clean.
         const EACH: Duration = Duration::from_millis(2);
         let until = self.until(within.min(self.common.terms.node_timeout));
         let is_clean = || {

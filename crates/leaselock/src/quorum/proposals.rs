@@ -6,8 +6,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use crate::base::clock::Moment;
-use crate::base::fence::Fence;
 use crate::base::sync::hold;
 
 /// A report older than this counts only when no other node has reported since: clocks drift apart.
@@ -41,7 +42,7 @@ impl Proposals {
     ///
     /// A number that no node accepts would make all later proposals vain.
     pub(crate) fn asked_for(&self, least: u64) {
-        if least >= Fence::END {
+        if least > Fence::MAX.get() {
             return;
         }
         let mut known = hold(&self.0);

@@ -1,7 +1,7 @@
 //! Reading as a kind of lock, and the two requests that change how a name is held: their scripts, which are in
 //! `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
 
-use crate::engine::values::kind::{BatchScripts, Kind, Step};
+use crate::engine::values::kind::{BatchScripts, Kind, kind, step};
 use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
@@ -11,81 +11,44 @@ pub(super) const UPGRADABLE: &str = "u";
 /// The mode of a request to upgrade.
 pub(super) const UPGRADE_MODE: &str = "x";
 
-pub(crate) static READ: Kind = Kind {
+pub(crate) static READ: Kind = kind! {
     name: "read-write lock",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(script!("rwlock/acquire"), script!("rwlock/acquire", strict)),
+    acquire: step!("rwlock/acquire"),
     extend: script!("hold/extend"),
-    extend_many: Some(script!("hold/extend_many")),
-    release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
-    release_keys: &[],
-    cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
-    release_alone: Some(&RELEASE_ALONE),
-    position: None,
-    confirm: Some(script!("hold/confirm")),
-    detach: Some(script!("hold/detach")),
-    detach_keys: &[],
-    note: None,
+    release: step!("rwlock/release"),
+    cancel: step!("rwlock/cancel"),
+    extend_many: script!("hold/extend_many"),
+    release_alone: &RELEASE_ALONE,
+    confirm: script!("hold/confirm"),
+    detach: script!("hold/detach"),
     // An upgradable reader, of which there is one at a time, asks by itself.
-    batch: Some(BatchScripts {
+    batch: BatchScripts {
         mode: Some(b's'),
         takes_mode: false,
         side_keys: &[],
         acquire_many: script!("rwlock/acquire_many"),
         always_fences: true, // a reader without fencing may have to take the mark of other readers off
         release_many: script!("rwlock/release_many"),
-    }),
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
-    others: &[],
+    },
 };
 
 /// To make an upgradable read exclusive. No lease is of this kind: a grant makes it one of the mutex.
-pub(crate) static UPGRADE: Kind = Kind {
+pub(crate) static UPGRADE: Kind = kind! {
     name: "upgrade",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(script!("rwlock/upgrade"), script!("rwlock/upgrade", strict)),
+    acquire: step!("rwlock/upgrade"),
     extend: script!("hold/extend"),
-    extend_many: None,
-    release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
-    release_keys: &[],
-    cancel: Step::new(script!("rwlock/stay"), script!("rwlock/stay", strict)),
-    release_alone: None,
-    position: None,
-    confirm: None,
-    detach: None,
-    detach_keys: &[],
-    note: None,
-    batch: None,
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
-    others: &[],
+    release: step!("rwlock/release"),
+    cancel: step!("rwlock/stay"),
 };
 
 /// To go on as a reader. No lease is of this kind: a grant makes it one of [`READ`].
-pub(crate) static DOWNGRADE: Kind = Kind {
+pub(crate) static DOWNGRADE: Kind = kind! {
     name: "downgrade",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(
-        script!("rwlock/downgrade"),
-        script!("rwlock/downgrade", strict),
-    ),
+    acquire: step!("rwlock/downgrade"),
     extend: script!("hold/extend"),
-    extend_many: None,
-    release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
-    release_keys: &[],
-    cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
-    release_alone: None,
-    position: None,
-    confirm: None,
-    detach: None,
-    detach_keys: &[],
-    note: None,
-    batch: None,
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
-    others: &[],
+    release: step!("rwlock/release"),
+    cancel: step!("rwlock/cancel"),
 };

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::change::{ChangeError, downgrade};
 use super::kind::{READ, SHARED, UPGRADABLE};
 use super::shared::SharedLease;
 use super::upgradable::UpgradableLease;
 use crate::base::error::{AcquireError, InvalidInput};
-use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;

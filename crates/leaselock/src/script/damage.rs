@@ -1,15 +1,16 @@
 //! Damaged side keys: what a script reports, and how an operator repairs them.
 
+use leaselock_fence::Fence;
+
 use super::answer::{Answer, Malformed, Value};
 use super::call::Call;
 use super::keys::LockKeys;
 use super::operation::Operation;
 use super::source::{Script, script};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::base::fence::Fence;
 
 /// Every fencing token is below it.
-const FENCE_END: u64 = Fence::END;
+const FENCE_END: u64 = Fence::MAX.get() + 1;
 /// The prefix of a script's error; the rest names what is damaged, and its key.
 const WORD: &str = "DAMAGED ";
 

@@ -7,11 +7,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::arg::Arg;
 use super::quarantine_key::QuarantineKey;
 use crate::base::error::InvalidInput;
-use crate::base::name;
-use crate::base::name::Name;
 use crate::base::slots;
 use crate::base::token::ClientId;
 
@@ -29,17 +29,17 @@ pub(crate) struct LockKeys {
 impl LockKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         if prefix.is_empty() {
-            let lock = name.shared(); // was checked as a name
+            let lock = name.into(); // was checked as a name
             return Ok(Self::at(lock));
         }
         let lock = format!("{prefix}{name}");
-        name::check_key(&lock)?;
+        check(&lock)?;
         Ok(Self::at(lock.into()))
     }
 
     /// Creates the key of a lock in another protocol, which may have rules of its own and has no side keys.
     pub(crate) fn alone(lock: String) -> Result<Self, InvalidInput> {
-        name::check_key(&lock)?;
+        check(&lock)?;
         Ok(Self::at(lock.into()))
     }
 
@@ -109,14 +109,9 @@ impl LockKeys {
     }
 }
 
-/// Returns the keys of locks that are acquired together with another.
-pub(crate) fn others(prefix: &str, names: &[String]) -> Result<Vec<Arc<str>>, InvalidInput> {
-    let key = |name: &String| {
-        let lock = format!("{prefix}{}", Name::new(name.clone())?);
-        name::check_key(&lock)?;
-        Ok(lock.into())
-    };
-    names.iter().map(key).collect()
+/// Checks prefix and name together, since they become one key.
+pub(crate) fn check(key: &str) -> Result<(), InvalidInput> {
+    Name::check("key (prefix and name)", key)
 }
 
 /// A key beside a lock, to be written into a call.

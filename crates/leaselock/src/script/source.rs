@@ -87,11 +87,12 @@ pub(crate) use lua;
 
 /// Lists the functions that scripts share, each in a file of this name.
 macro_rules! fragments {
-    ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
+    ($($name:literal)+, $($other:literal = $text:expr)+) => { &[$(($name, lua!($name)),)+ $(($other, $text),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
     "prelude" "inline/mint" "inline/number" "many" "fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
-        "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron" "fence_checker"
+        "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron",
+        "fence_checker" = leaselock_fence::redis::ADMIT // also for scripts of users, so it is that crate's
 ];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.

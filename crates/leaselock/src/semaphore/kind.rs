@@ -1,44 +1,29 @@
 //! Permits as a kind of lock: their scripts, which are in `lua/semaphore/` and `lua/hold/`.
 
 use super::resize::{RESIZE, RESIZE_STRICT};
-use crate::engine::values::kind::{BatchScripts, Kind, Step};
+use crate::engine::values::kind::{BatchScripts, Kind, kind, step};
 use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
-pub(crate) static PERMITS: Kind = Kind {
+pub(crate) static PERMITS: Kind = kind! {
     name: "semaphore",
     side_keys: &["queue", "waiters", "fence", "usage"],
-    acquire: Step::new(
-        script!("semaphore/acquire"),
-        script!("semaphore/acquire", strict),
-    ),
+    acquire: step!("semaphore/acquire"),
     extend: script!("hold/extend"),
-    extend_many: Some(script!("hold/extend_many")),
-    release: Step::new(
-        script!("semaphore/release"),
-        script!("semaphore/release", strict),
-    ),
-    release_keys: &[],
-    cancel: Step::new(
-        script!("semaphore/cancel"),
-        script!("semaphore/cancel", strict),
-    ),
-    release_alone: Some(&RELEASE_ALONE),
-    position: None,
-    confirm: Some(script!("hold/confirm")),
-    detach: Some(script!("hold/detach")),
+    release: step!("semaphore/release"),
+    cancel: step!("semaphore/cancel"),
+    extend_many: script!("hold/extend_many"),
+    release_alone: &RELEASE_ALONE,
+    confirm: script!("hold/confirm"),
+    detach: script!("hold/detach"),
     detach_keys: &["usage"],
-    note: None,
-    batch: Some(BatchScripts {
+    batch: BatchScripts {
         mode: Some(b'w'),
         takes_mode: true,
         side_keys: &["usage"],
         acquire_many: script!("semaphore/acquire_many"),
         always_fences: false,
         release_many: script!("semaphore/release_many"),
-    }),
-    acquire_all: None,
-    local_hand_over: false,
-    votes: false,
+    },
     others: &[&RESIZE, &RESIZE_STRICT],
 };

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::kind::PERMITS;
 use super::permit::Permit;
 use super::resize::resize;
 use crate::base::error::{AcquireError, InspectError, InvalidInput};
-use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;

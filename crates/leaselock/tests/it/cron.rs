@@ -2,7 +2,6 @@
 
 mod faults;
 mod hosts;
-#[cfg(feature = "cron")]
 mod schedule;
 
 use std::time::{Duration, SystemTime};

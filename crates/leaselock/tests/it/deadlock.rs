@@ -22,6 +22,28 @@ fn scripts(server: &Server) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_a_client_waits_until_what_its_waits_published_is_withdrawn() {
+    let server = Server::start();
+    let [one, two] = clients(&server);
+    let me = one.owner("import 42");
+    let holding = one.mutex("other").ttl(LONG).owner(&me).acquire().await;
+    let _theirs = two.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let mutex = one.mutex("job").ttl(LONG).owner(&me);
+    let waits = tokio::spawn(async move { mutex.acquire().await });
+    eventually("it is published", async || published(&server) == 1).await;
+    waits.abort();
+    drop(waits.await);
+    let closed = one.close().await;
+    assert_eq!(published(&server), 0);
+    assert_eq!(
+        (closed.released, closed.unconfirmed),
+        (2, 0),
+        "and the queue entry"
+    );
+    holding.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_holds_nothing_costs_no_command_and_one_that_holds_leaves_nothing_behind() {
     let server = Server::start();
     let [one, two] = clients(&server);

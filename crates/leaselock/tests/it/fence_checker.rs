@@ -1,6 +1,5 @@
 //! Fence checkers on real resources: a holder that was frozen past its lease writes late, and is refused.
 
-#[cfg(feature = "tower")]
 mod http;
 mod object;
 mod sequencers;

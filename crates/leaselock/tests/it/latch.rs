@@ -39,6 +39,21 @@ async fn the_opening_of_a_latch_costs_one_message_and_one_read_for_each_of_a_tho
     assert!(reads <= CLIENTS * EACH + 2, "{reads}"); // the arrival may have sent its script first
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_a_client_waits_until_its_parties_have_left() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let barrier = client.barrier("phase", 2).ttl(LONG);
+    let waits = tokio::spawn(async move { barrier.wait().await });
+    let waiting = || server.cli(&["ZCARD", "{phase}:ll:barrier"]).integer();
+    eventually("it has arrived", async || waiting() == Some(1)).await;
+    waits.abort();
+    drop(waits.await);
+    let closed = client.close().await;
+    assert_eq!((closed.released, closed.unconfirmed), (1, 0));
+    assert_eq!(waiting(), Some(0));
+}
+
 /// Parties give up at any moment, also at that of the last arrival, and come back. Whoever has passed is one of exactly
 /// as many as there are parties, each with an index of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,7 +27,6 @@ mod fence_checker;
 mod foreign;
 mod functions;
 mod history;
-#[cfg(feature = "tower")]
 mod http;
 mod kinds;
 mod latch;

@@ -104,14 +104,14 @@ async fn what_is_out_of_range_is_refused_and_nothing_is_sent() {
     let client = Client::connect(&server.url()).unwrap();
     let lock = |first: &str, others: &[&str]| client.mutex(first).along_with(others.to_vec());
     let many = client.mutex("{t}0").along_with(names(101));
-    let foreign = client.mutex("a").protocol(Protocol::AllOrNone);
+    let foreign = client.mutex("a").protocol(Protocol::Redisson);
     for (lock, says) in [
         (lock("a", &["b", "a"]), "`a` occurs twice"),
         (lock("a", &["b", "b"]), "`b` occurs twice"),
         (lock("a", &[""]), "at least one byte"),
         (lock("a", &["b\n"]), "control characters"),
         (many, "101 names under one lease: at most 100"),
-        (foreign.along_with(["b"]), "`and_names`"),
+        (foreign.along_with(["b"]), "use the native protocol"),
     ] {
         let refused = lock.clone().validate().unwrap_err().to_string();
         assert!(refused.contains(says), "{refused}");

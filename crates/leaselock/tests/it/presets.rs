@@ -241,13 +241,6 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
                 .preset(Preset::GUIDE),
             "taken by the protocol native; leave redisson out",
         ),
-        (
-            client
-                .mutex("job")
-                .preset(Preset::POTTERY)
-                .protocol(Protocol::AllOrNone),
-            "taken by the protocol native; leave all-or-none out",
-        ),
         (redisson().fencing(true), "does not support a fencing token"),
         (guide().ttl(millis(1_500)), "2s would be right"),
         (

@@ -1,7 +1,6 @@
 //! The other ways of taking a lock: what all of them keep, where each has its hole, and what they cannot do.
 
 mod alike;
-mod at_once;
 mod holes;
 mod refusals;
 mod rights;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use leaselock::clock::*;
 use leaselock::detached::*;
 use leaselock::error::*;
-use leaselock::fence_checker::*;
 use leaselock::inspect::*;
 use leaselock::options::*;
 use leaselock::report::*;
 use leaselock::*;
+use leaselock_fence::{Admission, FenceChecker, FenceRefused, FileFenceChecker, FileFenceError};
 
 fn is_send<F: Future + Send>(future: F) {
     drop(future); // not polled: nothing happens
@@ -45,10 +45,9 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<(FileFenceChecker, FileFenceError)>();
     is_everything::<(Limiter, LimiterError, RateDecision)>();
     is_everything::<(Counter, CounterError, UnknownChange)>();
-    #[cfg(feature = "tower")]
     is_everything::<(
-        leaselock::http::LimiterService<()>,
-        leaselock::http::SemaphoreService<()>,
+        leaselock_tower::LimiterService<()>,
+        leaselock_tower::SemaphoreService<()>,
     )>();
 }
 

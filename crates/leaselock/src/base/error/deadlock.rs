@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::name::Name;
+use leaselock_fence::Name;
 
 /// Owners that wait for each other in a circle, so that none of them would ever be granted.
 ///

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::store::StoreError;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 
 /// The lease cannot be relied on any more. Stop work on what it protects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

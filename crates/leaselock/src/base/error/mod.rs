@@ -25,4 +25,4 @@ pub(crate) use self::store::Detail;
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};
 pub use self::vote::Vote;
-pub use super::invalid_input::InvalidInput;
+pub use leaselock_fence::InvalidInput;

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, InvalidInput, Name};
+
 use super::deadlock::Deadlock;
 use super::lost::Lost;
 use super::quarantine::Quarantine;
 use super::rounded::rounded;
 use super::store::{NodeVote, StoreError};
-use crate::base::fence::Fence;
-use crate::base::invalid_input::InvalidInput;
-use crate::base::name::Name;
 
 /// Why an acquisition ended without a lease.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -1,5 +1,7 @@
+use leaselock_fence::Fence;
+
 use super::*;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::quorum::tally::said::{decided, votes};
 
 fn seen(letter: char) -> Inspected {
@@ -59,13 +61,13 @@ fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
     let state = |pttl_ms| InspectedState::Held {
         value: b"a".to_vec(),
         pttl_ms: Some(pttl_ms),
-        fence: Fence::from_answer(if pttl_ms == 30 { 9 } else { 5 }),
+        fence: fence::of_reply(if pttl_ms == 30 { 9 } else { 5 }),
         why: Vec::new(),
     };
     let all = [state(10), state(30), state(20), state(40)];
     match together(all.iter().collect(), 3) {
         InspectedState::Held { pttl_ms, fence, .. } => {
-            assert_eq!((pttl_ms, fence), (Some(20), Fence::from_answer(5)));
+            assert_eq!((pttl_ms, fence), (Some(20), fence::of_reply(5)));
         }
         _ => panic!("held"),
     }
@@ -77,10 +79,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
         state: InspectedState::Held {
             value: b"a".to_vec(),
             pttl_ms: Some(10),
-            fence: letter
-                .to_digit(10)
-                .map(u64::from)
-                .and_then(Fence::from_answer),
+            fence: letter.to_digit(10).map(u64::from).and_then(fence::of_reply),
             why: Vec::new(),
         },
         queue: Vec::new(),
@@ -98,6 +97,6 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
     ] {
         let found = decided(inspected(&votes(said, numbered)));
         let fence = found.and_then(|seen| fence_of(&seen.state));
-        assert_eq!(fence, expected.and_then(Fence::from_answer), "{said}");
+        assert_eq!(fence, expected.and_then(fence::of_reply), "{said}");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use leaselock_fence::Name;
 #[cfg(feature = "redis")]
 use tokio::sync::Semaphore;
 
@@ -21,7 +22,6 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{AcquireError, InvalidInput, StoreError};
 use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Stock, Token};
 use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
 use crate::engine::values::custom::Connections;

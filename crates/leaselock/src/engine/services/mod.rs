@@ -6,6 +6,7 @@ pub(crate) mod broadcast;
 pub(crate) mod cleanup;
 pub(crate) mod core;
 pub(crate) mod lease;
+pub(crate) mod leftover;
 pub(crate) mod renewal;
 #[cfg(feature = "redis")]
 pub(crate) mod replica_pool;

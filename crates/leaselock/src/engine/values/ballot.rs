@@ -4,9 +4,10 @@ pub(crate) mod many;
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::grant::{ReleaseAnswer, Seen, seen_at};
 use super::resource::Resource;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};

@@ -1,9 +1,11 @@
 //! Several locks in one request: all of them or none.
 
+use leaselock_fence::Fence;
+
 use super::grant::{Acquired, Seen, seen_at};
 use super::kind::Step;
 use super::resource::Resource;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::quarantine_key::QuarantineKey;
@@ -59,7 +61,7 @@ impl Operation for AcquireAll<'_> {
         match answer.tag() {
             "granted" => {
                 let numbers = 1..answer.values().len();
-                let fences = numbers.map(|at| answer.number(at).map(Fence::from_answer));
+                let fences = numbers.map(|at| answer.number(at).map(fence::of_reply));
                 Ok(AcquiredAll::Granted {
                     fences: fences.collect::<Result<_, _>>()?,
                     time_us: answer.number(0)?,

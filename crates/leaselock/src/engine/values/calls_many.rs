@@ -6,7 +6,7 @@ use super::calls::Extend;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::BatchScripts;
 use super::resource::Resource;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
@@ -132,7 +132,7 @@ impl Operation for AcquireMany<'_> {
                     b'g' => Ok(Some(granted(None))),
                     b'f' => {
                         let at = fences.next().ok_or(Malformed)?;
-                        Ok(Some(granted(Fence::from_answer(answer.number(at)?))))
+                        Ok(Some(granted(fence::of_reply(answer.number(at)?))))
                     }
                     b'b' => {
                         let at = holders.next().ok_or(Malformed)?;

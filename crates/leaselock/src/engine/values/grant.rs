@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use crate::base::error::Quarantine;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::script::{Answer, Malformed};
 
 /// The reply to a request to acquire.
@@ -48,7 +50,7 @@ impl Acquired {
         match answer.tag() {
             "fenced" | "unfenced" => {
                 let fence = match answer.tag() {
-                    "fenced" => Some(Fence::of_id(answer.text(0)?).ok_or(Malformed)?),
+                    "fenced" => Some(fence::of_id(answer.text(0)?).ok_or(Malformed)?),
                     _ => None,
                 };
                 Ok(Acquired::Granted {
@@ -63,7 +65,7 @@ impl Acquired {
                 })
             }
             "granted" => Ok(Acquired::Granted {
-                fence: Fence::from_answer(answer.number(0)?),
+                fence: fence::of_reply(answer.number(0)?),
                 range: answer.number(1)?,
                 time_us: answer.number(2)?,
                 others: answer.number(3)? == 1,

@@ -70,6 +70,71 @@ pub(crate) struct BatchScripts {
     pub(crate) release_many: Script,
 }
 
+/// Writes the table of a kind: what each kind has, and behind it what this one has more than others, in this order.
+macro_rules! kind {
+    (
+        name: $name:literal,
+        side_keys: $side_keys:expr,
+        acquire: $acquire:expr,
+        extend: $extend:expr,
+        release: $release:expr,
+        cancel: $cancel:expr,
+        $(release_keys: $release_keys:expr,)?
+        $(extend_many: $extend_many:expr,)?
+        $(release_alone: $release_alone:expr,)?
+        $(position: $position:expr,)?
+        $(confirm: $confirm:expr,)?
+        $(detach: $detach:expr,)?
+        $(detach_keys: $detach_keys:expr,)?
+        $(note: $note:expr,)?
+        $(batch: $batch:expr,)?
+        $(acquire_all: $acquire_all:expr,)?
+        $(local_hand_over: $local_hand_over:literal,)?
+        $(votes: $votes:literal,)?
+        $(others: $others:expr,)?
+    ) => {
+        $crate::engine::values::kind::Kind {
+            name: $name,
+            side_keys: $side_keys,
+            acquire: $acquire,
+            extend: $extend,
+            extend_many: kind!(@script $($extend_many)?),
+            release: $release,
+            release_keys: kind!(@keys $($release_keys)?),
+            cancel: $cancel,
+            release_alone: kind!(@script $($release_alone)?),
+            position: kind!(@script $($position)?),
+            confirm: kind!(@script $($confirm)?),
+            detach: kind!(@script $($detach)?),
+            detach_keys: kind!(@keys $($detach_keys)?),
+            note: kind!(@script $($note)?),
+            batch: kind!(@script $($batch)?),
+            acquire_all: kind!(@script $($acquire_all)?),
+            local_hand_over: kind!(@is $($local_hand_over)?),
+            votes: kind!(@is $($votes)?),
+            others: kind!(@keys $($others)?),
+        }
+    };
+    (@script) => { None };
+    (@script $script:expr) => { Some($script) };
+    (@keys) => { &[] };
+    (@keys $keys:expr) => { $keys };
+    (@is) => { false };
+    (@is $is:literal) => { $is };
+}
+pub(crate) use kind;
+
+/// Creates the step of `lua/NAME.lua`.
+macro_rules! step {
+    ($name:literal) => {
+        $crate::engine::values::kind::Step::new(
+            $crate::script::script!($name),
+            $crate::script::script!($name, strict),
+        )
+    };
+}
+pub(crate) use step;
+
 impl Step {
     pub(crate) const fn new(plain: Script, strict: Script) -> Self {
         Step { plain, strict }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
-use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.

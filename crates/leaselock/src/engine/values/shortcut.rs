@@ -2,7 +2,7 @@
 //!
 //! A property test runs shortcut and script, and compares answers, states and messages.
 
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::script::keyspace::Keyspace;
 use crate::script::{Answer, Parameters, Value};
 
@@ -24,7 +24,7 @@ pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
         let now_us = keyspace.now_us();
         let last = keyspace.stream_last(fence)?;
         if let Some(last) = last {
-            Fence::of_id(&text_of(last)).filter(|last| last.get() % 1000 < 999)?;
+            fence::of_id(&text_of(last)).filter(|last| last.get() % 1000 < 999)?;
         }
         // A new one begins behind all that a lost one may have granted.
         let first = last.is_none().then_some((now_us / 1000 + 2, now_us % 1000));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::node_subscription::NodeSubscription;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, ErrorKind, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::Lease;

@@ -65,6 +65,7 @@ impl Acquisition<'_> {
     /// The channel at the node that has the lock. A waiter that enters the queue waits until the client listens there, and
     /// a poll does not wait long.
     async fn channel_at_node(&self, is_there: bool, begins: bool, within: Duration) -> &str {
+        /// How long a poll waits until the client listens at the node of the lock.
         const BRIEFLY: Duration = Duration::from_millis(300);
         if !is_there {
             return "";

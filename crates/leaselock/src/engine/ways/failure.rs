@@ -11,6 +11,7 @@ use crate::engine::values::grant::Seen;
 impl Acquisition<'_> {
     /// A queue entry that could not be taken back is forgotten after a minute, and could be granted until then.
     fn clear_in(&self) -> Duration {
+        /// How long a queue entry may be granted that could not be taken back.
         const ENTRY_KEPT: Duration = Duration::from_secs(60);
         let in_queue = if self.enters_queue {
             ENTRY_KEPT

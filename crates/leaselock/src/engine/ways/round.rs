@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::attempt::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
-use crate::base::fence::Fence;
 use crate::engine::values::ballot::{Accept, AcceptAnswer, Vote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::{ReleaseAnswer, Seen};
 use crate::quorum::group::{Asked, QuorumStore};

@@ -110,6 +110,7 @@ pub(crate) fn spread(wait: Duration, position: u64) -> Duration {
 
 /// By how much [`spread`] makes an interval longer at most.
 fn spread_most(wait: Duration, position: u64) -> Duration {
+    /// By how much the head of a queue polls later than others of its kind, at most.
     const HEAD_SPREAD: Duration = Duration::from_millis(5);
     if position <= 1 {
         HEAD_SPREAD.min(wait)
@@ -132,7 +133,9 @@ pub(crate) fn between_tries(remaining: Option<Duration>, is_woken: bool) -> Dura
 /// In strict mode: how long to wait before asking again during a quarantine. Until it is over and a moment more, so that
 /// not all clients ask at once; but an operator may end it sooner.
 pub(crate) fn behind_the_gate(seen: &Seen) -> Option<Duration> {
+    /// How often a waiter asks during a quarantine, which an operator may end.
     const AT_MOST: Duration = Duration::from_secs(5);
+    /// Over how long the waiters ask when a quarantine is over.
     const SPREAD: Duration = Duration::from_millis(250);
     seen.quarantine?;
     let rest = seen.remaining.unwrap_or_default();

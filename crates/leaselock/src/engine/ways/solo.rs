@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
 use tokio::sync::Notify;
 
 use super::attempt::Acquisition;
@@ -10,7 +11,6 @@ use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
 use super::run::{Callers, Review, Wake};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
-use crate::base::name::Name;
 use crate::engine::values::grant::Seen;
 use crate::engine::values::request::{OnWait, Waiting};
 

@@ -124,6 +124,7 @@ fn is_answered(votes: &[NodeVote]) -> bool {
 
 /// Nodes that stay out for a while need not be asked before, when too few others are left.
 fn pause_of(source: &StoreError) -> Duration {
+    /// The longest pause of a waiter while nodes stay out of votes.
     const MOST: Duration = Duration::from_secs(1);
     let rests = source.votes().iter().filter_map(|one| match one.vote {
         Vote::NotVoting { rest } => Some(rest),
@@ -342,6 +343,7 @@ impl VoteWakeups {
 
 impl Drop for VoteWakeups {
     fn drop(&mut self) {
+        /// How long the request may take that ends the messages of a release.
         const WITHIN: Duration = Duration::from_secs(1);
         if !self.asked {
             return;

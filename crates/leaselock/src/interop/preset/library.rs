@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use crate::base::error::InvalidInput;
-use crate::base::name::Name;
 use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
 
@@ -110,16 +111,9 @@ impl Preset {
 }
 
 impl Preset {
-    /// Whether a lock of this protocol cannot be told from one of the library. The names that are taken along with the
-    /// first are keys as they are, so the first must be one too.
+    /// Whether a lock of this protocol cannot be told from one of the library.
     fn looks_alike(self, protocol: Protocol) -> bool {
-        let as_it_is = self.0.before.is_empty() && self.0.after.is_empty();
-        self.0.protocol == Protocol::Native
-            && match protocol {
-                Protocol::SetnxPexpire => true,
-                Protocol::AllOrNone => as_it_is,
-                _ => false,
-            }
+        self.0.protocol == Protocol::Native && protocol == Protocol::SetnxPexpire
     }
 }
 

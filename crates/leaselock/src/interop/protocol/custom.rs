@@ -8,9 +8,7 @@ use super::calls::{Extend, Locks, Release, Take};
 use super::release_signal;
 #[cfg(feature = "redis")]
 use super::watch_multi;
-use super::{
-    Protocol, all_or_none, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire,
-};
+use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -30,8 +28,6 @@ pub(crate) struct ForeignLock {
     protocol: Protocol,
     resource: Resource,
     token: Token,
-    /// The locks that are acquired together with it.
-    others: Vec<Arc<str>>,
     /// The value, in a protocol with its own values. A secret like the token.
     value: Option<String>,
     /// The list that wakes other waiters, where the protocol has one.
@@ -46,28 +42,16 @@ pub(crate) struct ForeignLock {
 pub(crate) struct Custom {
     protocol: Protocol,
     prefix: String,
-    /// The locks that are acquired together with it.
-    others: Vec<Arc<str>>,
-    why: Option<String>,
 }
 
 impl Custom {
     /// Returns the lock; `None` for the native protocol, which needs none.
-    pub(crate) fn of(
-        protocol: Protocol,
-        prefix: &str,
-        others: Vec<Arc<str>>,
-        why: Option<&str>,
-    ) -> Option<Arc<dyn CustomProtocol>> {
+    pub(crate) fn of(protocol: Protocol, prefix: &str) -> Option<Arc<dyn CustomProtocol>> {
         if protocol.is_native() {
             return None;
         }
-        Some(Arc::new(Custom {
-            protocol,
-            prefix: prefix.to_owned(),
-            others,
-            why: why.map(str::to_owned),
-        }))
+        let prefix = prefix.to_owned();
+        Some(Arc::new(Custom { protocol, prefix }))
     }
 }
 
@@ -87,7 +71,6 @@ impl CustomProtocol for Custom {
             let value = match protocol {
                 Protocol::SetnxGetset => Some(setnx_getset::value(ttl)),
                 Protocol::Redisson => Some(redisson::holder().map_err(StoreError::no_random)?),
-                Protocol::AllOrNone => Some(all_or_none::value(token, self.why.as_deref())),
                 _ => None,
             };
             let is_python = protocol == Protocol::PythonRedisLock;
@@ -104,7 +87,6 @@ impl CustomProtocol for Custom {
                 protocol,
                 resource: resource.clone(),
                 token: token.clone(),
-                others: self.others.clone(),
                 value,
                 signal,
                 #[cfg(feature = "redis")]
@@ -139,7 +121,6 @@ impl ForeignLock {
             Protocol::PythonRedisLock => {
                 (&python_redis_lock::RELEASE, self.signal.as_slice(), None)
             }
-            Protocol::AllOrNone => (&all_or_none::RELEASE, &*self.others, None),
             Protocol::Redisson => (&redisson::RELEASE, &[][..], Some(redisson::channel(lock))),
             _ => {
                 let release = CompareAndDelete { lock, token };
@@ -189,7 +170,6 @@ impl CustomLock for ForeignLock {
                 Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
                     return setex_renamenx::take(store, lock, value, ttl, within).await;
                 }
-                Protocol::AllOrNone => (&all_or_none::TAKE, self.locks(&self.others)),
                 Protocol::Redisson => (&redisson::TAKE, self.locks(&[])),
                 // This grant equals that of `SET` with `NX` and `PX`.
                 Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
@@ -201,7 +181,7 @@ impl CustomLock for ForeignLock {
     }
 
     fn extends_itself(&self) -> bool {
-        matches!(self.protocol, Protocol::Redisson | Protocol::AllOrNone)
+        self.protocol == Protocol::Redisson
     }
 
     fn extend<'a>(
@@ -212,7 +192,6 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
             let (script, locks) = match self.protocol {
-                Protocol::AllOrNone => (&all_or_none::EXTEND, self.locks(&self.others)),
                 Protocol::Redisson => (&redisson::EXTEND, self.locks(&[])),
                 _ => {
                     let (resource, token) = (&self.resource, &self.token);

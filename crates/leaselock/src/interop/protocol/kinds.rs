@@ -4,11 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use super::{all_or_none, redisson, setnx_pexpire};
+use leaselock_fence::Name;
+
 use super::{python_redis_lock, setex_renamenx};
+#[cfg(feature = "redis")]
+use super::{redisson, setnx_pexpire};
 use crate::base::error::InvalidInput;
-use crate::base::name::Name;
 #[cfg(feature = "redis")]
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 #[cfg(feature = "redis")]
@@ -45,19 +46,11 @@ pub enum Protocol {
     PythonRedisLock,
     /// Redisson's plain lock: a hash, and a channel that wakes waiters.
     Redisson,
-    /// Several plain keys in one step, all or none.
-    ///
-    /// bsm/redislock (Go) and redlock (Node) take several resources in this way. The note is in the value, behind the
-    /// token.
-    AllOrNone,
 }
 
 /// Every script of these protocols.
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[
-    &all_or_none::TAKE,
-    &all_or_none::EXTEND,
-    &all_or_none::RELEASE,
     &python_redis_lock::RELEASE,
     &redisson::TAKE,
     &redisson::EXTEND,
@@ -73,7 +66,7 @@ pub const DEFAULT_LATENCY_GUARD: Duration = Duration::from_millis(500);
 
 impl Protocol {
     /// Every protocol with its default settings.
-    pub const ALL: [Protocol; 8] = [
+    pub const ALL: [Protocol; 7] = [
         Protocol::Native,
         Protocol::SetnxGetset,
         Protocol::setex_renamenx(),
@@ -81,7 +74,6 @@ impl Protocol {
         Protocol::SetnxPexpire,
         Protocol::PythonRedisLock,
         Protocol::Redisson,
-        Protocol::AllOrNone,
     ];
 
     /// [`SetexRenamenx`](Protocol::SetexRenamenx) with a guard of 500 ms.
@@ -101,7 +93,6 @@ impl Protocol {
             Protocol::SetnxPexpire => "setnx-pexpire",
             Protocol::PythonRedisLock => "python-redis-lock",
             Protocol::Redisson => "redisson",
-            Protocol::AllOrNone => "all-or-none",
         }
     }
 
@@ -140,8 +131,6 @@ impl Protocol {
     }
 
     /// True if each request's keys share a slot, and no request needs a dedicated connection.
-    ///
-    /// The resources of [`AllOrNone`](Protocol::AllOrNone) share a slot when their names say so.
     pub(crate) fn lies_in_one_slot(self) -> bool {
         !matches!(
             self,

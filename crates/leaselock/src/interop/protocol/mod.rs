@@ -2,7 +2,6 @@
 //!
 //! Each has its file here, which describes its hole at the top. None of them is better than the native one.
 
-pub(crate) mod all_or_none;
 pub(crate) mod calls;
 pub(crate) mod custom;
 mod kinds;

@@ -117,6 +117,7 @@ struct Shared {
 /// How long a connection blocks at a time, so that one that cannot be unblocked ends soon.
 #[cfg(feature = "redis")]
 const BLOCKS_SECONDS: &str = "5";
+/// How long one blocking request waits for a release.
 #[cfg(feature = "redis")]
 const BLOCKS: Duration = Duration::from_secs(5);
 /// The timeout of everything that does not block.

@@ -1,7 +1,8 @@
 //! Upgrades and downgrades of the read-write lock: one test per reply in the headers of their scripts.
 
+use leaselock_fence::Fence;
+
 use super::lab::*;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::inspection::LockMode;
 use crate::client::views::*;

@@ -1,9 +1,10 @@
 //! Side keys with content that no grant and no waiter wrote: the scripts grant nothing on top of it, and every holder
 //! can still release.
 
+use leaselock_fence::Fence;
+
 use super::lab::*;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::services::batch::batchable::{Acquires, Batchable as _};
@@ -138,7 +139,7 @@ fn the_last_number_is_granted_once_and_what_comes_after_it_is_damaged() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let fence = keys.fence().to_string();
-        let last = Fence::END - 3;
+        let last = Fence::MAX.get() - 2;
         lab.set_fence(&keys, last).await;
         for number in [last + 1, last + 2] {
             let holder = token();

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
 use testkit::Server;
 
 use crate::base::clock::Clock;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::client::views::*;

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use contract::Model;
+use leaselock_fence::Fence;
 
 use super::lab::*;
-use crate::base::fence::Fence;
 use crate::base::token::{Token, client_of};
 use crate::client::views::*;
 use crate::engine::values::calls::*;

@@ -1,12 +1,12 @@
 //! The scripts that take and give back many permits in one call: what they serve, what they leave to the script for one,
 //! and the proof that each reply and its effect are those of that script.
 
+use leaselock_fence::Fence;
 use proptest::prelude::*;
 
 use super::lab::*;
 use super::random::random_cases;
 use super::reads::{as_kind, granted, mutex_of, new_token};
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;

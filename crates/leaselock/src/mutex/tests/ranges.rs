@@ -1,7 +1,8 @@
 //! Fencing tokens that a grant reserves for the tasks that share a queue entry.
 
+use leaselock_fence::Fence;
+
 use super::lab::*;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::grant::*;

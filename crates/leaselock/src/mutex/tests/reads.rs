@@ -1,7 +1,8 @@
 //! The scripts that serve many reads in one call: the leases and fencing tokens that they give.
 
+use leaselock_fence::Fence;
+
 use super::lab::*;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;

@@ -1,12 +1,12 @@
 //! Which reads the scripts for many serve and which they leave to the script for one, and the proof that each reply and
 //! its effect are those of that script.
 
+use leaselock_fence::Fence;
 use proptest::prelude::*;
 
 use super::lab::*;
 use super::random::random_cases;
 use super::reads::*;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::resource::Resource;

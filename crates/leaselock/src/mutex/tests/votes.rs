@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::lab::*;
 use crate::base::error::ErrorKind;
-use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::values::ballot::many::*;
 use crate::engine::values::ballot::*;
@@ -332,10 +333,11 @@ fn a_fence_that_was_damaged_behind_a_vote_takes_no_other_number_and_leaves_the_v
 fn a_number_that_would_damage_the_fence_is_not_accepted() {
     on_a_server(async |lab| {
         let (keys, token) = (keys("job"), token());
+        let beyond = Fence::MAX.get() + 1;
         for caller in ["", "somebody ch"] {
-            let voted = lab.vote(&keys, &token, Fence::END, caller).await;
+            let voted = lab.vote(&keys, &token, beyond, caller).await;
             assert!(matches!(voted, VoteAnswer::Granted { .. }), "{voted:?}");
-            let long = lab.vote(&keys, &token, Fence::END * 10, caller).await;
+            let long = lab.vote(&keys, &token, beyond * 10, caller).await;
             assert!(matches!(long, VoteAnswer::Granted { .. }), "{long:?}");
             assert_eq!(lab.fence_of(&keys).await, None);
             lab.withdraw(&keys, &token).await;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::super::calls::{Finished, ForgetAnswer, Told};
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
-use crate::base::fence::Fence;
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

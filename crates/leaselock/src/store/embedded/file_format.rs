@@ -31,7 +31,7 @@ pub(super) const FIRST_FILE: u64 = 2 * FIRST_SLOT;
 pub(super) const LARGEST: u64 = 32 << 20;
 const HEADER: usize = 64;
 const MAGIC: &[u8; 7] = b"leasefl";
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 const SUM_AT: usize = 8;
 /// The checksum covers all bytes from here on.
 const CHECKED_FROM: usize = 12;
@@ -186,9 +186,6 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
         _ if length == FIRST_FILE && untouched(&bytes) || all_zero(&bytes) => Found::Blank,
         _ if bytes.starts_with(MAGIC) && bytes[7] > VERSION => {
             Found::Damaged("written by a newer version of leaselock, or broken")
-        }
-        _ if bytes.starts_with(MAGIC) && bytes[7] < VERSION => {
-            Found::Damaged("written by an older version of leaselock, or broken")
         }
         _ => Found::Damaged("neither of its two copies is whole"),
     })

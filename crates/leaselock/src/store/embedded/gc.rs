@@ -61,6 +61,7 @@ impl Gc {
 /// Removes the session files and sockets of all dead processes, a few at a time, so that the thread has time for others.
 pub(super) async fn dead_processes(folder: &Folder) {
     const FEW: usize = 8;
+    /// Between two groups of files of dead processes that are removed.
     const PAUSE: Duration = Duration::from_millis(5);
     let mut sessions = Names::of(&folder.sessions).ok();
     let mut wakes = Names::of(&folder.wakes).ok();

@@ -206,6 +206,7 @@ impl FolderStore {
     ///
     /// On the client's own thread. A process that ends soon sweeps as far as it comes, and the next one goes on.
     pub(super) async fn sweep_dead_processes(&self) {
+        /// How often the leftovers of dead processes are removed.
         const AGAIN: Duration = Duration::from_secs(30);
         loop {
             if let Ok(folder) = self.folder() {
@@ -289,6 +290,7 @@ const NAPS_UNTIL: u32 = 96;
 async fn pause(turn: u32, now: Moment) {
     const SPINS: u32 = 4;
     const YIELDS: u32 = 64;
+    /// The first pause of a task that finds a lock file busy; it doubles four times.
     const NAP: Duration = Duration::from_micros(30);
     const DOUBLES_EACH: u32 = 16;
     const DOUBLES: u32 = 4;

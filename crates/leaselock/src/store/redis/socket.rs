@@ -19,6 +19,7 @@ const FIRST_MAX: usize = 1024;
 /// So even an idle connection detects a silently dead peer.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
+/// When the system probes an idle connection, and how often.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;

@@ -32,24 +32,6 @@ async fn protocols_whose_keys_lie_apart_are_refused_and_the_others_work() {
 }
 
 #[tokio::test]
-async fn several_names_at_once_must_share_a_slot() {
-    let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
-    let both = |one: &str, other: &str| {
-        let mutex = client.mutex(one).protocol(Protocol::AllOrNone);
-        mutex.and_names([other]).ttl(LONG)
-    };
-    let lease = both("{all}1", "{all}2").try_acquire().await.unwrap();
-    lease.unwrap().release().await.unwrap();
-    let refused = both("all1", "all2").try_acquire().await.unwrap_err();
-    let AcquireError::Store { source, .. } = refused else {
-        panic!("{refused:?}")
-    };
-    assert_eq!(source.kind(), ErrorKind::Unsupported);
-    assert!(source.to_string().contains("braces"), "{source}");
-}
-
-#[tokio::test]
 async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_right() {
     let (cluster, server) = (shared_cluster(), Server::start());
     let node = format!("redis://127.0.0.1:{}", cluster.nodes()[0].port());

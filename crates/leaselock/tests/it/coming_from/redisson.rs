@@ -1,7 +1,6 @@
 //! Redisson (Java): what its `RLock` does.
 
 use leaselock::inspect::{BreakOptions, Holding};
-use leaselock::interop::Protocol;
 use leaselock::{Client, LostReason, ReleaseError};
 
 use super::{Rig, acquired};
@@ -100,32 +99,6 @@ async fn a_fenced_locks_token_is_the_fence_of_every_lease() {
     let before = first.fence();
     first.release().await.unwrap();
     assert!(acquired(&rig.theirs()).await.fence() > before);
-}
-
-#[tokio::test]
-async fn a_multi_lock_is_one_step_for_several_names() {
-    let rig = Rig::start();
-    let all = |client: &Client, first: &str, second: &str| {
-        let mutex = client.mutex(first).ttl(LONG).and_names([second]);
-        mutex.protocol(Protocol::AllOrNone)
-    };
-    // In another order, which one after the other could wait for each other for ever.
-    let lease = acquired(&all(&rig.one, "a", "b")).await;
-    assert!(
-        all(&rig.two, "b", "a")
-            .try_acquire()
-            .await
-            .unwrap()
-            .is_none()
-    );
-    lease.release().await.unwrap();
-    assert!(
-        all(&rig.two, "b", "a")
-            .try_acquire()
-            .await
-            .unwrap()
-            .is_some()
-    );
 }
 
 /// Redisson acquires them in the order of the arguments, and so two callers can wait for each other.

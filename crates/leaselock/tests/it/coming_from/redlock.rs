@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leaselock::interop::{Preset, Protocol};
+use leaselock::interop::Preset;
 use leaselock::{AcquireError, Client, ExtendError, ReleaseError, RunError, Wait};
 
 use super::{Rig, acquired, tries};
@@ -21,15 +21,13 @@ async fn one_resource_is_one_name_and_the_duration_is_the_ttl() {
 #[tokio::test]
 async fn several_resources_are_had_together_or_not_at_all() {
     let rig = Rig::start();
-    let both = rig.one.mutex("a").ttl(LONG).and_names(["b"]);
-    let both = both
-        .preset(Preset::NODE_REDLOCK)
-        .protocol(Protocol::AllOrNone);
+    let first = rig.one.mutex("a").ttl(LONG).preset(Preset::NODE_REDLOCK);
+    let both = first.along_with(["b"]);
     let other = acquired(&rig.two.mutex("b").ttl(LONG)).await;
     assert!(both.try_acquire().await.unwrap().is_none());
     assert_eq!(pttl(&rig.server, "a"), -2, "all or none");
     other.release().await.unwrap();
-    let lease = acquired(&both).await;
+    let lease = soon(both.acquire()).await.unwrap();
     assert!(rig.two.mutex("b").try_acquire().await.unwrap().is_none());
     lease.release().await.unwrap();
     assert_eq!((pttl(&rig.server, "a"), pttl(&rig.server, "b")), (-2, -2));

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-#[cfg(feature = "cron")]
-use leaselock::Schedule;
 use leaselock::clock::Clock;
 use leaselock::{Claim, Client, Cron, CronRun, Overlap, TickState};
+use leaselock_cron::Schedule;
 use testkit::Server;
 use tokio::task::JoinSet;
 
@@ -17,9 +16,7 @@ use crate::support::{LONG, eventually};
 const HOSTS: usize = 5;
 const TICKS: u32 = 1_000;
 const SECOND: Duration = Duration::from_secs(1);
-#[cfg(feature = "cron")]
 const HOUR: Duration = Duration::from_secs(60 * 60);
-#[cfg(feature = "cron")]
 const BERLIN: &str = "Europe/Berlin";
 /// The time between two ticks.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -188,7 +185,6 @@ async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_and_in_time() 
 }
 
 /// Noon before the next change of Berlin's clocks that makes the day so many hours long.
-#[cfg(feature = "cron")]
 fn noon_before_a_day_of(hours: u32, start: SystemTime) -> SystemTime {
     let noon: Schedule = "0 12 * * *".parse().unwrap();
     let noons: Vec<SystemTime> = noon.tz(BERLIN).unwrap().after(start).take(400).collect();
@@ -197,7 +193,6 @@ fn noon_before_a_day_of(hours: u32, start: SystemTime) -> SystemTime {
     day.expect("the clocks change twice a year")[0]
 }
 
-#[cfg(feature = "cron")]
 #[tokio::test]
 async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_where_the_hour_changes() {
     let cases = [

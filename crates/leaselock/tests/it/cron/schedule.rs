@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{CatchUp, Client, Schedule, TickState};
+use leaselock::{Client, TickState};
+use leaselock_cron::Schedule;
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::DAY_MS;
@@ -18,7 +19,7 @@ async fn a_caller_that_drops_a_claim_gets_its_tick_by_the_next_one() {
     let proxy = Proxy::to(server.port());
     let [one, other] = [proxy.url(), server.url()].map(|url| Client::connect(&url).unwrap());
     let other = other.cron("job");
-    let mut runs = (one.cron("job").ttl(LONG)).scheduled_runs(&every_second(), CatchUp::None);
+    let mut runs = every_second().runs(one.cron("job").ttl(LONG));
     let first = soon(runs.next()).await.unwrap();
     let due = every_second().after(first.tick()).next().unwrap();
     first.finish().await.unwrap();
@@ -49,7 +50,7 @@ async fn a_schedule_goes_on_when_a_clock_that_was_days_ahead_is_corrected() {
     let server = Server::builder().shifted_clock().start();
     let client = Client::connect(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
-    let mut runs = cron.scheduled_runs(&every_second(), CatchUp::None);
+    let mut runs = every_second().runs(cron.clone());
     let run = soon(runs.next()).await.unwrap();
     let before = run.tick();
     run.finish().await.unwrap();

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use leaselock::http::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
 use leaselock::{Name, Sequencer};
+use leaselock_tower::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
 use tokio::sync::Notify;
 use tower_layer::Layer as _;
 use tower_service::Service;

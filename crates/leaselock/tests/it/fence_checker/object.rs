@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use leaselock::fence_checker::{Admission, FenceChecker};
 use leaselock::{Name, Sequencer};
+use leaselock_fence::{Admission, FenceChecker};
 
 use super::{Late, NAME, Resource, refuses_whoever_is_late, rounds, shown};
 

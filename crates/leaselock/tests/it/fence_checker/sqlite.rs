@@ -1,7 +1,7 @@
 //! The statements for SQLite, in a database file.
 
 use leaselock::Sequencer;
-use leaselock::fence_checker::sql::sqlite::{ADMIT, TABLE};
+use leaselock_fence::sql::sqlite::{ADMIT, TABLE};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::{Late, Resource, refuses_whoever_is_late, rounds, shown};

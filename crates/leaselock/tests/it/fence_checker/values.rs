@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leaselock::fence_checker::redis::{ADMIT, READ_OR_WRITE};
-use leaselock::fence_checker::{FenceChecker, FileFenceChecker, FileFenceError};
 use leaselock::{Name, Sequencer};
+use leaselock_fence::redis::{ADMIT, READ_OR_WRITE};
+use leaselock_fence::{FenceChecker, FileFenceChecker, FileFenceError};
 use testkit::{Server, Value};
 
 use super::{Late, NAME, Resource, refuses_whoever_is_late, rounds, shown};

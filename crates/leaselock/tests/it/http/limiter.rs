@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use leaselock::clock::Clock;
-use leaselock::http::{LimiterLayer, LimiterService, OnError};
 use leaselock::{Client, Limiter};
+use leaselock_tower::{LimiterLayer, LimiterService, OnError};
 use tower_layer::Layer;
 use tower_service::Service;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use leaselock::http::{LimiterLayer, OnError, SemaphoreLayer, SemaphoreService};
 use leaselock::{Client, Semaphore};
+use leaselock_tower::{LimiterLayer, OnError, SemaphoreLayer, SemaphoreService};
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
 

@@ -119,7 +119,6 @@ async fn a_late_unlock_of_the_ways_that_compare_spares_the_next_holder() {
         Protocol::SetnxPexpire,
         Protocol::PythonRedisLock,
         Protocol::Redisson,
-        Protocol::AllOrNone,
     ] {
         assert!(
             a_late_unlock_spares_the_next_holder(protocol, LONG).await,

@@ -7,14 +7,13 @@ use testkit::Server;
 use super::job;
 use crate::support::{LONG, millis, soon};
 
-const OTHERS: [Protocol; 7] = [
+const OTHERS: [Protocol; 6] = [
     Protocol::SetnxGetset,
     Protocol::setex_renamenx(),
     Protocol::WatchMulti,
     Protocol::SetnxPexpire,
     Protocol::PythonRedisLock,
     Protocol::Redisson,
-    Protocol::AllOrNone,
 ];
 
 /// Nobody answers there, so whatever is refused was refused before anything was sent.
@@ -47,10 +46,7 @@ fn what_a_way_cannot_do_is_refused_when_it_is_asked_for_and_off_when_it_is_not()
         );
         refused(lock().fencing(true), &["fencing token", name]);
         refused(lock().priority(1), &["priority", "no queue", name]);
-        if protocol != Protocol::AllOrNone {
-            refused(lock().note("because"), &["a note", name]);
-            refused(lock().and_names(["b"]), &["several names", "all-or-none"]);
-        }
+        refused(lock().note("because"), &["a note", name]);
     }
     for protocol in &OTHERS[..3] {
         refused(

@@ -8,7 +8,7 @@ use super::job;
 use crate::support::{LONG, soon};
 
 const ALL: &str = "+ping +eval +evalsha +get +del";
-const RIGHTS: [(Protocol, &str); 7] = [
+const RIGHTS: [(Protocol, &str); 6] = [
     (Protocol::SetnxGetset, "+setnx +getset"),
     (
         Protocol::setex_renamenx(),
@@ -27,7 +27,6 @@ const RIGHTS: [(Protocol, &str); 7] = [
         Protocol::Redisson,
         "+exists +hexists +hset +pttl +pexpire +time +publish +subscribe +unsubscribe &redisson_lock__channel:*",
     ),
-    (Protocol::AllOrNone, "+set +pttl +pexpire +time"),
 ];
 
 #[tokio::test]

@@ -165,7 +165,6 @@ async fn where_the_server_tells_what_happens_to_keys_our_waiter_wakes_when_anoth
         (Protocol::setex_renamenx(), "job:real_lock"),
         (Protocol::WatchMulti, "job:real_lock"),
         (Protocol::SetnxPexpire, "job"),
-        (Protocol::AllOrNone, "job"),
     ] {
         let server = Server::start();
         let builder = Client::builder().url(&server.url()).clock(Clock::manual());

@@ -176,3 +176,31 @@ async fn what_a_frozen_node_grants_late_is_taken_back() {
         eventually("it stays so", async || quorum.inspect("job").await.is_ok()).await;
     }
 }
+
+/// Of a release that a majority has confirmed, one node's may still be on its way.
+#[tokio::test]
+async fn closing_a_client_that_released_a_detached_lease_waits_for_the_slowest_node() {
+    let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    let slow = Proxy::to(servers[2].port());
+    let urls = || [servers[0].url(), servers[1].url(), slow.url()];
+    let quorum = || {
+        let builder = Quorum::builder(urls()).delayed_restart(false);
+        builder.node_timeout(LONG).build().unwrap()
+    };
+    let lease = quorum().mutex("job").ttl(LONG).acquire().await.unwrap();
+    let has_vote = || servers[2].cli(&["EXISTS", "job"]).integer() == Some(1);
+    eventually("each node has the vote", async || has_vote()).await;
+    let handle = lease.detach().await.unwrap();
+    eventually("and the detached one's", async || has_vote()).await;
+    let other = quorum();
+    other.inspect("job").await.unwrap(); // connects
+    slow.set(Way::ToServer, Fault::Hold);
+    soon(other.attach(handle).release()).await.unwrap();
+    let mut closing = Box::pin(other.close());
+    let early = tokio::time::timeout(millis(100), &mut closing).await;
+    assert!(early.is_err(), "a node has not replied");
+    assert!(has_vote());
+    slow.heal();
+    soon(closing).await;
+    assert!(!has_vote());
+}

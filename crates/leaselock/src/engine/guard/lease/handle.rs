@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name};
+
 use super::pass_on::PassOn;
 use super::release::release_record;
 use super::view::{LeaseState, LeaseView};
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 use crate::engine::services::cleanup::PendingCleanup;
 use crate::engine::services::cleanup::guard::CleanupGuard;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use crate::base::error::{NotHeld, ReleaseError, StoreError};
-use crate::base::name::Name;
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls::Release;

@@ -1,13 +1,14 @@
 //! What the holder of a lease shows to a protected resource.
 
+use leaselock_fence::Sequencer;
+
 use super::handle::Lease;
-use crate::base::sequencer::Sequencer;
 
 impl Lease {
     /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
     ///
     /// `None` without fencing. It stays the same for the whole life of the lease, in a process that borrows it too. The
-    /// [fence checkers](crate::fence_checker) admit it or refuse it.
+    /// fence checkers of the crate [`leaselock-fence`](leaselock_fence) admit it or refuse it.
     ///
     /// # Examples
     /// ```

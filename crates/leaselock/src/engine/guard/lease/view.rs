@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::{Fence, Name, Sequencer};
+
 use crate::base::clock::Moment;
 use crate::base::error::LostReason;
-use crate::base::fence::Fence;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::engine::services::lease::loss::LossWatch;
 use crate::engine::services::lease::record::LeaseRecord;
 

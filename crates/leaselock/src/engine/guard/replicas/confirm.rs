@@ -9,13 +9,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
 use tokio::time::timeout;
 
 use super::Written;
 use super::call::{Confirm, Confirmed, ReplicaAck};
 use super::unconfirmed::{GiveBack, Unconfirmed};
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
-use crate::base::name::Name;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::record::LeaseRecord;

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leaselock_fence::{Fence, Name, Sequencer};
+
 use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, Step};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};
-use crate::base::fence::Fence;
-use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
+use crate::base::fence;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -98,7 +98,7 @@ impl LeaseRecord {
 
     /// Returns the last fencing token that the grant reserved, which is the latest one as long as it holds alone.
     pub(crate) fn last_fence(&self) -> Option<Fence> {
-        Fence::from_answer(self.last_fence.load(Ordering::Relaxed)).or(self.fence)
+        fence::of_reply(self.last_fence.load(Ordering::Relaxed)).or(self.fence)
     }
 
     pub(crate) fn set_queued(&self) {
@@ -117,7 +117,7 @@ impl LeaseRecord {
             Mode::Shared | Mode::Upgradable => Sequencer::SHARED.to_owned(),
         };
         let fence = self.fence?;
-        Some(Sequencer::of_lease(self.name.clone(), fence, &owner))
+        Sequencer::new(self.name.clone(), fence, &owner).ok() // `None`: no number that we grant
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {

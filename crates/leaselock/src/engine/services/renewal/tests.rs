@@ -1,7 +1,8 @@
 //! What the renewal task does at an alarm, on a clock that is moved by hand.
 
+use leaselock_fence::Name;
+
 use super::*;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Drift;
 use crate::engine::services::lease::state::LeaseMachine;
@@ -17,7 +18,7 @@ fn renewal(clock: &Clock) -> Renewal {
 
 fn lease(clock: &Clock) -> LeaseRecord {
     let name = Name::new("job").unwrap();
-    let resource = Resource::at(&MUTEX, name.shared(), None);
+    let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
     let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
     let now = clock.now();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::fence::Fence;
+use leaselock_fence::Fence;
+
+use crate::base::fence;
 use crate::base::ttl::Ttl;
 
 /// A message as it came: whom it is for, and what it says when it is understood.
@@ -51,7 +53,7 @@ impl Grant {
             _ => return None,
         };
         let grant = Grant {
-            fence: Fence::from_answer(fence),
+            fence: fence::of_reply(fence),
             range: u32::try_from(range).ok()?,
             time_us,
             ttl: Ttl::new(Duration::from_millis(ttl_ms)).ok()?,

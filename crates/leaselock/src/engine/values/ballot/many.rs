@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::micros;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
-use crate::base::fence::Fence;
 use crate::engine::values::calls_many::{Item, Replies, Terms, each, released};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::group::{Asked, QuorumStore};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
 use tokio::sync::Notify;
 
 use super::calls::{Inspect, Inspected, Waits, Wake};
 use super::graph::{Circle, Digest, Graph, Wait};
 use super::published::Published;
 use crate::base::error::{Deadlock, Link, StoreError};
-use crate::base::name::Name;
 use crate::engine::guard::owner::OwnerState;
 use crate::engine::services::core::Engine;
 use crate::engine::values::identity::tame;
@@ -92,7 +92,7 @@ impl Detector {
         if !self.published.publish().await? {
             return Ok(None);
         }
-        let me = self.published.wait.owner.clone();
+        let me = self.published.wait().owner.clone();
         let first = self.read().await?;
         if first.graph.circle_of(&me).is_none() {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Detector {
     /// Reads the lock that is waited for, what the owners of its holds wait for, and so on.
     async fn read(&self) -> Result<Reading, StoreError> {
         let (mut graph, mut tokens) = (Graph::default(), BTreeMap::new());
-        let mut open = vec![self.published.wait.lock.clone()];
+        let mut open = vec![self.published.wait().lock.clone()];
         while let Some(lock) = open.pop() {
             if graph.locks.contains_key(&lock) || graph.locks.len() == LOCKS_MAX {
                 continue; // a lock that was not read counts as free

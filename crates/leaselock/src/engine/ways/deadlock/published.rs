@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::calls::{Publish, Withdraw};
@@ -10,17 +10,22 @@ use super::graph::Wait;
 use crate::base::error::StoreError;
 use crate::engine::guard::owner::OwnerState;
 use crate::engine::services::core::Engine;
+use crate::engine::services::leftover::{Leftover, Undo};
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 
 /// A wait of an owner that holds something. Dropping it withdraws what was published, in the background.
 pub(crate) struct Published {
-    engine: Arc<Engine>,
     owner: Arc<OwnerState>,
-    pub(crate) wait: Wait,
+    publication: Leftover<Publication>,
+}
+
+/// What is published. Without its queue entry it means nothing, and it expires.
+#[derive(Debug, Clone)]
+struct Publication {
+    wait: Wait,
     held: Held,
     within: Duration,
-    is_published: AtomicBool,
 }
 
 /// The digests of the tokens that the owner holds, by the key at which their waits are published.
@@ -43,14 +48,19 @@ impl Published {
             return None;
         }
         owner.waits.fetch_add(1, Ordering::SeqCst);
-        Some(Published {
-            engine: Arc::clone(engine),
-            owner: Arc::clone(owner),
+        let publication = Publication {
             wait,
             held: Arc::new(held),
             within,
-            is_published: AtomicBool::new(false),
+        };
+        Some(Published {
+            owner: Arc::clone(owner),
+            publication: Leftover::new(engine, publication),
         })
+    }
+
+    pub(crate) fn wait(&self) -> &Wait {
+        &self.publication.what().wait
     }
 
     /// True if the owner holds something in another process.
@@ -62,53 +72,50 @@ impl Published {
     ///
     /// An owner is one line of execution. When it is not, the grant of one wait may let go of what the other one needs,
     /// so neither is published.
-    pub(crate) async fn publish(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn publish(&mut self) -> Result<bool, StoreError> {
+        let store = self.publication.engine().store.clone();
         if self.owner.waits.load(Ordering::SeqCst) > 1 {
-            withdraw(&self.engine.store, &self.held, &self.wait, self.within).await;
+            drop(self.publication.what().undo(&store).await); // it expires
             return Ok(false);
         }
-        self.is_published.store(true, Ordering::SeqCst);
-        let wait = self.wait.encode();
-        for (owners, held) in &*self.held {
+        self.publication.begins();
+        let Publication { wait, held, within } = self.publication.what();
+        let wait = wait.encode();
+        for (owners, held) in &**held {
             let publish = Publish {
                 owners,
                 wait: &wait,
                 held,
             };
-            self.engine.store.ask_one(&publish, self.within).await?;
+            store.ask_one(&publish, *within).await?;
         }
+        self.publication.is_present();
         Ok(true)
     }
 }
 
-async fn withdraw(
-    store: &Executor,
-    all: &BTreeMap<String, Vec<String>>,
-    wait: &Wait,
-    within: Duration,
-) {
-    let wait = wait.encode();
-    for (owners, held) in all {
-        let withdraw = Withdraw {
-            owners,
-            wait: &wait,
-            held,
-        };
-        drop(store.ask_one(&withdraw, within).await); // without its queue entry it means nothing, and it expires
+impl Undo for Publication {
+    async fn undo(&self, store: &Executor) -> Result<(), StoreError> {
+        let wait = self.wait.encode();
+        let mut outcome = Ok(());
+        for (owners, held) in &*self.held {
+            let withdraw = Withdraw {
+                owners,
+                wait: &wait,
+                held,
+            };
+            outcome = store
+                .ask_one(&withdraw, self.within)
+                .await
+                .map(drop)
+                .and(outcome);
+        }
+        outcome
     }
 }
 
 impl Drop for Published {
     fn drop(&mut self) {
         self.owner.waits.fetch_sub(1, Ordering::SeqCst);
-        let Some(background) = self.engine.started() else {
-            return;
-        };
-        if self.is_published.load(Ordering::SeqCst) {
-            let (store, held) = (background.store.clone(), Arc::clone(&self.held));
-            let (wait, within) = (self.wait.clone(), self.within);
-            let withdrawal = async move { withdraw(&store, &held, &wait, within).await };
-            drop(background.handle.spawn(withdrawal));
-        }
     }
 }

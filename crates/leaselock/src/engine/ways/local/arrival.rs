@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::group::{Current, LocalGroup, State, Waiter};
 use super::group_task;
 use super::handoff::Handoff;
@@ -23,7 +25,7 @@ pub(crate) enum Arrival {
 pub(crate) fn join(
     group: &Arc<LocalGroup>,
     engine: &Arc<Engine>,
-    name: &crate::base::name::Name,
+    name: &Name,
     state: &mut State,
     waiter: Waiter,
     first: bool,
@@ -87,7 +89,7 @@ impl SoloWaiter {
     /// Hands its entry over to the group and becomes the first member.
     pub(crate) fn joins(
         self,
-        name: &crate::base::name::Name,
+        name: &Name,
         entry: (QueueEntry, Patience),
         waiter: Waiter,
     ) -> GroupMember {

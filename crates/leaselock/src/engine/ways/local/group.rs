@@ -175,7 +175,7 @@ impl LocalGroup {
         state: &mut State,
         (kept, id): (&Arc<LeaseRecord>, Id),
         waiter: Waiter,
-        fence: Option<crate::base::fence::Fence>,
+        fence: Option<leaselock_fence::Fence>,
         now: Moment,
     ) {
         let core = kept.core().passed_on(now, self.terms.ttl, waiter.max_hold);

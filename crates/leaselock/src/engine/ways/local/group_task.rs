@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::group::{LocalGroup, State};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::base::name::Name;
 use crate::engine::services::core::Engine;
 use crate::engine::values::grant::Seen;
 use crate::engine::values::request::{AcquireRequest, Waiting};

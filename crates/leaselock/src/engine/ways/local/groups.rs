@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
+use leaselock_fence::Name;
+
 use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
 use super::group::{LocalGroup, Registry, Terms, Waiter};
-use crate::base::name::Name;
 use crate::base::sync::hold;
 use crate::engine::services::core::Engine;
 
@@ -128,7 +129,7 @@ mod tests {
         client
             .state
             .groups
-            .arrive(engine, name, &name.shared(), terms, waiter)
+            .arrive(engine, name, &Arc::from(name), terms, waiter)
     }
 
     fn spare(client: &Client) -> Option<Arc<LocalGroup>> {

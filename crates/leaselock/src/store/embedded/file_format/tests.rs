@@ -279,17 +279,14 @@ fn a_process_that_is_killed_while_a_file_grows_leaves_no_doubt() {
 }
 
 #[test]
-fn a_file_of_another_version_is_not_read_and_says_of_which() {
+fn a_file_of_a_newer_version_is_not_read_and_says_so() {
     let scratch = Scratch::new();
     let file = file(&scratch, "lock");
     put_text(&file, "held");
-    for (version, which) in [(VERSION - 1, "an older"), (VERSION + 1, "a newer")] {
-        for slot in [0, FIRST_SLOT] {
-            file.write_all_at(&[version], slot + 7).unwrap();
-        }
-        let expected = format!("written by {which} version of leaselock");
-        assert!(text(&file).contains(&expected), "{version}");
+    for slot in [0, FIRST_SLOT] {
+        file.write_all_at(&[VERSION + 1], slot + 7).unwrap();
     }
+    assert!(text(&file).contains("written by a newer version of leaselock"));
 }
 
 #[test]

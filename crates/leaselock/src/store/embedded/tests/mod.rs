@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::EmbeddedStore;
 use super::testing::{Job, Scratch};
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
-use crate::base::fence::Fence;
+use crate::base::fence;
 use crate::base::token::{ClientId, Token};
 use crate::client::views::INSPECT;
 use crate::engine::values::resource::Resource;
@@ -61,7 +63,7 @@ impl Peer {
     async fn take(&self, token: &Token, ttl_ms: u64) -> Option<u64> {
         let answer = self.run(&acquire("job", token, ttl_ms)).await.unwrap();
         match answer.tag() {
-            "fenced" => Fence::of_id(answer.text(0).unwrap()).map(Fence::get),
+            "fenced" => fence::of_id(answer.text(0).unwrap()).map(Fence::get),
             "granted" => Some(answer.number(0).unwrap()),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! MariaDB, and with it MySQL's dialect.
 
 use leaselock::Sequencer;
-use leaselock::fence_checker::sql::mysql::{ADMIT, RAISE, TABLE};
+use leaselock_fence::sql::mysql::{ADMIT, RAISE, TABLE};
 use rustix::process::Signal;
 
 use super::server::{Database, Programs, Session, error};

@@ -1,7 +1,7 @@
 //! PostgreSQL.
 
 use leaselock::Sequencer;
-use leaselock::fence_checker::sql::postgresql::{ADMIT, TABLE};
+use leaselock_fence::sql::postgresql::{ADMIT, TABLE};
 use rustix::process::Signal;
 
 use super::server::{Database, Programs, Session};

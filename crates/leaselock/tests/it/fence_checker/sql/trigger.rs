@@ -1,7 +1,7 @@
 //! The trigger of PostgreSQL: statements that know nothing of fences are checked.
 
 use leaselock::Sequencer;
-use leaselock::fence_checker::sql::postgresql::{SHOW, TRIGGER_FUNCTION};
+use leaselock_fence::sql::postgresql::{SHOW, TRIGGER_FUNCTION};
 
 use super::postgresql::{
     PROGRAMS, Postgresql, other_isolation_levels_report_the_conflict, sqlstate, waiting,

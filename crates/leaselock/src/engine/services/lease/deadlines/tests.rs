@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use leaselock_fence::Name;
 use proptest::prelude::*;
 
 use super::*;
 use crate::base::clock::Clock;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{Drift, Ttl};
 use crate::engine::services::lease::state::LeaseMachine;
@@ -21,7 +21,7 @@ fn lease() -> Arc<LeaseRecord> {
     let end = now.plus(Duration::from_secs(1));
     let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
-    let resource = Resource::at(&MUTEX, name.shared(), None);
+    let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     Arc::new(LeaseRecord::new(
         name, resource, token, None, None, clock, core,
     ))

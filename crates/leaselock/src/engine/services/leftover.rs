@@ -1,0 +1,98 @@
+//! What a caller that holds nothing may leave on the store: a waiting party, a reservation, a published wait.
+//!
+//! What a lease or a queue entry leaves is undone by the [cleanup](super::cleanup), which retries for longer.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Engine;
+use crate::base::error::StoreError;
+use crate::quorum::executor::Executor;
+
+/// When it is undone once more: the server may run a request that was cut off just after the first time, which uses
+/// another connection.
+const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
+
+/// How something is taken back. A second time changes nothing.
+pub(crate) trait Undo: Clone + Send + Sync + 'static {
+    /// Takes it back. What an error leaves, its lease or its moment ends.
+    fn undo(&self, store: &Executor) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Created before the first request is sent. Dropping it takes back in the background what may be on the store, and
+/// closing the client waits for that.
+#[derive(Debug)]
+pub(crate) struct Leftover<U: Undo> {
+    engine: Arc<Engine>,
+    what: U,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing is there.
+    Absent,
+    /// A request is in flight, or its reply was lost.
+    InFlight,
+    Present,
+}
+
+impl<U: Undo> Leftover<U> {
+    /// Creates it while nothing is on the store.
+    pub(crate) fn new(engine: &Arc<Engine>, what: U) -> Self {
+        Leftover {
+            engine: Arc::clone(engine),
+            what,
+            state: State::Absent,
+        }
+    }
+
+    pub(crate) fn what(&self) -> &U {
+        &self.what
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// To be called before a request that may leave it.
+    pub(crate) fn begins(&mut self) {
+        self.state = State::InFlight;
+    }
+
+    /// The store has replied that it is there, and no request is in flight.
+    pub(crate) fn is_present(&mut self) {
+        self.state = State::Present;
+    }
+
+    /// There is nothing to take back any more.
+    pub(crate) fn ends(&mut self) {
+        self.state = State::Absent;
+    }
+}
+
+impl<U: Undo> Drop for Leftover<U> {
+    fn drop(&mut self) {
+        let once = match self.state {
+            State::Absent => return,
+            State::InFlight => false,
+            State::Present => true,
+        };
+        let Some(background) = self.engine.started() else {
+            return;
+        };
+        let open = background.cleanup.begin(); // closing the client waits for it
+        let (store, what) = (background.store.clone(), self.what.clone());
+        drop(background.handle.spawn(async move {
+            let mut undone = what.undo(&store).await;
+            if !once || undone.is_err() {
+                tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
+                undone = what.undo(&store).await;
+            }
+            if undone.is_ok() {
+                open.confirm();
+            }
+        }));
+    }
+}

@@ -1,0 +1,8 @@
+//! A toy that holds nothing: a flag that is raised, and that others wait for.
+
+mod calls;
+mod handle;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::calls::SCRIPTS;
+pub use self::handle::Flag;
