@@ -186,8 +186,8 @@ fn unplaced(tree: &Tree, order: &Order) -> Vec<Complaint> {
         let Some((_, name)) = layers.place(path) else {
             return true;
         };
-        let kind = format!("{folder}/{name}/kind.rs");
-        !layers.names(name) && tree.modules.iter().all(|module| module.file != kind)
+        let own = layers::OF_A_PRIMITIVE.map(|file| format!("{folder}/{name}/{file}"));
+        !layers.names(name) && !tree.modules.iter().any(|module| own.contains(&module.file))
     });
     homeless
         .map(|file| {

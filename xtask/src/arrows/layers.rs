@@ -1,7 +1,9 @@
 //! The order of the library's layers, and of the storeys of its engine, as ARCHITECTURE.md has them.
 
-/// What the page calls a folder that it need not name: one with the table of a kind of lock.
+/// What the page calls a folder that it need not name: a primitive's.
 const PRIMITIVE: &str = "*/kind";
+/// What such a folder has one of: the table of a kind of lock, or the requests of what holds nothing.
+pub(super) const OF_A_PRIMITIVE: [&str; 2] = ["kind.rs", "calls.rs"];
 
 /// Folders and files of one folder, lowest layer first. Names of one row share a layer.
 #[derive(Debug, Default, PartialEq, Eq)]
