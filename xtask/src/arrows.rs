@@ -5,6 +5,7 @@
 
 mod cycles;
 mod layers;
+mod names;
 mod outline;
 mod rooms;
 mod tree;
@@ -42,6 +43,9 @@ pub(crate) fn check(all: &[File], found: &mut Vec<Complaint>) {
     for (folder, root) in CRATES {
         let tree = Tree::of(all, folder, root);
         found.extend(broken(&tree, &orders(all, folder)));
+        if folder == LIBRARY {
+            found.extend(names::repeated(&tree));
+        }
     }
 }
 

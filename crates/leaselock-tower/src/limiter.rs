@@ -62,11 +62,11 @@ use crate::service::{Admit, LayeredService, Refusal};
 pub struct LimiterLayer {
     limiter: PerRequest<Option<Limiter>>,
     cost: PerRequest<u32>,
-    terms: Terms,
+    terms: LimiterTerms,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Terms {
+struct LimiterTerms {
     wait: Duration,
     on_error: OnError,
 }
@@ -90,7 +90,7 @@ impl LimiterLayer {
         LimiterLayer {
             limiter: PerRequest::new(limiter_of),
             cost: PerRequest::new(|_| 1),
-            terms: Terms { wait, on_error },
+            terms: LimiterTerms { wait, on_error },
         }
     }
 
@@ -114,7 +114,11 @@ impl LimiterLayer {
 }
 
 /// Returns the fields of the service's answer; none when the request passes without a limit.
-async fn admit(limiter: Option<Limiter>, cost: u32, terms: Terms) -> Result<HeaderMap, Refusal> {
+async fn admit(
+    limiter: Option<Limiter>,
+    cost: u32,
+    terms: LimiterTerms,
+) -> Result<HeaderMap, Refusal> {
     let Some(limiter) = limiter.filter(|_| cost > 0) else {
         return Ok(HeaderMap::new());
     };

@@ -52,11 +52,11 @@ use crate::service::{Admit, LayeredService, Refusal};
 #[must_use = "a layer does nothing until it is around a service"]
 pub struct SemaphoreLayer {
     semaphore: PerRequest<Option<Semaphore>>,
-    terms: Terms,
+    terms: SemaphoreTerms,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Terms {
+struct SemaphoreTerms {
     wait: Duration,
     on_error: OnError,
     busy: StatusCode,
@@ -83,7 +83,7 @@ impl SemaphoreLayer {
     ) -> Self {
         SemaphoreLayer {
             semaphore: PerRequest::new(semaphore_of),
-            terms: Terms {
+            terms: SemaphoreTerms {
                 wait: Duration::ZERO,
                 on_error: OnError::default(),
                 busy: StatusCode::TOO_MANY_REQUESTS,
@@ -105,7 +105,10 @@ impl SemaphoreLayer {
 }
 
 /// Returns the permit; `None` when the request passes without one.
-async fn admit(semaphore: Option<Semaphore>, terms: Terms) -> Result<Option<Permit>, Refusal> {
+async fn admit(
+    semaphore: Option<Semaphore>,
+    terms: SemaphoreTerms,
+) -> Result<Option<Permit>, Refusal> {
     let Some(semaphore) = semaphore else {
         return Ok(None);
     };

@@ -31,6 +31,8 @@ pub(super) struct Child {
 pub(super) struct Item {
     pub(super) name: String,
     pub(super) line: usize,
+    /// True for a struct, an enum, a trait or another name of a type.
+    pub(super) is_type: bool,
 }
 
 /// One leaf of a `use`: `use a::{b as c}` is `a::b` under the name `c`.
@@ -105,8 +107,12 @@ impl Outline {
         file: &mut Option<String>,
     ) {
         if !keyword.is("mod") {
-            let (name, line) = (name.text.clone(), name.line);
-            self.items.push(Item { name, line });
+            let types = ["struct", "enum", "union", "trait", "type"];
+            self.items.push(Item {
+                name: name.text.clone(),
+                line: name.line,
+                is_type: types.iter().any(|word| keyword.is(word)),
+            });
         } else if tokens.get(at + 2).is_some_and(|token| token.is(";")) {
             self.children.push(Child {
                 name: name.text.clone(),

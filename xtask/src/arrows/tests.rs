@@ -213,3 +213,21 @@ fn lines_are_counted_by_layer() {
     assert!(text.contains("      1 lines    1 files  base"), "{text}");
     assert!(text.contains("      2 lines    2 files  in all"), "{text}");
 }
+
+#[test]
+fn a_name_of_two_types_is_refused_unless_it_is_on_the_list() {
+    let base = "struct Terms; const TERMS: u8 = 1; struct Written; fn kind() -> &'static Kind {}";
+    let engine = "pub(crate) enum Terms { A } struct Written; const TERMS: u8 = 2; struct Kind;";
+    let all = [
+        file(&format!("{LIBRARY}/lib.rs"), "mod base; mod engine;"),
+        file(&format!("{LIBRARY}/base.rs"), base),
+        file(&format!("{LIBRARY}/engine.rs"), engine),
+    ];
+    let found = names::repeated(&Tree::of(&all, LIBRARY, "lib.rs"));
+    let wrong: Vec<&str> = found.iter().map(|one| one.wrong.as_str()).collect();
+    assert_eq!(wrong.len(), 1, "{found:?}");
+    assert!(
+        wrong[0].starts_with("a second type `Terms`, beside that of"),
+        "{found:?}"
+    );
+}

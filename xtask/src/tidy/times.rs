@@ -236,7 +236,9 @@ fn micros(us: u64) -> String {
         (1000, "ms"),
         (1, "µs"),
     ];
-    let unit = UNITS.iter().find(|(unit, _)| us >= *unit && us.is_multiple_of(*unit));
+    let unit = UNITS
+        .iter()
+        .find(|(unit, _)| us >= *unit && us.is_multiple_of(*unit));
     match unit {
         Some((unit, name)) if us / unit == 1 && *name == "days" => "1 day".to_owned(),
         Some((unit, name)) => format!("{} {name}", us / unit),

@@ -8,12 +8,12 @@ use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-static ARRIVE: Script = script!("barrier/arrive");
+static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");
 static LEAVE: Script = script!("barrier/leave");
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &LEAVE];
+pub(crate) static SCRIPTS: Scripts = &[&ARRIVE_AT_BARRIER, &LEAVE];
 
 /// How long a barrier is kept that no party uses, if a lease is not longer.
 const KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
@@ -37,7 +37,7 @@ impl BarrierPass {
 
 /// Waits for the others, or goes on waiting. Runs `barrier/arrive`.
 #[derive(Debug)]
-pub(super) struct Arrive<'a> {
+pub(super) struct ArriveAtBarrier<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) token: &'a Token,
     pub(super) parties: u32,
@@ -49,18 +49,18 @@ pub(super) struct Arrive<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrived {
+pub(super) enum ArrivalAtBarrier {
     Passed { index: u32 },
     Waiting { arrived: u32 },
     Missed { generation: u64 },
     Disagrees { parties: u32 },
 }
 
-impl Operation for Arrive<'_> {
-    type Reply = Arrived;
+impl Operation for ArriveAtBarrier<'_> {
+    type Reply = ArrivalAtBarrier;
 
     fn script(&self) -> &'static Script {
-        &ARRIVE
+        &ARRIVE_AT_BARRIER
     }
 
     fn encode(&self, call: &mut Call) {
@@ -75,18 +75,18 @@ impl Operation for Arrive<'_> {
             .arg(self.told.map_or("", Token::secret));
     }
 
-    fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
+    fn decode(answer: &Answer) -> Result<ArrivalAtBarrier, Malformed> {
         Ok(match answer.tag() {
-            "passed" => Arrived::Passed {
+            "passed" => ArrivalAtBarrier::Passed {
                 index: answer.small(0)?,
             },
-            "waiting" => Arrived::Waiting {
+            "waiting" => ArrivalAtBarrier::Waiting {
                 arrived: answer.small(0)?,
             },
-            "missed" => Arrived::Missed {
+            "missed" => ArrivalAtBarrier::Missed {
                 generation: answer.number(0)?,
             },
-            "disagrees" => Arrived::Disagrees {
+            "disagrees" => ArrivalAtBarrier::Disagrees {
                 parties: answer.small(0)?,
             },
             _ => return Err(Malformed),
@@ -102,7 +102,7 @@ pub(super) struct Leave<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum LeftBarrier {
     /// Too late: the caller has passed.
     Passed {
         index: u32,
@@ -111,7 +111,7 @@ pub(super) enum Left {
 }
 
 impl Operation for Leave<'_> {
-    type Reply = Left;
+    type Reply = LeftBarrier;
 
     fn script(&self) -> &'static Script {
         &LEAVE
@@ -123,15 +123,15 @@ impl Operation for Leave<'_> {
         call.arg(self.token);
     }
 
-    fn decode(answer: &Answer) -> Result<Left, Malformed> {
+    fn decode(answer: &Answer) -> Result<LeftBarrier, Malformed> {
         match answer.tag() {
-            "passed" => Ok(Left::Passed {
+            "passed" => Ok(LeftBarrier::Passed {
                 index: answer.small(0)?,
             }),
-            "left" => Ok(Left::Left),
+            "left" => Ok(LeftBarrier::Left),
             _ => Err(Malformed),
         }
     }
 }
 
-on_one_store!(Arrive<'_>, Leave<'_>);
+on_one_store!(ArriveAtBarrier<'_>, Leave<'_>);

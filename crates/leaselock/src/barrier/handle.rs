@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::calls::{Arrive, Arrived, BarrierPass, Left};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, LeftBarrier};
 use super::error::BarrierError;
-use super::place::Place;
+use super::place::PartyPlace;
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::base::sync::hold;
@@ -155,14 +155,14 @@ impl Barrier {
         let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
         let channel = broadcast::channel_of(engine, NOUN, &keys.lock);
         let mut watch = Watch::new(engine, NOUN, &keys.lock, until);
-        let mut place = Leftover::new(engine, Place { keys, token });
+        let mut place = Leftover::new(engine, PartyPlace { keys, token });
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
         let told = hold(&self.told).pop();
         loop {
             watch.listens(within).await;
             place.begins();
-            let arrive = Arrive {
+            let arrive = ArriveAtBarrier {
                 keys: &place.what().keys,
                 token: &place.what().token,
                 parties: self.parties,
@@ -172,22 +172,24 @@ impl Barrier {
                 told: told.as_ref(),
             };
             match engine.ask(&arrive, within).await {
-                Ok(Arrived::Passed { index }) => return Ok(self.passed(place, generation, index)),
-                Ok(Arrived::Waiting { arrived }) => {
+                Ok(ArrivalAtBarrier::Passed { index }) => {
+                    return Ok(self.passed(place, generation, index));
+                }
+                Ok(ArrivalAtBarrier::Waiting { arrived }) => {
                     place.is_present();
                     watch.has_reply();
                     waits_with = Some(arrived);
                 }
                 // It was not known which generation waits.
-                Ok(Arrived::Missed { generation: now }) if waits_with.is_none() => {
+                Ok(ArrivalAtBarrier::Missed { generation: now }) if waits_with.is_none() => {
                     generation = now;
                     continue;
                 }
-                Ok(Arrived::Missed { generation }) => {
+                Ok(ArrivalAtBarrier::Missed { generation }) => {
                     place.ends();
                     return Err(BarrierError::Missed { name, generation });
                 }
-                Ok(Arrived::Disagrees { parties }) => {
+                Ok(ArrivalAtBarrier::Disagrees { parties }) => {
                     place.ends();
                     return Err(BarrierError::Disagrees { name, parties });
                 }
@@ -200,8 +202,8 @@ impl Barrier {
             if watch.is_over() {
                 let waited = engine.clock.now().saturating_since(began);
                 return match engine.ask(&place.what().leave(), OPERATOR_WITHIN).await {
-                    Ok(Left::Passed { index }) => Ok(self.passed(place, generation, index)),
-                    Ok(Left::Left) => {
+                    Ok(LeftBarrier::Passed { index }) => Ok(self.passed(place, generation, index)),
+                    Ok(LeftBarrier::Left) => {
                         place.ends();
                         Err(BarrierError::TimedOut {
                             name,
@@ -218,7 +220,7 @@ impl Barrier {
     }
 
     /// The next wait begins in the generation behind this one, or finds out which one waits.
-    fn passed(&self, mut place: Leftover<Place>, generation: u64, index: u32) -> BarrierPass {
+    fn passed(&self, mut place: Leftover<PartyPlace>, generation: u64, index: u32) -> BarrierPass {
         self.generation.store(generation + 1, Ordering::SeqCst);
         hold(&self.told).push(place.what().token.clone());
         place.ends();

@@ -10,19 +10,19 @@ use crate::script::keys::LockKeys;
 
 /// A party that waits, or may wait. To undo it is to leave.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct PartyPlace {
     pub(super) keys: LockKeys,
     pub(super) token: Token,
 }
 
-impl Place {
+impl PartyPlace {
     pub(super) fn leave(&self) -> Leave<'_> {
         let (keys, token) = (&self.keys, &self.token);
         Leave { keys, token }
     }
 }
 
-impl Undo for Place {
+impl Undo for PartyPlace {
     async fn undo(&self, store: &Executor) -> Result<(), StoreError> {
         let left = store.ask(&self.leave(), OPERATOR_WITHIN).await;
         left.map(drop) // a party that has passed leaves nothing either

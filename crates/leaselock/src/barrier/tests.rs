@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::calls::{Arrive, Arrived, BarrierPass, Leave, Left};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, LeftBarrier};
 use crate::base::clock::Clock;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -141,7 +141,7 @@ impl Subject {
     }
 
     async fn arrive(&mut self, token: usize, generation: u64, told: Option<usize>) -> Said {
-        let arrive = Arrive {
+        let arrive = ArriveAtBarrier {
             keys: &self.keys,
             token: &self.tokens[token],
             parties: PARTIES,
@@ -158,10 +158,12 @@ impl Subject {
             .await
             .unwrap()
         {
-            Arrived::Passed { index } => self.note(token, BarrierPass { generation, index }),
-            Arrived::Waiting { arrived } => Said::Waiting(arrived),
-            Arrived::Missed { generation } => Said::Missed(generation),
-            Arrived::Disagrees { parties } => panic!("{parties}"),
+            ArrivalAtBarrier::Passed { index } => {
+                self.note(token, BarrierPass { generation, index })
+            }
+            ArrivalAtBarrier::Waiting { arrived } => Said::Waiting(arrived),
+            ArrivalAtBarrier::Missed { generation } => Said::Missed(generation),
+            ArrivalAtBarrier::Disagrees { parties } => panic!("{parties}"),
         }
     }
 
@@ -184,8 +186,8 @@ impl Subject {
             .await
             .unwrap()
         {
-            Left::Passed { index } => self.note(token, BarrierPass { generation, index }),
-            Left::Left => Said::Left,
+            LeftBarrier::Passed { index } => self.note(token, BarrierPass { generation, index }),
+            LeftBarrier::Left => Said::Left,
         }
     }
 }

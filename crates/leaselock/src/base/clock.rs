@@ -54,10 +54,10 @@ pub(crate) static CLOCK: Clock = Clock::boot();
 
 /// A client's source of time: the machine's own clock, or one that a test moves by hand.
 #[derive(Debug, Clone)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Debug, Clone)]
-enum Source {
+enum ClockSource {
     Boot,
     Manual(Arc<watch::Sender<u64>>),
 }
@@ -68,21 +68,21 @@ const MANUAL_START_NANOS: u64 = 1_000_000_000_000;
 impl Clock {
     /// Returns the machine's clock, which counts suspended time.
     pub const fn boot() -> Self {
-        Clock(Source::Boot)
+        Clock(ClockSource::Boot)
     }
 
     /// Creates a clock that stands still until [`advance`](Clock::advance) moves it.
     ///
     /// For tests of your own code. Clones share the time.
     pub fn manual() -> Self {
-        Clock(Source::Manual(Arc::new(watch::Sender::new(
+        Clock(ClockSource::Manual(Arc::new(watch::Sender::new(
             MANUAL_START_NANOS,
         ))))
     }
 
     /// Moves a manual clock and wakes the tasks that wait on it. The machine's clock does not move.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(nanos) = &self.0 {
+        if let ClockSource::Manual(nanos) = &self.0 {
             nanos.send_modify(|now| *now = Moment(*now).plus(by).as_nanos());
         }
     }
@@ -90,8 +90,8 @@ impl Clock {
     /// Returns the time now.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::Boot => boot_now(),
-            Source::Manual(nanos) => Moment(*nanos.borrow()),
+            ClockSource::Boot => boot_now(),
+            ClockSource::Manual(nanos) => Moment(*nanos.borrow()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Clock {
     }
 
     pub(crate) fn is_manual(&self) -> bool {
-        matches!(self.0, Source::Manual(_))
+        matches!(self.0, ClockSource::Manual(_))
     }
 
     /// Waits until `moment`.
@@ -111,8 +111,8 @@ impl Clock {
     #[doc(hidden)]
     pub async fn sleep_until(&self, moment: Moment) {
         match &self.0 {
-            Source::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
-            Source::Manual(nanos) => {
+            ClockSource::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
+            ClockSource::Manual(nanos) => {
                 let mut moved = nanos.subscribe();
                 while *moved.borrow_and_update() < moment.0 {
                     if moved.changed().await.is_err() {

@@ -23,7 +23,7 @@ struct KeyState {
 
 /// The task that has it tries. The next one has it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyedMutexGuard {
     interest: Interest,
     _turn: OwnedMutexGuard<()>,
 }
@@ -67,8 +67,8 @@ impl Interest {
         Arc::clone(&self.state.turn).lock_owned().await
     }
 
-    pub(crate) fn enter(self, turn: OwnedMutexGuard<()>) -> Entry {
-        Entry {
+    pub(crate) fn enter(self, turn: OwnedMutexGuard<()>) -> KeyedMutexGuard {
+        KeyedMutexGuard {
             interest: self,
             _turn: turn,
         }
@@ -89,7 +89,7 @@ impl Interest {
     }
 }
 
-impl Entry {
+impl KeyedMutexGuard {
     /// The store has answered, or was never there: what the tasks behind need to know.
     pub(crate) fn report(&self, silence: Option<StoreError>) {
         self.interest.state.silence.send_replace(silence);
@@ -115,7 +115,7 @@ impl Drop for Interest {
 mod tests {
     use super::*;
 
-    async fn enter(locks: &KeyedMutex, lock: &Arc<str>) -> Entry {
+    async fn enter(locks: &KeyedMutex, lock: &Arc<str>) -> KeyedMutexGuard {
         let interest = locks.interest(lock);
         let turn = interest.turn().await;
         interest.enter(turn)

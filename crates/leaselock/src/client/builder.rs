@@ -33,13 +33,13 @@ use crate::script::quarantine_key::QuarantineKey;
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ClientBuilder {
-    pub(super) source: Source,
+    pub(super) source: StoreSource,
     strict: Option<Duration>,
     pub(super) session: bool,
     pub(crate) settings: Settings,
 }
 
-pub(super) enum Source {
+pub(super) enum StoreSource {
     Url(String),
     #[cfg(feature = "redis")]
     Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
@@ -48,7 +48,7 @@ pub(super) enum Source {
 impl Default for ClientBuilder {
     fn default() -> Self {
         ClientBuilder {
-            source: Source::Url(String::new()),
+            source: StoreSource::Url(String::new()),
             strict: None,
             session: true,
             settings: Settings::default(),
@@ -88,7 +88,7 @@ impl ClientBuilder {
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`, `file:` (the default folder), `file:///folder`,
     /// `mem:` (private) or `mem:name` (shared within this process).
     pub fn url(mut self, url: &str) -> Self {
-        self.source = Source::Url(url.to_owned());
+        self.source = StoreSource::Url(url.to_owned());
         self
     }
 
@@ -96,7 +96,7 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
         self.source =
-            Source::Store(crate::store::redis::RedisStore::from_client(client).map(Box::new));
+            StoreSource::Store(crate::store::redis::RedisStore::from_client(client).map(Box::new));
         self
     }
 
@@ -109,7 +109,7 @@ impl ClientBuilder {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        self.source = Source::Store(Ok(Box::new(
+        self.source = StoreSource::Store(Ok(Box::new(
             crate::store::redis::RedisStore::from_connection(connection),
         )));
         self

@@ -161,7 +161,7 @@ impl Settings {
         store: Executor,
         strict: Option<Strict>,
     ) -> Arc<ClientState> {
-        let engine = Engine::new(core::Settings {
+        let engine = Engine::new(core::EngineSettings {
             id,
             drift: self.drift(),
             prefix: self.prefix,

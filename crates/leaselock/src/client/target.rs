@@ -1,6 +1,6 @@
 //! Which store a builder's URL or connection means, with what the store is told.
 
-use super::builder::{ClientBuilder, Source};
+use super::builder::{ClientBuilder, StoreSource};
 #[cfg(feature = "redis")]
 use super::settings;
 use crate::base::error::InvalidInput;
@@ -18,7 +18,7 @@ use crate::store::url::Target;
 impl ClientBuilder {
     pub(super) fn store(&self, id: &ClientId) -> Result<Executor, InvalidInput> {
         match &self.source {
-            Source::Url(url) => {
+            StoreSource::Url(url) => {
                 #[cfg_attr(not(feature = "redis"), expect(unused_mut))]
                 let mut target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
                 #[cfg(feature = "redis")]
@@ -26,17 +26,17 @@ impl ClientBuilder {
                 self.store_at(target, id)
             }
             #[cfg(feature = "redis")]
-            Source::Store(Ok(_)) if self.settings.functions.is_some() => {
+            StoreSource::Store(Ok(_)) if self.settings.functions.is_some() => {
                 Err(settings::functions_need_a_url())
             }
             #[cfg(feature = "tls")]
-            Source::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
+            StoreSource::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL",
             )),
             #[cfg(feature = "redis")]
-            Source::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
+            StoreSource::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
             #[cfg(feature = "redis")]
-            Source::Store(Err(unusable)) => Err(unusable.clone()),
+            StoreSource::Store(Err(unusable)) => Err(unusable.clone()),
         }
     }
 

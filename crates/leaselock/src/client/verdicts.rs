@@ -3,24 +3,24 @@
 use leaselock_fence::Fence;
 
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
-use crate::quorum::tally::{Verdict, Votes};
+use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::Votable;
 
 impl Votable for Inspect<'_> {
-    fn count(votes: &Votes<Inspected>) -> Verdict<Inspected> {
+    fn count(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
         inspected(votes)
     }
 }
 
 impl Votable for Break<'_> {
-    fn count(votes: &Votes<Broke>) -> Verdict<Broke> {
+    fn count(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
         broke(votes)
     }
 }
 
 impl Votable for Survey<'_> {}
 
-pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
+pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
     // A holder has the votes of a majority; of the silent nodes there may be none.
     if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
@@ -32,16 +32,16 @@ pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
         );
     }
     if !votes.prevents(|answer| !is_broken(answer)) {
-        return Verdict::Open;
+        return TallyVerdict::Open;
     }
     if votes.silent() > 0 && votes.count(is_broken) > 0 {
-        return Verdict::Open; // the caller learns what was broken
+        return TallyVerdict::Open; // the caller learns what was broken
     }
     most_often(votes.answers().map(|(_, answer)| answer))
 }
 
 /// Returns what a majority holds; free as soon as no client can have a majority.
-pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
+pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
     let answers = || votes.answers().map(|(_, seen)| &seen.state);
     for state in answers() {
         let same = |other: &Inspected| is_same(state, &other.state);
@@ -53,7 +53,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
                 continue;
             }
             let alike = answers().filter(|other| is_same(state, other));
-            return Verdict::Decided(Inspected {
+            return TallyVerdict::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
                 queue: Vec::new(),
                 waiter_count: 0,
@@ -67,7 +67,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
         || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
-        return Verdict::Decided(Inspected {
+        return TallyVerdict::Decided(Inspected {
             state: InspectedState::Free,
             queue: Vec::new(),
             waiter_count: 0,
@@ -75,7 +75,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
             damaged: damaged(votes),
         });
     }
-    Verdict::Open
+    TallyVerdict::Open
 }
 
 /// Lists what any node has found, without repeats.
@@ -148,12 +148,14 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
     }
 }
 
-fn most_often<'a, R: Clone + PartialEq + 'a>(answers: impl Iterator<Item = &'a R>) -> Verdict<R> {
+fn most_often<'a, R: Clone + PartialEq + 'a>(
+    answers: impl Iterator<Item = &'a R>,
+) -> TallyVerdict<R> {
     let all: Vec<&R> = answers.collect();
     let often = |one: &&R| all.iter().filter(|other| **other == *one).count();
     match all.iter().copied().max_by_key(often) {
-        Some(answer) => Verdict::Decided(answer.clone()),
-        None => Verdict::Open,
+        Some(answer) => TallyVerdict::Decided(answer.clone()),
+        None => TallyVerdict::Open,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 
-use super::change::{Change, Settled, Terms};
+use super::change::{Change, ChangeTerms, Settled};
 use crate::quorum::votable::on_one_store;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -28,7 +28,7 @@ pub(super) struct ChangeOnce<'a> {
     pub(super) client: &'a str,
     pub(super) number: u64,
     pub(super) change: Change,
-    pub(super) terms: &'a Terms,
+    pub(super) terms: &'a ChangeTerms,
 }
 
 impl Operation for ChangeOnce<'_> {

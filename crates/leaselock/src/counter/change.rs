@@ -19,7 +19,7 @@ pub(super) enum Change {
 
 /// On which terms a counter is changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct ChangeTerms {
     /// How long the counter is kept after the change; `None`: as long as before.
     pub(super) kept: Option<Duration>,
     /// The holder that changes it.
@@ -50,7 +50,7 @@ pub(super) struct Shortfall {
 
 /// How the sending of a batch ended.
 #[derive(Debug, Clone)]
-pub(super) enum Ended {
+pub(super) enum ChangeEnd {
     Settled(Settled, Option<Arc<Shortfall>>),
     /// It does not count.
     Refused(StoreError),
@@ -62,30 +62,33 @@ pub(super) enum Ended {
 
 /// What a task is told about its change: how it ended, and where it hears more of one that is unknown.
 #[derive(Debug)]
-pub(super) struct Told(pub(super) Ended, pub(super) Option<oneshot::Receiver<Told>>);
+pub(super) struct ChangeReply(
+    pub(super) ChangeEnd,
+    pub(super) Option<oneshot::Receiver<ChangeReply>>,
+);
 
 /// The change of one task.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingChange {
     pub(super) change: Change,
-    pub(super) terms: Terms,
+    pub(super) terms: ChangeTerms,
     /// True if the sum with others was too large: only then is it known which of them is.
     pub(super) is_alone: bool,
-    pub(super) told: oneshot::Sender<Told>,
+    pub(super) told: oneshot::Sender<ChangeReply>,
 }
 
-impl Pending {
-    pub(super) fn tell(self, ended: Ended) {
-        self.told.send(Told(ended, None)).ok(); // its task may have gone away
+impl PendingChange {
+    pub(super) fn tell(self, ended: ChangeEnd) {
+        self.told.send(ChangeReply(ended, None)).ok(); // its task may have gone away
     }
 }
 
 /// What is sent: a change, or the sum of several.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
+pub(super) struct ChangeRequest {
     pub(super) number: u64,
     pub(super) change: Change,
-    pub(super) terms: Terms,
+    pub(super) terms: ChangeTerms,
     /// When the first request left that may have had its effect.
     pub(super) sent: Option<Moment>,
 }
@@ -93,17 +96,17 @@ pub(super) struct Request {
 /// A request, and the changes in it.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) request: Request,
-    members: Vec<Pending>,
+    pub(super) request: ChangeRequest,
+    members: Vec<PendingChange>,
 }
 
 impl Batch {
     /// Takes the first change whose task still waits, and all others that can be added to it.
-    pub(super) fn take(waiting: &mut VecDeque<Pending>, number: u64) -> Option<Batch> {
+    pub(super) fn take(waiting: &mut VecDeque<PendingChange>, number: u64) -> Option<Batch> {
         let all = std::mem::take(waiting).into_iter();
         let mut all = all.filter(|pending| !pending.told.is_closed());
         let first = all.next()?;
-        let request = Request {
+        let request = ChangeRequest {
             number,
             change: first.change,
             terms: first.terms.clone(),
@@ -126,7 +129,7 @@ impl Batch {
 
     /// The sum with another change; `None` when they must not leave together. All have one sign, so that no number in
     /// between is larger than those before and behind all of them.
-    fn sum(&self, other: &Pending) -> Option<i64> {
+    fn sum(&self, other: &PendingChange) -> Option<i64> {
         let (Change::Add(sum), Change::Add(more)) = (self.request.change, other.change) else {
             return None;
         };
@@ -142,22 +145,22 @@ impl Batch {
     }
 
     /// Tells each task how it ended, and its own number. Returns the changes that must leave alone.
-    pub(super) fn tell(self, ended: &Ended) -> Vec<Pending> {
+    pub(super) fn tell(self, ended: &ChangeEnd) -> Vec<PendingChange> {
         let mut members = self.members;
         match (ended, self.request.change) {
-            (Ended::Settled(Settled::Overflow(_), _), _) if members.len() > 1 => {
+            (ChangeEnd::Settled(Settled::Overflow(_), _), _) if members.len() > 1 => {
                 members
                     .iter_mut()
                     .for_each(|pending| pending.is_alone = true);
                 return members;
             }
-            (Ended::Settled(Settled::Done(number), lacking), Change::Add(sum)) => {
+            (ChangeEnd::Settled(Settled::Done(number), lacking), Change::Add(sum)) => {
                 let mut number = number - sum;
                 for pending in members {
                     if let Change::Add(value) = pending.change {
                         number += value;
                     }
-                    pending.tell(Ended::Settled(Settled::Done(number), lacking.clone()));
+                    pending.tell(ChangeEnd::Settled(Settled::Done(number), lacking.clone()));
                 }
             }
             _ => members
@@ -172,7 +175,7 @@ impl Batch {
         for pending in &mut self.members {
             let (next, later) = oneshot::channel();
             let told = std::mem::replace(&mut pending.told, next);
-            told.send(Told(Ended::Unknown(error.clone()), Some(later)))
+            told.send(ChangeReply(ChangeEnd::Unknown(error.clone()), Some(later)))
                 .ok(); // its task may have gone away
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::oneshot;
 
-use super::change::{Change, Ended, Pending, Terms, Told};
+use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
 use crate::engine::services::core::Engine;
@@ -16,11 +16,11 @@ pub(super) async fn ask(
     queue: &Arc<ChangeQueue>,
     engine: &Arc<Engine>,
     change: Change,
-    terms: Terms,
-) -> Told {
+    terms: ChangeTerms,
+) -> ChangeReply {
     let (told, hears) = oneshot::channel();
     let is_alone = false;
-    let pending = Pending {
+    let pending = PendingChange {
         change,
         terms,
         is_alone,
@@ -33,17 +33,17 @@ pub(super) async fn ask(
 pub(super) async fn hear(
     queue: &Arc<ChangeQueue>,
     engine: &Arc<Engine>,
-    pending: Option<Pending>,
-    hears: oneshot::Receiver<Told>,
-) -> Told {
+    pending: Option<PendingChange>,
+    hears: oneshot::Receiver<ChangeReply>,
+) -> ChangeReply {
     let background = match engine.background() {
         Ok(background) => background,
-        Err(error) => return Told(Ended::Refused(error), None),
+        Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
     match queue.enqueue(pending, || engine.clock.now()) {
         // The future of a request is large: tasks that only wait do not pay for its size.
         Role::Sends(id) => {
-            let driver = Driver::new(queue, engine, &engine.store, id);
+            let driver = CounterDriver::new(queue, engine, &engine.store, id);
             Box::pin(driver.send_one()).await;
         }
         Role::Waits => {}
@@ -52,7 +52,7 @@ pub(super) async fn hear(
             drop(background.handle.spawn(watch(queue, engine)));
         }
     }
-    let forgotten = Told(Ended::Forgotten, None); // no task sends any more
+    let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
     hears.await.unwrap_or(forgotten)
 }
 
@@ -60,16 +60,16 @@ pub(super) async fn hear(
 ///
 /// A single change leaves in its caller's future. For those that come meanwhile there is a task, because a caller may be
 /// dropped, or never be polled again, while others wait.
-struct Driver {
+struct CounterDriver {
     queue: Arc<ChangeQueue>,
     engine: Arc<Engine>,
     store: Executor,
     id: DriverId,
 }
 
-impl Driver {
+impl CounterDriver {
     fn new(queue: &Arc<ChangeQueue>, engine: &Arc<Engine>, store: &Executor, id: DriverId) -> Self {
-        Driver {
+        CounterDriver {
             queue: Arc::clone(queue),
             engine: Arc::clone(engine),
             store: store.clone(),
@@ -110,11 +110,11 @@ impl Driver {
 }
 
 /// The request in flight may have arrived: the client's thread sends it again, under the number that it has.
-impl Drop for Driver {
+impl Drop for CounterDriver {
     fn drop(&mut self) {
         let next = self.queue.replace(self.id, self.engine.clock.now());
         if let (Some(id), Some(background)) = (next, self.engine.started()) {
-            let driver = Driver::new(&self.queue, &self.engine, &background.store, id);
+            let driver = CounterDriver::new(&self.queue, &self.engine, &background.store, id);
             drop(background.handle.spawn(driver.run()));
         }
     }
@@ -132,7 +132,7 @@ async fn watch(queue: Weak<ChangeQueue>, engine: Weak<Engine>) {
         };
         match (queue.check(engine.clock.now(), every), engine.started()) {
             (Progress::Overdue(id), Some(background)) => {
-                let driver = Driver::new(&queue, &engine, &background.store, id);
+                let driver = CounterDriver::new(&queue, &engine, &background.store, id);
                 driver.run().await;
             }
             (Progress::Sends, Some(_)) => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 use tokio::sync::oneshot;
 
-use super::change::{Ended, Settled, Told};
+use super::change::{ChangeEnd, ChangeReply, Settled};
 use super::driver::hear;
 use super::queue::ChangeQueue;
 use crate::base::error::{InvalidInput, StoreError};
@@ -105,13 +105,13 @@ impl CounterError {
     pub(super) fn of(
         queue: &Arc<ChangeQueue>,
         engine: &Arc<Engine>,
-        told: Told,
+        told: ChangeReply,
     ) -> Result<i64, CounterError> {
-        let Told(ended, later) = told;
+        let ChangeReply(ended, later) = told;
         let name = queue.name.clone();
         Err(match (ended, later) {
-            (Ended::Settled(Settled::Done(value), None), _) => return Ok(value),
-            (Ended::Settled(Settled::Done(value), Some(lacking)), _) => {
+            (ChangeEnd::Settled(Settled::Done(value), None), _) => return Ok(value),
+            (ChangeEnd::Settled(Settled::Done(value), Some(lacking)), _) => {
                 CounterError::TooFewReplicas {
                     name,
                     value,
@@ -121,18 +121,18 @@ impl CounterError {
                     source: lacking.source.clone(),
                 }
             }
-            (Ended::Settled(Settled::Differs(value), _), _) => {
+            (ChangeEnd::Settled(Settled::Differs(value), _), _) => {
                 CounterError::Differs { name, value }
             }
-            (Ended::Settled(Settled::Overflow(value), _), _) => {
+            (ChangeEnd::Settled(Settled::Overflow(value), _), _) => {
                 CounterError::Overflow { name, value }
             }
-            (Ended::Settled(Settled::Stale(seen), _), _) => CounterError::Stale { name, seen },
-            (Ended::Settled(Settled::OtherName(lock), _), _) => {
+            (ChangeEnd::Settled(Settled::Stale(seen), _), _) => CounterError::Stale { name, seen },
+            (ChangeEnd::Settled(Settled::OtherName(lock), _), _) => {
                 CounterError::OtherName { name, lock }
             }
-            (Ended::Refused(source), _) => CounterError::Store { name, source },
-            (Ended::Unknown(source), Some(later)) => {
+            (ChangeEnd::Refused(source), _) => CounterError::Store { name, source },
+            (ChangeEnd::Unknown(source), Some(later)) => {
                 CounterError::Unknown(Box::new(UnknownChange {
                     queue: Arc::clone(queue),
                     engine: Arc::clone(engine),
@@ -140,7 +140,9 @@ impl CounterError {
                     later,
                 }))
             }
-            (Ended::Unknown(_), None) | (Ended::Forgotten, _) => CounterError::Forgotten { name },
+            (ChangeEnd::Unknown(_), None) | (ChangeEnd::Forgotten, _) => {
+                CounterError::Forgotten { name }
+            }
         })
     }
 }
@@ -155,7 +157,7 @@ pub struct UnknownChange {
     queue: Arc<ChangeQueue>,
     engine: Arc<Engine>,
     source: StoreError,
-    later: oneshot::Receiver<Told>,
+    later: oneshot::Receiver<ChangeReply>,
 }
 
 impl UnknownChange {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leaselock_fence::Sequencer;
 
 use super::calls::Read;
-use super::change::{Change, Terms};
+use super::change::{Change, ChangeTerms};
 use super::driver::ask;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
@@ -60,7 +60,7 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 #[must_use = "a counter does nothing until it is read or changed"]
 pub struct Counter {
     noun: Noun,
-    terms: Terms,
+    terms: ChangeTerms,
     /// Known once what was set is checked.
     queue: OnceLock<Arc<ChangeQueue>>,
 }
@@ -78,7 +78,7 @@ impl Client {
     pub fn counter(&self, name: impl Into<String>) -> Counter {
         Counter {
             noun: Noun::new(self.engine(), name),
-            terms: Terms::default(),
+            terms: ChangeTerms::default(),
             queue: OnceLock::new(),
         }
     }

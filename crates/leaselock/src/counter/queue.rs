@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::change::{Batch, Ended, Pending, Request};
+use super::change::{Batch, ChangeEnd, ChangeRequest, PendingChange};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
@@ -17,12 +17,12 @@ use crate::script::keys::LockKeys;
 pub(super) struct ChangeQueue {
     pub(super) name: Name,
     pub(super) keys: LockKeys,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Pending>,
+struct QueueState {
+    waiting: VecDeque<PendingChange>,
     /// What leaves before all others, under the number that it has: it is in flight, or its reply was lost.
     first: Option<Batch>,
     /// Who sends, and since when: it began, or its latest request left.
@@ -53,7 +53,7 @@ pub(super) enum Progress {
     Overdue(DriverId),
 }
 
-impl State {
+impl QueueState {
     fn new_driver(&mut self, now: Moment) -> DriverId {
         self.drivers += 1;
         let id = DriverId(self.drivers);
@@ -78,7 +78,7 @@ impl ChangeQueue {
     }
 
     /// Appends a change, or asks for the one that is not settled.
-    pub(super) fn enqueue(&self, pending: Option<Pending>, now: impl Fn() -> Moment) -> Role {
+    pub(super) fn enqueue(&self, pending: Option<PendingChange>, now: impl Fn() -> Moment) -> Role {
         let mut state = hold(&self.state);
         state.waiting.extend(pending);
         if state.driver.is_none() {
@@ -96,7 +96,7 @@ impl ChangeQueue {
         driver: DriverId,
         now: Moment,
         number: impl FnOnce() -> u64,
-    ) -> Option<Request> {
+    ) -> Option<ChangeRequest> {
         let mut state = hold(&self.state);
         if !state.is_driven_by(driver) {
             return None;
@@ -114,19 +114,19 @@ impl ChangeQueue {
     }
 
     /// Notes how a request ended. A reply counts from every driver, any other end from the present one only.
-    pub(super) fn finish(&self, driver: DriverId, number: u64, ended: &Ended) {
+    pub(super) fn finish(&self, driver: DriverId, number: u64, ended: &ChangeEnd) {
         let mut state = hold(&self.state);
-        let decides = matches!(ended, Ended::Settled(..)) || state.is_driven_by(driver);
+        let decides = matches!(ended, ChangeEnd::Settled(..)) || state.is_driven_by(driver);
         let is_it = |first: &mut Batch| decides && first.request.number == number;
         let Some(mut batch) = state.first.take_if(is_it) else {
             return;
         };
-        if let Ended::Unknown(error) = ended {
+        if let ChangeEnd::Unknown(error) = ended {
             batch.tell_unknown(error);
             // It stays in front: the store remembers the latest change only.
             (state.first, state.driver) = (Some(batch), None);
             let text = format!("an earlier change of this client is not settled: {error}");
-            let refused = Ended::Refused(StoreError::refused(error.kind(), text));
+            let refused = ChangeEnd::Refused(StoreError::refused(error.kind(), text));
             let waiting = state.waiting.drain(..);
             return waiting.for_each(|pending| pending.tell(refused.clone()));
         }

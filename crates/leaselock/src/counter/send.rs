@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::ChangeOnce;
-use super::change::{Ended, Request, Settled, Shortfall};
+use super::change::{ChangeEnd, ChangeRequest, Settled, Shortfall};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
@@ -21,7 +21,7 @@ const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Pauses between two requests; the last one repeats.
 const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
 
-type Asked = (Option<Settled>, Option<Arc<Shortfall>>);
+type SendReply = (Option<Settled>, Option<Arc<Shortfall>>);
 
 /// How long one request may take, without the time of replicas.
 pub(super) fn within(engine: &Engine) -> Duration {
@@ -34,9 +34,9 @@ pub(super) async fn send(
     engine: &Engine,
     store: &Executor,
     keys: &LockKeys,
-    request: Request,
+    request: ChangeRequest,
     makes_progress: impl Fn(Moment),
-) -> Ended {
+) -> ChangeEnd {
     let change = ChangeOnce {
         keys,
         client: engine.id.as_str(),
@@ -50,7 +50,7 @@ pub(super) async fn send(
     let mut backoff = Backoff::new(PAUSES_MS);
     loop {
         if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {
-            return Ended::Forgotten;
+            return ChangeEnd::Forgotten;
         }
         makes_progress(now);
         let asked = match request.terms.copies {
@@ -61,8 +61,8 @@ pub(super) async fn send(
                 .map(|reply| (reply, None)),
         };
         let error = match asked {
-            Ok((Some(settled), lacking)) => return Ended::Settled(settled, lacking),
-            Ok((None, _)) => return Ended::Forgotten,
+            Ok((Some(settled), lacking)) => return ChangeEnd::Settled(settled, lacking),
+            Ok((None, _)) => return ChangeEnd::Forgotten,
             Err(error) => error,
         };
         if error.maybe_applied() {
@@ -71,10 +71,10 @@ pub(super) async fn send(
         now = engine.clock.now();
         makes_progress(now);
         if sent.is_none() {
-            return Ended::Refused(error);
+            return ChangeEnd::Refused(error);
         }
         if !error.may_pass() || now >= give_up_at {
-            return Ended::Unknown(error);
+            return ChangeEnd::Unknown(error);
         }
         tokio::time::sleep(backoff.next()).await;
     }
@@ -85,7 +85,7 @@ async fn ask_with_copies(
     engine: &Engine,
     change: &ChangeOnce<'_>,
     asked: Copies,
-) -> Result<Asked, StoreError> {
+) -> Result<SendReply, StoreError> {
     let (written, reply) = Written::new(engine, change, asked, within(engine)).await?;
     let Some(Settled::Done(_)) = reply else {
         written.put_back();

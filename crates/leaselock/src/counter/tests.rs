@@ -12,7 +12,7 @@ use fastrand::Rng;
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::calls::{ChangeOnce, Read};
-use super::change::{Batch, Change, Ended, Pending, Settled, Terms, Told};
+use super::change::{Batch, Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange, Settled};
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
@@ -122,9 +122,9 @@ async fn the_counter_does_what_a_plain_model_does() {
             client: &by.to_string(),
             number,
             change: asked.0,
-            terms: &Terms {
+            terms: &ChangeTerms {
                 shown: asked.1.clone(),
-                ..Terms::default()
+                ..ChangeTerms::default()
             },
         };
         let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
@@ -138,15 +138,17 @@ async fn the_counter_does_what_a_plain_model_does() {
 }
 
 /// The changes of some tasks, and what each of them hears.
-fn asked(changes: &[(Change, u64)]) -> (VecDeque<Pending>, Vec<oneshot::Receiver<Told>>) {
+fn asked(
+    changes: &[(Change, u64)],
+) -> (VecDeque<PendingChange>, Vec<oneshot::Receiver<ChangeReply>>) {
     let pending = |(change, kept_ms): &(Change, u64)| {
         let (told, hears) = oneshot::channel();
         let kept = Some(*kept_ms).filter(|ms| *ms > 0);
-        let pending = Pending {
+        let pending = PendingChange {
             change: *change,
-            terms: Terms {
+            terms: ChangeTerms {
                 kept: kept.map(Duration::from_millis),
-                ..Terms::default()
+                ..ChangeTerms::default()
             },
             is_alone: false,
             told,
@@ -156,13 +158,13 @@ fn asked(changes: &[(Change, u64)]) -> (VecDeque<Pending>, Vec<oneshot::Receiver
     changes.iter().map(pending).unzip()
 }
 
-fn settled(settled: Settled) -> Ended {
-    Ended::Settled(settled, None)
+fn settled(settled: Settled) -> ChangeEnd {
+    ChangeEnd::Settled(settled, None)
 }
 
-fn heard(hears: &mut oneshot::Receiver<Told>) -> Settled {
+fn heard(hears: &mut oneshot::Receiver<ChangeReply>) -> Settled {
     match hears.try_recv().unwrap() {
-        Told(Ended::Settled(settled, _), _) => settled,
+        ChangeReply(ChangeEnd::Settled(settled, _), _) => settled,
         other => panic!("{other:?}"),
     }
 }

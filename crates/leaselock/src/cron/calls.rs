@@ -16,11 +16,11 @@ use crate::engine::ways::trying::{CallNumber, Tried};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-pub(super) static INSPECT: Script = script!("cron/inspect", reads_only);
+pub(super) static INSPECT_TICKS: Script = script!("cron/inspect", reads_only);
 
 /// What every claim of one caller says of the schedule.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct CronTerms {
     pub(super) late_us: u64,
     pub(super) again: Again,
     pub(super) overlap: Overlap,
@@ -46,14 +46,14 @@ pub(super) struct Acquire {
     pub(super) token: Token,
     pub(super) ttl: Ttl,
     pub(super) tick: Tick,
-    pub(super) terms: Arc<Terms>,
+    pub(super) terms: Arc<CronTerms>,
     /// Which request of which call this is.
     pub(super) number: CallNumber,
 }
 
 /// What a caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum CronReply {
     /// Of this tick, which may be an earlier one than was claimed.
     Run {
         attempt: u32,
@@ -67,7 +67,7 @@ pub(super) enum Told {
 }
 
 impl Operation for Acquire {
-    type Reply = Tried<Told>;
+    type Reply = Tried<CronReply>;
 
     fn script(&self) -> &'static Script {
         self.resource.script(&self.resource.kind.acquire)
@@ -96,20 +96,20 @@ impl Operation for Acquire {
         }
     }
 
-    fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Tried<CronReply>, Malformed> {
         let why = match answer.tag() {
             "granted" => {
                 let attempt = attempt(answer, 4)?;
                 let tick = Tick::from_answer(answer, 5)?.ok_or(Malformed)?;
                 let granted = Acquired::decode(answer)?;
-                return Ok((Some(granted), Told::Run { attempt, tick }));
+                return Ok((Some(granted), CronReply::Run { attempt, tick }));
             }
             "behind" => {
                 let seen = seen(answer)?;
-                return Ok((Some(Acquired::Busy { seen }), Told::Behind));
+                return Ok((Some(Acquired::Busy { seen }), CronReply::Behind));
             }
             "busy" | "waiting" | "quarantined" | "disagrees" => {
-                return Ok((Some(Acquired::decode(answer)?), Told::Busy));
+                return Ok((Some(Acquired::decode(answer)?), CronReply::Busy));
             }
             "early" => Claim::Early {
                 wait: Duration::from_micros(answer.number(0)?),
@@ -126,7 +126,7 @@ impl Operation for Acquire {
             },
             _ => return Err(Malformed),
         };
-        Ok((None, Told::NoRun(why)))
+        Ok((None, CronReply::NoRun(why)))
     }
 }
 
@@ -142,15 +142,15 @@ fn rest(answer: &Answer) -> Result<Duration, Malformed> {
 
 /// Reads what is known of the ticks. Runs `cron/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect<'a> {
+pub(super) struct InspectTicks<'a> {
     pub(super) resource: &'a Resource,
 }
 
-impl Operation for Inspect<'_> {
+impl Operation for InspectTicks<'_> {
     type Reply = CronState;
 
     fn script(&self) -> &'static Script {
-        &INSPECT
+        &INSPECT_TICKS
     }
 
     fn encode(&self, call: &mut Call) {
@@ -184,4 +184,4 @@ impl Operation for Inspect<'_> {
 impl Votable for Acquire {}
 
 #[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {}
+impl Votable for InspectTicks<'_> {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::calls::{Acquire, Terms, Told};
+use super::calls::{Acquire, CronReply, CronTerms};
 use super::error::CronError;
 use super::handle::{Cron, NOUN};
 use super::outcome::Claim;
@@ -74,7 +74,7 @@ impl Cron {
     ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
         let mut acquisition = self.named.acquisition()?;
-        let mut tries = Tries {
+        let mut tries = ClaimTries {
             ttl: self.named.options.check()?,
             tick,
             terms,
@@ -89,11 +89,14 @@ impl Cron {
             (lease, _) => lease,
         };
         match (told, lease) {
-            (Told::Run { attempt, tick }, Some(lease)) => {
+            (CronReply::Run { attempt, tick }, Some(lease)) => {
                 Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
             }
-            (Told::NoRun(why), None) => Ok(why.map(|never| match never {})),
-            (Told::Run { .. } | Told::NoRun(_) | Told::Behind | Told::Busy, _) => {
+            (CronReply::NoRun(why), None) => Ok(why.map(|never| match never {})),
+            (
+                CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
+                _,
+            ) => {
                 let message = "a reply that no version of this script gives";
                 let source = StoreError::refused(ErrorKind::Malformed, message);
                 let name = self.named.name()?.clone();
@@ -104,15 +107,15 @@ impl Cron {
 }
 
 /// What a caller asks until it is told.
-struct Tries {
+struct ClaimTries {
     ttl: Ttl,
     tick: Tick,
-    terms: Arc<Terms>,
+    terms: Arc<CronTerms>,
     calls: Arc<CallNumbers>,
 }
 
-impl Try for Tries {
-    type Told = Told;
+impl Try for ClaimTries {
+    type Told = CronReply;
     type Request = Acquire;
 
     fn request(&self, resource: &Resource, token: &Token) -> Acquire {
@@ -126,7 +129,7 @@ impl Try for Tries {
         }
     }
 
-    fn is_watched(&mut self, told: &Told) -> bool {
-        *told == Told::Behind
+    fn is_watched(&mut self, told: &CronReply) -> bool {
+        *told == CronReply::Behind
     }
 }

@@ -7,18 +7,18 @@ use crate::engine::values::resource::Resource;
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-pub(super) static FINISH: Script = script!("cron/finish");
-pub(super) static FINISH_STRICT: Script = script!("cron/finish", strict);
+pub(super) static FINISH_TICK: Script = script!("cron/finish");
+pub(super) static FINISH_TICK_STRICT: Script = script!("cron/finish", strict);
 
 /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
 #[derive(Debug)]
-pub(super) struct Finish {
+pub(super) struct FinishTick {
     pub(super) resource: Resource,
     pub(super) token: Token,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finished {
+pub(super) enum FinishedTick {
     Done,
     /// The latest tick that has begun since; `None` when the record is gone.
     Stale {
@@ -26,13 +26,13 @@ pub(super) enum Finished {
     },
 }
 
-impl Operation for Finish {
-    type Reply = Finished;
+impl Operation for FinishTick {
+    type Reply = FinishedTick;
 
     fn script(&self) -> &'static Script {
         match self.resource.gate {
-            Some(_) => &FINISH_STRICT,
-            None => &FINISH,
+            Some(_) => &FINISH_TICK_STRICT,
+            None => &FINISH_TICK,
         }
     }
 
@@ -49,10 +49,10 @@ impl Operation for Finish {
         call.arg(&self.token);
     }
 
-    fn decode(answer: &Answer) -> Result<Finished, Malformed> {
+    fn decode(answer: &Answer) -> Result<FinishedTick, Malformed> {
         match answer.tag() {
-            "done" => Ok(Finished::Done),
-            "stale" => Ok(Finished::Stale {
+            "done" => Ok(FinishedTick::Done),
+            "stale" => Ok(FinishedTick::Stale {
                 latest: Tick::from_answer(answer, 0)?,
             }),
             _ => Err(Malformed),
@@ -61,4 +61,4 @@ impl Operation for Finish {
 }
 
 #[cfg(feature = "redis")]
-impl Votable for Finish {}
+impl Votable for FinishTick {}

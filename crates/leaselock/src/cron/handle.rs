@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::calls::{Again, Inspect, Terms};
+use super::calls::{Again, CronTerms, InspectTicks};
 use super::error::CronError;
 use super::kind::CRON;
 use super::state::{CronState, Overlap};
@@ -157,7 +157,7 @@ impl Cron {
     }
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.
-    pub(super) fn terms(&self) -> Result<Terms, InvalidInput> {
+    pub(super) fn terms(&self) -> Result<CronTerms, InvalidInput> {
         let refused = |text: String| Err(InvalidInput::new(text));
         let options = &self.named.options;
         if self.late > LATE_MAX {
@@ -175,7 +175,7 @@ impl Cron {
         }
         self.named.validate()?;
         let resource = self.named.resource()?;
-        Ok(Terms {
+        Ok(CronTerms {
             late_us: u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX),
             again: self.again,
             overlap: self.overlap,
@@ -208,7 +208,7 @@ impl Cron {
     pub async fn state(&self) -> Result<CronState, CronError> {
         self.terms()?;
         let (resource, name) = (self.named.resource()?, self.named.name()?.clone());
-        let inspect = Inspect {
+        let inspect = InspectTicks {
             resource: &resource,
         };
         let engine = &self.named.state.engine;

@@ -2,8 +2,8 @@
 //!
 //! No caller queues for a tick: it belongs to the first one that asks, and is over for all others.
 
-use super::calls::INSPECT;
-use super::finish::{FINISH, FINISH_STRICT};
+use super::calls::INSPECT_TICKS;
+use super::finish::{FINISH_TICK, FINISH_TICK_STRICT};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::values::kind::{Kind, kind, step};
 use crate::script::script;
@@ -19,5 +19,5 @@ pub(crate) static CRON: Kind = kind! {
     release_alone: &COMPARE_AND_DELETE,
     confirm: script!("mutex/confirm"),
     note: script!("mutex/note"),
-    others: &[&FINISH, &FINISH_STRICT, &INSPECT],
+    others: &[&FINISH_TICK, &FINISH_TICK_STRICT, &INSPECT_TICKS],
 };

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use leaselock_fence::Fence;
 
 use super::error::CronError;
-use super::finish::{Finish, Finished};
+use super::finish::{FinishTick, FinishedTick};
 use super::tick::Tick;
 use crate::engine::guard::lease::Lease;
 
@@ -91,14 +91,14 @@ impl CronRun {
         let finish = {
             let (_, record, _) = self.lease.parts();
             let (resource, token) = (record.resource.clone(), record.token.clone());
-            Finish { resource, token }
+            FinishTick { resource, token }
         };
         match self.lease.ask_until_over(&finish).await {
-            Ok(Finished::Done) => {
+            Ok(FinishedTick::Done) => {
                 self.lease.given_back();
                 Ok(())
             }
-            Ok(Finished::Stale { latest }) => Err(CronError::Stale {
+            Ok(FinishedTick::Stale { latest }) => Err(CronError::Stale {
                 name,
                 latest: latest.map(Tick::time),
             }),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use self::model::{Asks, Model, Said};
-use super::calls::{Acquire, Again, Inspect, Terms};
-use super::finish::{Finish, Finished};
+use super::calls::{Acquire, Again, CronTerms, InspectTicks};
+use super::finish::{FinishTick, FinishedTick};
 use super::kind::CRON;
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
@@ -94,7 +94,7 @@ impl Subject {
             token: self.tokens[asks.token].clone(),
             ttl: TTL,
             tick: self.tick(asks.tick),
-            terms: Arc::new(Terms {
+            terms: Arc::new(CronTerms {
                 late_us: if asks.is_strict {
                     0
                 } else {
@@ -121,9 +121,9 @@ impl Subject {
         (Said::of(&told, number), fence)
     }
 
-    async fn finish(&self, token: usize) -> Finished {
+    async fn finish(&self, token: usize) -> FinishedTick {
         let (resource, token) = (self.resource.clone(), self.tokens[token].clone());
-        self.ask(&Finish { resource, token }).await
+        self.ask(&FinishTick { resource, token }).await
     }
 
     async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
@@ -159,7 +159,7 @@ impl Subject {
 
     async fn inspect(&self) -> CronState {
         let resource = &self.resource;
-        self.ask(&Inspect { resource }).await
+        self.ask(&InspectTicks { resource }).await
     }
 
     /// The lease is over, as at its end.
@@ -246,8 +246,8 @@ async fn agrees_with_the_model(mut subject: Subject, is_ordered: bool, steps: us
                 let said = subject.finish(asks.token).await;
                 let latest = model.latest_tick().map(|tick| subject.tick(tick));
                 match model.finish(asks.token) {
-                    true => assert_eq!(said, Finished::Done, "step {step}"),
-                    false => assert_eq!(said, Finished::Stale { latest }, "step {step}"),
+                    true => assert_eq!(said, FinishedTick::Done, "step {step}"),
+                    false => assert_eq!(said, FinishedTick::Stale { latest }, "step {step}"),
                 }
             }
             10 if is_asked => {

@@ -6,7 +6,7 @@ use leaselock_fence::Fence;
 use tokio::sync::watch;
 
 use super::error::ProclaimError;
-use super::proclamation::{Outcome, Proclamation};
+use super::proclamation::{Proclamation, WriteOutcome};
 use crate::base::error::ReleaseError;
 use crate::client::lease_guard::lease_guard;
 use crate::engine::guard::lease::Lease;
@@ -24,7 +24,7 @@ pub struct Leadership {
     lease: Lease,
     term: Fence,
     value: Arc<str>,
-    proclaimed: watch::Receiver<Outcome>,
+    proclaimed: watch::Receiver<WriteOutcome>,
 }
 
 impl Leadership {

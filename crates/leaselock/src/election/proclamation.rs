@@ -31,7 +31,7 @@ const KEPT_AT_LEAST: Duration = DAY.saturating_mul(6);
 const PAUSES_MS: &[u64] = &[20, 100, 500, 2000, 15_000];
 
 /// The reply to the latest attempt: `None` before the first one, and an error only before the first success.
-pub(super) type Outcome = Option<Result<(), StoreError>>;
+pub(super) type WriteOutcome = Option<Result<(), StoreError>>;
 
 /// Writes who leads, and again with a renewal before the store forgets it.
 ///
@@ -51,12 +51,16 @@ pub(super) struct Proclamation {
     renewal: Arc<Renewal>,
     /// Until when the store keeps what was written last.
     kept_until: Mutex<Moment>,
-    tell: watch::Sender<Outcome>,
+    tell: watch::Sender<WriteOutcome>,
 }
 
 impl Proclamation {
     /// Starts to proclaim in the background. Returns where the outcome is written.
-    pub(super) fn start(lease: &Lease, value: &Arc<str>, term: Fence) -> watch::Receiver<Outcome> {
+    pub(super) fn start(
+        lease: &Lease,
+        value: &Arc<str>,
+        term: Fence,
+    ) -> watch::Receiver<WriteOutcome> {
         let (tell, outcome) = watch::channel(None);
         // A lease exists only once the thread was started.
         if let Some(proclamation) = Proclamation::new(lease, value, term, tell) {
@@ -70,7 +74,7 @@ impl Proclamation {
         lease: &Lease,
         value: &Arc<str>,
         term: Fence,
-        tell: watch::Sender<Outcome>,
+        tell: watch::Sender<WriteOutcome>,
     ) -> Option<Proclamation> {
         let (engine, record, id) = lease.parts();
         let background = engine.started()?;

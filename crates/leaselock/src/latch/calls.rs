@@ -9,11 +9,11 @@ use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 static ARRIVE: Script = script!("latch/arrive");
-static INSPECT: Script = script!("latch/inspect", reads_only);
+static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &INSPECT];
+pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &INSPECT_LATCH];
 
 /// Counts a party. Runs `latch/arrive`.
 #[derive(Debug)]
@@ -66,22 +66,22 @@ impl Operation for Arrive<'_> {
 
 /// Reads who has arrived. Runs `latch/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect<'a> {
+pub(super) struct InspectLatch<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) count: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Inspected {
+pub(super) enum InspectedLatch {
     Arrived { parties: Vec<String>, left: u32 },
     Disagrees { count: u32 },
 }
 
-impl Operation for Inspect<'_> {
-    type Reply = Inspected;
+impl Operation for InspectLatch<'_> {
+    type Reply = InspectedLatch;
 
     fn script(&self) -> &'static Script {
-        &INSPECT
+        &INSPECT_LATCH
     }
 
     fn encode(&self, call: &mut Call) {
@@ -89,13 +89,13 @@ impl Operation for Inspect<'_> {
         call.arg(u64::from(self.count));
     }
 
-    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
+    fn decode(answer: &Answer) -> Result<InspectedLatch, Malformed> {
         let party = |value: &Value| match value {
             Value::Bytes(name) => Ok(String::from_utf8_lossy(name).into_owned()),
             _ => Err(Malformed),
         };
         Ok(match answer.tag() {
-            "arrived" => Inspected::Arrived {
+            "arrived" => InspectedLatch::Arrived {
                 left: answer.small(0)?,
                 parties: answer
                     .array(1)?
@@ -103,7 +103,7 @@ impl Operation for Inspect<'_> {
                     .map(party)
                     .collect::<Result<_, _>>()?,
             },
-            "disagrees" => Inspected::Disagrees {
+            "disagrees" => InspectedLatch::Disagrees {
                 count: answer.small(0)?,
             },
             _ => return Err(Malformed),
@@ -111,4 +111,4 @@ impl Operation for Inspect<'_> {
     }
 }
 
-on_one_store!(Arrive<'_>, Inspect<'_>);
+on_one_store!(Arrive<'_>, InspectLatch<'_>);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::calls::{Arrive, Arrived, Inspect, Inspected};
+use super::calls::{Arrive, Arrived, InspectLatch, InspectedLatch};
 use super::error::LatchError;
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, StoreError};
@@ -243,14 +243,14 @@ impl Latch {
     /// The state, or how many parties there are by the word of others.
     async fn read(&self, keys: &LockKeys) -> Result<Result<LatchState, u32>, StoreError> {
         let count = self.count;
-        let inspect = Inspect { keys, count };
+        let inspect = InspectLatch { keys, count };
         let inspected = self.noun.engine.ask(&inspect, OPERATOR_WITHIN).await?;
         Ok(match inspected {
-            Inspected::Arrived { parties, left } => Ok(LatchState {
+            InspectedLatch::Arrived { parties, left } => Ok(LatchState {
                 arrived: parties,
                 left,
             }),
-            Inspected::Disagrees { count } => Err(count),
+            InspectedLatch::Disagrees { count } => Err(count),
         })
     }
 

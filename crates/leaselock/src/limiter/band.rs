@@ -29,12 +29,12 @@ pub struct Band {
 /// All bands of a limiter, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rate {
-    terms: Vec<Terms>,
+    terms: Vec<BandTerms>,
 }
 
 /// A band as `lua/limiter.lua` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Terms {
+struct BandTerms {
     period_us: u64,
     /// What a permit adds to the level.
     per_permit: u64,
@@ -55,7 +55,7 @@ impl Rate {
                 "a limiter has at most {BANDS_MAX} rates, and not {count}"
             ));
         }
-        let terms: Vec<Terms> = bands.iter().map(Terms::new).collect::<Result<_, _>>()?;
+        let terms: Vec<BandTerms> = bands.iter().map(BandTerms::new).collect::<Result<_, _>>()?;
         for (index, one) in terms.iter().enumerate() {
             if terms[..index]
                 .iter()
@@ -106,7 +106,7 @@ impl Rate {
     }
 }
 
-impl Terms {
+impl BandTerms {
     fn new(band: &Band) -> Result<Self, InvalidInput> {
         let Band { limit, period, .. } = *band;
         let refused = |text: String| Err(InvalidInput::new(text));
@@ -132,7 +132,7 @@ impl Terms {
                  give a smaller burst or a rounder rate"
             ));
         }
-        Ok(Terms {
+        Ok(BandTerms {
             period_us,
             per_permit,
             per_us,
@@ -167,7 +167,7 @@ mod tests {
             band(7, second * 3, None),
         ])
         .unwrap();
-        let terms = |period_us, per_permit, per_us, burst| Terms {
+        let terms = |period_us, per_permit, per_us, burst| BandTerms {
             period_us,
             per_permit,
             per_us,
@@ -213,7 +213,7 @@ mod tests {
             let rate = Rate::new(&[band(limit, Duration::from_millis(period_ms), Some(burst))]);
             let rate = rate.unwrap();
             let wait_us = u64::try_from(rate.longest_wait().as_micros()).unwrap();
-            let Terms {
+            let BandTerms {
                 per_permit, per_us, ..
             } = rate.terms[0];
             let level = u64::from(burst) * per_permit + wait_us * per_us;

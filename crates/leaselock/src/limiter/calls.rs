@@ -8,15 +8,15 @@ use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 static TAKE: Script = script!("limiter/take");
-static GIVE_BACK: Script = script!("limiter/give_back");
+static GIVE_BACK_PERMITS: Script = script!("limiter/give_back");
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&TAKE, &GIVE_BACK];
+pub(crate) static SCRIPTS: Scripts = &[&TAKE, &GIVE_BACK_PERMITS];
 
 /// Which permits a request is about: of which limiter, at which rate, and how many.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
+pub(super) struct PermitRequest {
     pub(super) keys: LockKeys,
     pub(super) rate: Rate,
     pub(super) cost: u32,
@@ -25,7 +25,7 @@ pub(super) struct Request {
 /// Uses permits, or reserves the moment at which they may be used. Runs `limiter/take`.
 #[derive(Debug)]
 pub(super) struct Take<'a> {
-    pub(super) request: &'a Request,
+    pub(super) request: &'a PermitRequest,
     /// The caller's own, if it waits.
     pub(super) id: &'a str,
     pub(super) patience_us: u64,
@@ -81,8 +81,8 @@ impl Operation for Take<'_> {
 
 /// Gives back a reservation before its moment. Runs `limiter/give_back`.
 #[derive(Debug)]
-pub(super) struct GiveBack<'a> {
-    pub(super) request: &'a Request,
+pub(super) struct GiveBackPermits<'a> {
+    pub(super) request: &'a PermitRequest,
     pub(super) id: &'a str,
 }
 
@@ -93,11 +93,11 @@ pub(super) enum GivenBack {
     Gone,
 }
 
-impl Operation for GiveBack<'_> {
+impl Operation for GiveBackPermits<'_> {
     type Reply = GivenBack;
 
     fn script(&self) -> &'static Script {
-        &GIVE_BACK
+        &GIVE_BACK_PERMITS
     }
 
     fn encode(&self, call: &mut Call) {
@@ -117,4 +117,4 @@ impl Operation for GiveBack<'_> {
     }
 }
 
-on_one_store!(Take<'_>, GiveBack<'_>);
+on_one_store!(Take<'_>, GiveBackPermits<'_>);

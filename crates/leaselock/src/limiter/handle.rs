@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::band::{Band, Rate};
-use super::calls::{Request, Take, Taken};
+use super::calls::{PermitRequest, Take, Taken};
 use super::error::LimiterError;
 use super::reservation::Reservation;
 use crate::base::error::{InvalidInput, StoreError};
@@ -143,7 +143,7 @@ impl Limiter {
         Ok(self)
     }
 
-    fn request(&self, cost: u32) -> Result<(Name, Request), InvalidInput> {
+    fn request(&self, cost: u32) -> Result<(Name, PermitRequest), InvalidInput> {
         let rate = Rate::new(&self.bands)?;
         let burst = rate.burst();
         if !(1..=burst).contains(&cost) {
@@ -152,7 +152,7 @@ impl Limiter {
             return Err(InvalidInput::new(text));
         }
         let (name, keys) = (self.noun.name()?, self.noun.keys()?);
-        Ok((name, Request { keys, rate, cost }))
+        Ok((name, PermitRequest { keys, rate, cost }))
     }
 
     /// Uses so many permits if they are there now, and nothing otherwise.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{GiveBack, Request, Take, Taken};
+use super::calls::{GiveBackPermits, PermitRequest, Take, Taken};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
@@ -17,12 +17,12 @@ pub(super) struct Reservation(Leftover<Reserved>);
 /// What may be reserved: permits, under the caller's id.
 #[derive(Debug, Clone)]
 struct Reserved {
-    request: Request,
+    request: PermitRequest,
     id: Token,
 }
 
 impl Reservation {
-    pub(super) fn new(engine: &Arc<Engine>, request: Request, id: Token) -> Self {
+    pub(super) fn new(engine: &Arc<Engine>, request: PermitRequest, id: Token) -> Self {
         Reservation(Leftover::new(engine, Reserved { request, id }))
     }
 
@@ -57,7 +57,7 @@ impl Reservation {
 impl Undo for Reserved {
     async fn undo(&self, store: &Executor) -> Result<(), StoreError> {
         let (request, id) = (&self.request, self.id.secret());
-        let give_back = GiveBack { request, id };
+        let give_back = GiveBackPermits { request, id };
         store.ask(&give_back, OPERATOR_WITHIN).await.map(drop)
     }
 }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use self::model::{Event, Model, Rates, State};
 use super::band::{Band, Rate};
-use super::calls::{GiveBack, GivenBack, Request, Take, Taken};
+use super::calls::{GiveBackPermits, GivenBack, PermitRequest, Take, Taken};
 use crate::base::clock::Clock;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
@@ -93,8 +93,8 @@ impl Subject {
         engine.ask(operation, OPERATOR_WITHIN).await.unwrap()
     }
 
-    fn request(&self, cost: u32) -> Request {
-        Request {
+    fn request(&self, cost: u32) -> PermitRequest {
+        PermitRequest {
             keys: self.keys.clone(),
             rate: self.rate.clone(),
             cost,
@@ -111,7 +111,7 @@ impl Subject {
     }
 
     async fn give_back(&self, id: usize, cost: u32) -> GivenBack {
-        let give_back = GiveBack {
+        let give_back = GiveBackPermits {
             request: &self.request(cost),
             id: &id.to_string(),
         };

@@ -34,7 +34,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// Why the names were not all acquired. Nothing is held.
-enum Ended {
+enum TurnEnd {
     /// A lease was lost while this name was acquired.
     Lost(Name, Lost),
     Failed(AcquireError),
@@ -130,8 +130,10 @@ impl<'a> Plan<'a> {
             TryAll::Busy(error) | TryAll::Failed(error) => Err(error),
             TryAll::OneByOne => match self.one_by_one(|| Wait::Never).await {
                 Ok(lease) => Ok(lease),
-                Err(Ended::Failed(error)) => Err(error),
-                Err(Ended::Lost(name, lost)) => Err(AcquireError::LostWhileWaiting { name, lost }),
+                Err(TurnEnd::Failed(error)) => Err(error),
+                Err(TurnEnd::Lost(name, lost)) => {
+                    Err(AcquireError::LostWhileWaiting { name, lost })
+                }
             },
         }
     }
@@ -153,11 +155,11 @@ impl<'a> Plan<'a> {
             let wait = || left().map_or(Wait::Forever, Wait::Timeout);
             match self.one_by_one(wait).await {
                 Ok(lease) => return Ok(lease),
-                Err(Ended::Failed(error)) => return Err(error),
-                Err(Ended::Lost(name, lost)) if restarts == RESTARTS_MAX => {
+                Err(TurnEnd::Failed(error)) => return Err(error),
+                Err(TurnEnd::Lost(name, lost)) if restarts == RESTARTS_MAX => {
                     return Err(AcquireError::LostWhileWaiting { name, lost });
                 }
-                Err(Ended::Lost(..)) => restarts += 1,
+                Err(TurnEnd::Lost(..)) => restarts += 1,
             }
         }
     }
@@ -170,14 +172,14 @@ impl<'a> Plan<'a> {
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
-    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<MultiLease, Ended> {
+    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<MultiLease, TurnEnd> {
         let mut held: Vec<(usize, Lease)> = Vec::with_capacity(self.names.len());
         for &at in &self.order {
             let named = &self.names[at];
             let acquired = tokio::select! {
                 biased; // a loss counts, even when the last name is granted at the same moment
                 lost = losses(&held) => Err(self.lost(at, lost)),
-                lease = Box::pin(named.wait(wait())) => lease.map_err(Ended::Failed),
+                lease = Box::pin(named.wait(wait())) => lease.map_err(TurnEnd::Failed),
             };
             match acquired {
                 Ok(lease) => held.push((at, lease)),
@@ -189,10 +191,10 @@ impl<'a> Plan<'a> {
         Ok(MultiLease::new(leases, false))
     }
 
-    fn lost(&self, at: usize, lost: Lost) -> Ended {
+    fn lost(&self, at: usize, lost: Lost) -> TurnEnd {
         match self.names[at].name() {
-            Ok(name) => Ended::Lost(name.clone(), lost),
-            Err(wrong) => Ended::Failed(wrong.into()),
+            Ok(name) => TurnEnd::Lost(name.clone(), lost),
+            Err(wrong) => TurnEnd::Failed(wrong.into()),
         }
     }
 }
@@ -204,8 +206,8 @@ fn losses(held: &[(usize, Lease)]) -> MultiLossWatch {
 /// Releases the names that were acquired, and returns why.
 ///
 /// After an error of the store that goes on in the background: the caller learns of the error first.
-async fn give_back(held: Vec<(usize, Lease)>, ended: Ended) -> Ended {
-    if let Ended::Lost(..) | Ended::Failed(AcquireError::StillBusy { .. }) = ended {
+async fn give_back(held: Vec<(usize, Lease)>, ended: TurnEnd) -> TurnEnd {
+    if let TurnEnd::Lost(..) | TurnEnd::Failed(AcquireError::StillBusy { .. }) = ended {
         let released = held.into_iter().map(|(_, lease)| lease.release());
         drop(join_all(released).await); // what was not confirmed is released in the background
     }

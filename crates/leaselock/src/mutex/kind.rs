@@ -1,19 +1,19 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{BatchScripts, Kind, Step, kind, step};
+use crate::engine::values::kind::{BatchScripts, Kind, StepScripts, kind, step};
 use crate::engine::values::shortcut;
 use crate::script::script;
 
 pub(crate) static MUTEX: Kind = kind! {
     name: "mutex",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(
+    acquire: StepScripts::new(
         script!("mutex/acquire").shortcut(shortcut::acquire),
         script!("mutex/acquire", strict),
     ),
     extend: script!("mutex/extend"),
-    release: Step::new(
+    release: StepScripts::new(
         script!("mutex/release").shortcut(shortcut::release),
         script!("mutex/release", strict),
     ),

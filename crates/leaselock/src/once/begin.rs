@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leaselock_fence::Fence;
 
-use super::calls::{Acquire, Terms, Told};
+use super::calls::{Acquire, OnceReply, OnceTerms};
 use super::error::OnceError;
 use super::handle::{NOUN, Once};
 use super::run::{OnceRun, OnceView};
@@ -109,7 +109,7 @@ impl Once {
         let (_, terms) = self.terms()?;
         let (name, terms) = (self.named.name()?, Arc::new(terms));
         let mut acquisition = self.named.acquisition()?;
-        let mut tries = Tries {
+        let mut tries = OnceTries {
             ttl: self.named.options.check()?,
             terms: Arc::clone(&terms),
             after: None,
@@ -118,18 +118,18 @@ impl Once {
         let wait = self.named.options.patience();
         let name = name.clone();
         match acquisition.run_tries(&mut tries, NOUN, wait).await? {
-            (Some(lease), Told::Run { attempt }) => {
+            (Some(lease), OnceReply::Run { attempt }) => {
                 Ok(OnceStart::Run(OnceRun::new(lease, attempt, terms)))
             }
-            (_, Told::GivenUp { attempts, message }) => Err(OnceError::GivenUp {
+            (_, OnceReply::GivenUp { attempts, message }) => Err(OnceError::GivenUp {
                 name,
                 attempts,
                 message,
             }),
-            (_, Told::Ended(OnceState::Done(result))) => Ok(OnceStart::Done(result)),
+            (_, OnceReply::Ended(OnceState::Done(result))) => Ok(OnceStart::Done(result)),
             (
                 _,
-                Told::Ended(OnceState::Failed {
+                OnceReply::Ended(OnceState::Failed {
                     fence,
                     attempt,
                     message,
@@ -143,13 +143,21 @@ impl Once {
                 retry_in,
                 ran_here: false,
             }),
-            (_, Told::Ended(OnceState::Crashed { fence, attempt })) => Err(OnceError::Crashed {
-                name,
-                fence,
-                attempt,
-            }),
-            (_, Told::Differs) => Err(OnceError::Differs { name }),
-            (_, Told::Run { .. } | Told::Running { .. } | Told::Busy | Told::Ended(_)) => {
+            (_, OnceReply::Ended(OnceState::Crashed { fence, attempt })) => {
+                Err(OnceError::Crashed {
+                    name,
+                    fence,
+                    attempt,
+                })
+            }
+            (_, OnceReply::Differs) => Err(OnceError::Differs { name }),
+            (
+                _,
+                OnceReply::Run { .. }
+                | OnceReply::Running { .. }
+                | OnceReply::Busy
+                | OnceReply::Ended(_),
+            ) => {
                 let message = "a reply that no version of this script gives";
                 let source = StoreError::refused(ErrorKind::Malformed, message);
                 Err(OnceError::Store { name, source })
@@ -159,16 +167,16 @@ impl Once {
 }
 
 /// What a caller asks until it is told.
-struct Tries {
+struct OnceTries {
     ttl: Ttl,
-    terms: Arc<Terms>,
+    terms: Arc<OnceTerms>,
     /// The run that it waits for, whose failure it shares.
     after: Option<Fence>,
     calls: CallNumbers,
 }
 
-impl Try for Tries {
-    type Told = Told;
+impl Try for OnceTries {
+    type Told = OnceReply;
     type Request = Acquire;
 
     fn request(&self, resource: &Resource, token: &Token) -> Acquire {
@@ -182,8 +190,8 @@ impl Try for Tries {
         }
     }
 
-    fn is_watched(&mut self, told: &Told) -> bool {
-        let Told::Running { fence } = told else {
+    fn is_watched(&mut self, told: &OnceReply) -> bool {
+        let OnceReply::Running { fence } = told else {
             return false;
         };
         self.after = Some(*fence);

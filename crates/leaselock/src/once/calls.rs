@@ -18,12 +18,12 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 pub(super) static FINISH: Script = script!("once/finish");
 pub(super) static FINISH_STRICT: Script = script!("once/finish", strict);
-pub(super) static INSPECT: Script = script!("once/inspect", reads_only);
+pub(super) static INSPECT_RUN: Script = script!("once/inspect", reads_only);
 pub(super) static FORGET: Script = script!("once/forget");
 
 /// What every request of one caller says about the work.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct OnceTerms {
     pub(super) fingerprint: String,
     pub(super) kept: Duration,
     pub(super) pause: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Acquire {
     pub(super) resource: Resource,
     pub(super) token: Token,
     pub(super) ttl: Ttl,
-    pub(super) terms: Arc<Terms>,
+    pub(super) terms: Arc<OnceTerms>,
     /// The run that the caller has waited for.
     pub(super) after: Option<Fence>,
     /// Which request of which call this is.
@@ -52,7 +52,7 @@ pub(super) struct Acquire {
 
 /// What a caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum OnceReply {
     Run {
         attempt: u32,
     },
@@ -72,7 +72,7 @@ pub(super) enum Told {
 }
 
 impl Operation for Acquire {
-    type Reply = Tried<Told>;
+    type Reply = Tried<OnceReply>;
 
     fn script(&self) -> &'static Script {
         self.resource.script(&self.resource.kind.acquire)
@@ -99,9 +99,9 @@ impl Operation for Acquire {
         }
     }
 
-    fn decode(answer: &Answer) -> Result<Tried<Told>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Tried<OnceReply>, Malformed> {
         let told = match answer.tag() {
-            "granted" => Told::Run {
+            "granted" => OnceReply::Run {
                 attempt: answer.small(4)?,
             },
             "running" => {
@@ -109,16 +109,16 @@ impl Operation for Acquire {
                     seen: seen(answer)?,
                 };
                 let fence = Fence::new(answer.number(3)?);
-                return Ok((Some(running), Told::Running { fence }));
+                return Ok((Some(running), OnceReply::Running { fence }));
             }
-            "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
+            "busy" | "waiting" | "quarantined" | "disagrees" => OnceReply::Busy,
             "given_up" => {
                 let (attempts, message) = (answer.small(0)?, answer.text_lossy(1)?);
-                return Ok((None, Told::GivenUp { attempts, message }));
+                return Ok((None, OnceReply::GivenUp { attempts, message }));
             }
-            "differs" => return Ok((None, Told::Differs)),
+            "differs" => return Ok((None, OnceReply::Differs)),
             "done" | "failed" | "kept" | "crashed" => {
-                return Ok((None, Told::Ended(ended(answer)?)));
+                return Ok((None, OnceReply::Ended(ended(answer)?)));
             }
             _ => return Err(Malformed),
         };
@@ -162,7 +162,7 @@ pub(super) struct Finish<'a> {
     pub(super) result: &'a [u8],
     pub(super) fence: Fence,
     pub(super) attempt: u32,
-    pub(super) terms: &'a Terms,
+    pub(super) terms: &'a OnceTerms,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,15 +220,15 @@ impl Operation for Finish<'_> {
 
 /// Reads what became of the latest run. Runs `once/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect {
+pub(super) struct InspectRun {
     pub(super) resource: Resource,
 }
 
-impl Operation for Inspect {
+impl Operation for InspectRun {
     type Reply = OnceState;
 
     fn script(&self) -> &'static Script {
-        &INSPECT
+        &INSPECT_RUN
     }
 
     fn encode(&self, call: &mut Call) {
@@ -284,4 +284,4 @@ impl Operation for Forget {
     }
 }
 
-on_one_store!(Acquire, Finish<'_>, Inspect, Forget);
+on_one_store!(Acquire, Finish<'_>, InspectRun, Forget);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaselock_fence::Name;
 use sha2::{Digest, Sha256};
 
-use super::calls::{Forget, ForgetAnswer, Inspect, Terms};
+use super::calls::{Forget, ForgetAnswer, InspectRun, OnceTerms};
 use super::error::OnceError;
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
@@ -66,7 +66,7 @@ const FINGERPRINT_BYTES: usize = 16;
 pub struct Once {
     pub(crate) named: Named,
     /// Without the channel.
-    terms: Terms,
+    terms: OnceTerms,
 }
 
 impl Client {
@@ -85,7 +85,7 @@ impl Client {
         let copies = named.options.copies.take(); // of the result, and not of the grant
         Once {
             named,
-            terms: Terms {
+            terms: OnceTerms {
                 copies,
                 fingerprint: NO_FINGERPRINT.to_owned(),
                 kept: DAY,
@@ -236,11 +236,11 @@ impl Once {
     }
 
     /// Refuses what the work cannot have, and returns what every request says of it.
-    pub(super) fn terms(&self) -> Result<(Resource, Terms), InvalidInput> {
+    pub(super) fn terms(&self) -> Result<(Resource, OnceTerms), InvalidInput> {
         self.check()?;
         let resource = self.named.resource()?;
         let channel = broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock);
-        let terms = Terms {
+        let terms = OnceTerms {
             channel,
             ..self.terms.clone()
         };
@@ -271,7 +271,7 @@ impl Once {
     /// # Ok(()) }
     /// ```
     pub async fn state(&self) -> Result<OnceState, OnceError> {
-        self.ask(|resource| Inspect { resource }).await
+        self.ask(|resource| InspectRun { resource }).await
     }
 
     /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.

@@ -2,7 +2,7 @@
 //!
 //! No caller queues for a run: all of them want its result, which a broadcast announces.
 
-use super::calls::{FINISH, FINISH_STRICT, FORGET, INSPECT};
+use super::calls::{FINISH, FINISH_STRICT, FORGET, INSPECT_RUN};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::values::kind::{Kind, kind, step};
 use crate::script::script;
@@ -17,5 +17,5 @@ pub(crate) static ONCE: Kind = kind! {
     extend_many: script!("mutex/extend_many"),
     release_alone: &COMPARE_AND_DELETE,
     note: script!("mutex/note"),
-    others: &[&FINISH, &FINISH_STRICT, &INSPECT, &FORGET],
+    others: &[&FINISH, &FINISH_STRICT, &INSPECT_RUN, &FORGET],
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leaselock_fence::Fence;
 
-use super::calls::{Finish, Finished, Terms};
+use super::calls::{Finish, Finished, OnceTerms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
 use crate::engine::guard::lease::{Lease, LeaseView};
@@ -24,7 +24,7 @@ const MESSAGE_MAX: usize = 4096;
 pub struct OnceRun {
     lease: Lease,
     attempt: u32,
-    terms: Arc<Terms>,
+    terms: Arc<OnceTerms>,
 }
 
 /// A run, as its body sees it. Clones are cheap and `'static`, and keep no lease alive.
@@ -55,7 +55,7 @@ impl OnceView {
 }
 
 impl OnceRun {
-    pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<Terms>) -> Self {
+    pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<OnceTerms>) -> Self {
         OnceRun {
             lease,
             attempt,

@@ -11,7 +11,7 @@ use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
 use leaselock_fence::Fence;
 
-use super::calls::{Acquire, Finish, Finished, Forget, Inspect, Terms, Told};
+use super::calls::{Acquire, Finish, Finished, Forget, InspectRun, OnceReply, OnceTerms};
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
 use crate::base::clock::Clock;
@@ -74,8 +74,8 @@ impl Subject {
         engine.ask(operation, OPERATOR_WITHIN).await.unwrap()
     }
 
-    fn terms(asks: Asks) -> Arc<Terms> {
-        Arc::new(Terms {
+    fn terms(asks: Asks) -> Arc<OnceTerms> {
+        Arc::new(OnceTerms {
             fingerprint: format!("request{}", asks.request),
             kept: Duration::from_millis(KEPT_MS),
             pause: Duration::from_millis(PAUSE_MS),
@@ -91,7 +91,7 @@ impl Subject {
     }
 
     /// What it was told, and the fencing token of a grant.
-    async fn acquire(&mut self, asks: Asks) -> (Told, Option<u64>) {
+    async fn acquire(&mut self, asks: Asks) -> (OnceReply, Option<u64>) {
         let acquire = Acquire {
             resource: self.resource.clone(),
             token: self.tokens[asks.token].clone(),
@@ -104,7 +104,7 @@ impl Subject {
             },
         };
         let (acquired, told) = self.ask(&acquire).await;
-        let Told::Run { attempt } = told else {
+        let OnceReply::Run { attempt } = told else {
             return (told, None);
         };
         let Some(Acquired::Granted { fence, .. }) = acquired else {
@@ -210,10 +210,10 @@ async fn a_run_does_what_a_plain_model_does() {
                     subject.highest = fence.unwrap();
                 }
                 let is_again = |begun: State| begun.call == asks.call && begun.token != asks.token;
-                let is_granted = matches!(said, Told::Run { .. });
+                let is_granted = matches!(said, OnceReply::Run { .. });
                 repeated += usize::from(is_granted && begun.is_some_and(is_again));
-                told_done += usize::from(matches!(said, Told::Ended(OnceState::Done(_))));
-                crashed += usize::from(matches!(said, Told::Ended(OnceState::Crashed { .. })));
+                told_done += usize::from(matches!(said, OnceReply::Ended(OnceState::Done(_))));
+                crashed += usize::from(matches!(said, OnceReply::Ended(OnceState::Crashed { .. })));
             }
             6..=8 if is_asked => {
                 let asks = pick(&mut rng);
@@ -259,7 +259,7 @@ async fn a_run_does_what_a_plain_model_does() {
                 assert_eq!(subject.ask(&forget).await, model.forget(), "step {step}");
             }
             14 => {
-                let inspect = Inspect {
+                let inspect = InspectRun {
                     resource: subject.resource.clone(),
                 };
                 assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::group::QuorumStore;
-use super::member::Member;
+use super::member::QuorumMember;
 use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
@@ -63,7 +63,7 @@ impl QuorumStore {
     }
 
     /// Reports whether it is a server of its own, and whether it votes.
-    async fn identity(&self, at: usize, node: &Member, within: Duration) -> Vec<Finding> {
+    async fn identity(&self, at: usize, node: &QuorumMember, within: Duration) -> Vec<Finding> {
         let terms = &self.common.terms;
         let Ok((birth, _)) = node.birth(self.until(within)).await else {
             let advice = "allow this user INFO: without it a restart is not noticed";

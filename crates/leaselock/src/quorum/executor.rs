@@ -21,7 +21,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::{LoadedFunctions, RedisStore};
 use crate::store::report::Report;
 use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, Holder, Sink, Timed, Traffic};
+use crate::store::{Capabilities, LeaseHolder, Sink, Timed, Traffic};
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
 ///
@@ -192,7 +192,7 @@ impl Executor {
     ///
     /// It has leases verified when something happens to the store.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
+    pub(crate) async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
         by_variant!(
             self,
             server => server.follow(&**holder).await,

@@ -16,7 +16,7 @@ use super::tally::{Absent, Votes};
 
 /// A node's reply, and which server it is.
 pub(super) type Said<R> = (Result<R, Absent>, Option<u64>);
-type Request<R> = Pin<Box<dyn Future<Output = Said<R>> + Send>>;
+type NodeRequest<R> = Pin<Box<dyn Future<Output = Said<R>> + Send>>;
 
 /// One request to several nodes.
 pub(crate) struct FanOut<R: Send + 'static> {
@@ -24,7 +24,7 @@ pub(crate) struct FanOut<R: Send + 'static> {
     /// True if the outcome is known.
     over: Arc<AtomicBool>,
     /// The pending requests, by node.
-    on_their_way: Vec<(usize, Request<R>)>,
+    on_their_way: Vec<(usize, NodeRequest<R>)>,
 }
 
 impl<R: Send + 'static> FanOut<R> {

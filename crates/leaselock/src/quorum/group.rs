@@ -8,21 +8,21 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::fan_out::FanOut;
-use super::member::{Common, Member, Terms};
+use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
-use super::tally::{Absent, Verdict, Votes, majority};
+use super::tally::{Absent, TallyVerdict, Votes, majority};
 use super::votable::Votable;
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::error::{NodeVote, Tally, Vote};
 use crate::script::library::Library;
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
-use crate::store::{Capabilities, Event, Holder, Sink};
+use crate::store::{Capabilities, Event, LeaseHolder, Sink};
 
 /// Several servers. Clones share everything; `unshared` has connections of its own.
 #[derive(Clone)]
 pub(crate) struct QuorumStore {
-    pub(super) nodes: Arc<[Arc<Member>]>,
+    pub(super) nodes: Arc<[Arc<QuorumMember>]>,
     mops: Arc<[Arc<Repair>]>,
     pub(super) common: Arc<Common>,
     runs_on: Arc<OnceLock<Handle>>,
@@ -33,7 +33,7 @@ pub(crate) type Hears<R> = Arc<dyn Fn(usize, &R) + Send + Sync>;
 
 /// Which nodes may reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum NodeQuestion {
     /// Only a server that knows all it has granted.
     ToVote,
     /// Every server.
@@ -41,12 +41,12 @@ pub(crate) enum Asked {
 }
 
 impl QuorumStore {
-    pub(crate) fn new(servers: Vec<RedisStore>, terms: Terms) -> Self {
+    pub(crate) fn new(servers: Vec<RedisStore>, terms: NodeTerms) -> Self {
         let common = Arc::new(Common::new(terms, servers.len()));
         let runs_on = Arc::default();
         let mop = |store: &RedisStore| Repair::new(store.unshared(), terms.longest, &runs_on);
         let mops = servers.iter().map(mop).collect();
-        let node = |(at, store)| Arc::new(Member::new(store, at, &common));
+        let node = |(at, store)| Arc::new(QuorumMember::new(store, at, &common));
         QuorumStore {
             nodes: servers.into_iter().enumerate().map(node).collect(),
             mops,
@@ -139,7 +139,7 @@ impl QuorumStore {
     pub(crate) fn poll<O: Votable>(
         &self,
         operation: &O,
-        asked: Asked,
+        asked: NodeQuestion,
         among: impl Fn(usize) -> bool,
         within: Duration,
     ) -> FanOut<O::Reply> {
@@ -149,7 +149,7 @@ impl QuorumStore {
     fn poll_hearing<O: Votable>(
         &self,
         operation: &O,
-        asked: Asked,
+        asked: NodeQuestion,
         among: impl Fn(usize) -> bool,
         within: Duration,
         hears: Option<Hears<O::Reply>>,
@@ -164,8 +164,8 @@ impl QuorumStore {
             let (over, hears) = (Arc::clone(poll.over()), hears.clone());
             poll.send(at, async move {
                 let answer = match asked {
-                    Asked::ToVote => node.vote(&call, within, &over).await,
-                    Asked::ToSay => node.ask(&call, within).await,
+                    NodeQuestion::ToVote => node.vote(&call, within, &over).await,
+                    NodeQuestion::ToSay => node.ask(&call, within).await,
                 };
                 let said = answer
                     .and_then(|answer| O::of_a_node(call.script, &answer).map_err(Absent::Failed));
@@ -191,12 +191,12 @@ impl QuorumStore {
         within: Duration,
         hears: Option<Hears<O::Reply>>,
     ) -> Result<O::Reply, StoreError> {
-        if matches!(O::count(&Votes::new(self.nodes.len())), Verdict::Never) {
+        if matches!(O::count(&Votes::new(self.nodes.len())), TallyVerdict::Never) {
             return Err(not_votable(operation.script().name));
         }
-        let mut poll = self.poll_hearing(operation, Asked::ToSay, |_| true, within, hears);
+        let mut poll = self.poll_hearing(operation, NodeQuestion::ToSay, |_| true, within, hears);
         while poll.next().await.is_some() {
-            if let Verdict::Decided(reply) = O::count(poll.votes()) {
+            if let TallyVerdict::Decided(reply) = O::count(poll.votes()) {
                 return Ok(reply);
             }
         }
@@ -210,7 +210,7 @@ impl QuorumStore {
         shown: impl Fn(&R) -> Vote,
         maybe_applied: bool,
     ) -> StoreError {
-        let vote = |(at, node): (usize, &Arc<Member>)| NodeVote {
+        let vote = |(at, node): (usize, &Arc<QuorumMember>)| NodeVote {
             node: node.store.describe(),
             vote: match votes.of(at) {
                 None => Vote::Silent,
@@ -291,7 +291,7 @@ impl QuorumStore {
     }
 
     /// Follows each node to wherever it moves, for ever; stops when dropped.
-    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
+    pub(crate) async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
         let mut tasks = tokio::task::JoinSet::new();
         for node in self.nodes.iter().map(Arc::clone) {
             let holder = Arc::clone(holder);

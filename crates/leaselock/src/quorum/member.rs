@@ -19,7 +19,7 @@ use crate::store::redis::RedisStore;
 
 /// Settings that all clients of a quorum's locks agree on, and how nodes are queried.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct NodeTerms {
     /// How long one node may take; the whole request's timeout when that is less.
     pub(crate) node_timeout: Duration,
     /// No lease lasts longer.
@@ -32,7 +32,7 @@ pub(crate) struct Terms {
 /// What the connections of a quorum share.
 #[derive(Debug)]
 pub(super) struct Common {
-    pub(super) terms: Terms,
+    pub(super) terms: NodeTerms,
     pub(super) times: Proposals,
     /// How many cleanup requests are on their way.
     pub(super) cleaning: AtomicUsize,
@@ -41,7 +41,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn new(terms: Terms, nodes: usize) -> Self {
+    pub(super) fn new(terms: NodeTerms, nodes: usize) -> Self {
         Common {
             terms,
             times: Proposals::new(nodes),
@@ -63,10 +63,10 @@ impl Common {
 }
 
 /// The right to send the next request, for callers that waited for the connection.
-pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(super) type MemberTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// Ends the turn when the request has left, which is when it is first polled.
-async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) -> T {
+async fn in_turn<T>(turn: Option<MemberTurn<'_>>, request: impl Future<Output = T>) -> T {
     let mut request = pin!(request);
     if turn.is_some() {
         let asked = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
@@ -80,18 +80,18 @@ async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) ->
 
 /// One node, over one connection.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct QuorumMember {
     pub(super) store: RedisStore,
     at: usize,
     common: Arc<Common>,
     /// The server behind each connection.
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<KnownNode>>,
     /// Held by the task that finds that out, so that waiting requests leave in their order of arrival.
     first: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownNode {
     /// The connection to which this applies.
     epoch: Option<u64>,
     birth: Eligibility,
@@ -99,9 +99,9 @@ struct Known {
     scripts: Vec<&'static str>,
 }
 
-impl Member {
+impl QuorumMember {
     pub(super) fn new(store: RedisStore, at: usize, common: &Arc<Common>) -> Self {
-        Member {
+        QuorumMember {
             store,
             at,
             common: Arc::clone(common),
@@ -111,7 +111,7 @@ impl Member {
     }
 
     pub(super) fn unshared(&self) -> Self {
-        Member::new(self.store.unshared(), self.at, &self.common)
+        QuorumMember::new(self.store.unshared(), self.at, &self.common)
     }
 
     /// Runs a call on a server that may vote.
@@ -166,7 +166,7 @@ impl Member {
         answer.map_err(Absent::Failed)
     }
 
-    async fn may_vote(&self, until: Moment) -> Result<Option<Turn<'_>>, Absent> {
+    async fn may_vote(&self, until: Moment) -> Result<Option<MemberTurn<'_>>, Absent> {
         let terms = &self.common.terms;
         match self.birth(until).await {
             Ok((birth, turn)) if terms.delayed_restart => {
@@ -189,7 +189,7 @@ impl Member {
     pub(super) async fn birth(
         &self,
         until: Moment,
-    ) -> Result<(Eligibility, Option<Turn<'_>>), StoreError> {
+    ) -> Result<(Eligibility, Option<MemberTurn<'_>>), StoreError> {
         if let Some(birth) = self.known_birth()
             && self.first.try_lock().is_ok()
         {
@@ -213,7 +213,7 @@ impl Member {
             let birth = birth.ok_or_else(|| self.nameless())?;
             // With no connection before and one since, the reply came over that one.
             if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
-                *hold(&self.known) = Some(Known {
+                *hold(&self.known) = Some(KnownNode {
                     epoch: latest,
                     birth,
                     scripts: Vec::new(),
@@ -233,7 +233,7 @@ impl Member {
     }
 
     /// Reads what is known of the server behind the present connection.
-    fn now_known<T>(&self, about: impl FnOnce(&mut Known) -> T) -> Option<T> {
+    fn now_known<T>(&self, about: impl FnOnce(&mut KnownNode) -> T) -> Option<T> {
         let epoch = self.store.epoch();
         let mut known = hold(&self.known);
         known

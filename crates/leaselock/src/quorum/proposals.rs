@@ -15,10 +15,10 @@ use crate::base::sync::hold;
 const FRESH: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(crate) struct Proposals(Mutex<Known>);
+pub(crate) struct Proposals(Mutex<KnownTimes>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownTimes {
     /// For each node, what its clock showed and when that report came.
     nodes: Vec<Option<(u64, Moment)>>,
     /// The highest fencing token that was proposed or required.
@@ -27,7 +27,7 @@ struct Known {
 
 impl Proposals {
     pub(crate) fn new(nodes: usize) -> Self {
-        Proposals(Mutex::new(Known {
+        Proposals(Mutex::new(KnownTimes {
             nodes: vec![None; nodes],
             highest: 0,
         }))

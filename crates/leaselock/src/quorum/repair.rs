@@ -33,33 +33,33 @@ pub(super) struct Repair {
     store: RedisStore,
     longest: Duration,
     runs_on: Arc<OnceLock<Handle>>,
-    due: Mutex<Due>,
+    due: Mutex<DueRepair>,
 }
 
 #[derive(Default)]
-struct Due {
-    calls: BinaryHeap<Reverse<Entry>>,
+struct DueRepair {
+    calls: BinaryHeap<Reverse<RepairEntry>>,
     /// The keys of all entries.
     keys: usize,
     count: u64,
     running: bool,
 }
 
-impl Due {
-    fn push(&mut self, entry: Entry) {
+impl DueRepair {
+    fn push(&mut self, entry: RepairEntry) {
         self.keys += entry.call.parameters.key_count();
         self.calls.push(Reverse(entry));
     }
 
     /// Removes the entry that is due first.
-    fn pop(&mut self) -> Option<Entry> {
+    fn pop(&mut self) -> Option<RepairEntry> {
         let Reverse(entry) = self.calls.pop()?;
         self.keys -= entry.call.parameters.key_count();
         Some(entry)
     }
 }
 
-struct Entry {
+struct RepairEntry {
     at: Moment,
     /// Makes every entry different.
     number: u64,
@@ -94,7 +94,7 @@ impl Repair {
         let mut due = hold(&self.due);
         due.count += 1;
         let pause = if answered { LOOKS[0] } else { Duration::ZERO };
-        let entry = Entry {
+        let entry = RepairEntry {
             at: now.plus(pause),
             number: due.count,
             call: Arc::clone(call),
@@ -140,7 +140,7 @@ impl Repair {
     }
 
     /// Returns the entry that is due first; with none, the next caller starts the task again.
-    fn next(&self) -> Option<Entry> {
+    fn next(&self) -> Option<RepairEntry> {
         let mut due = hold(&self.due);
         let next = due.pop();
         due.running = next.is_some();
@@ -148,21 +148,21 @@ impl Repair {
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for RepairEntry {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Entry {}
+impl Eq for RepairEntry {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for RepairEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for RepairEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }

@@ -44,7 +44,7 @@ struct Node<R> {
 
 /// The combined result of the votes.
 #[derive(Debug)]
-pub(crate) enum Verdict<R> {
+pub(crate) enum TallyVerdict<R> {
     /// Further votes cannot change it any more.
     Decided(R),
     /// Not yet; and never, when all have replied.
@@ -196,10 +196,10 @@ pub(crate) mod said {
     }
 
     /// Returns what the nodes decided; `None` when they did not.
-    pub(crate) fn decided<R>(count: Verdict<R>) -> Option<R> {
+    pub(crate) fn decided<R>(count: TallyVerdict<R>) -> Option<R> {
         match count {
-            Verdict::Decided(reply) => Some(reply),
-            Verdict::Open | Verdict::Never => None,
+            TallyVerdict::Decided(reply) => Some(reply),
+            TallyVerdict::Open | TallyVerdict::Never => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! An operation on which several servers vote.
 
 #[cfg(feature = "redis")]
-use super::tally::{Verdict, Votes};
+use super::tally::{TallyVerdict, Votes};
 #[cfg(feature = "redis")]
 use crate::base::error::StoreError;
 use crate::script::Operation;
@@ -27,8 +27,8 @@ pub(crate) trait Votable: Operation {
     }
 
     /// Combines the nodes' replies.
-    fn count(_votes: &Votes<Self::Reply>) -> Verdict<Self::Reply> {
-        Verdict::Never
+    fn count(_votes: &Votes<Self::Reply>) -> TallyVerdict<Self::Reply> {
+        TallyVerdict::Never
     }
 
     /// True if the node had what was to be cleaned up; otherwise that may still be on its way.

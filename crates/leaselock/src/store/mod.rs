@@ -14,4 +14,4 @@ pub(crate) mod subscriptions;
 pub(crate) mod tls_options;
 pub(crate) mod url;
 
-pub(crate) use port::{Capabilities, Event, Holder, SharedSink, Sink, Timed, Traffic};
+pub(crate) use port::{Capabilities, Event, LeaseHolder, SharedSink, Sink, Timed, Traffic};

@@ -26,7 +26,7 @@ pub(crate) enum Event {
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
 /// A client with leases on a store.
-pub(crate) trait Holder: Send + Sync {
+pub(crate) trait LeaseHolder: Send + Sync {
     #[cfg_attr(
         not(feature = "redis"),
         expect(dead_code, reason = "nothing happens to connections")

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use self::channel::{Channel, Filter, State, Step, Waiter};
+use self::channel::{Channel, ChannelState, ChannelStep, ChannelWaiter, Filter};
 use super::{Event, SharedSink};
 use crate::base::sync::hold;
 
@@ -41,8 +41,8 @@ struct Observer {
 pub(crate) struct Subscription {
     set: Arc<Subscriptions>,
     channel: Arc<str>,
-    state: watch::Receiver<State>,
-    waiter: Arc<Waiter>,
+    state: watch::Receiver<ChannelState>,
+    waiter: Arc<ChannelWaiter>,
 }
 
 /// Channels to subscribe and to unsubscribe.
@@ -76,7 +76,7 @@ impl Subscriptions {
 
     /// Subscribes to the channel; the messages that pass the filter wake the waiter.
     pub(crate) fn subscribe(self: &Arc<Self>, channel: &str, filter: Filter) -> Subscription {
-        let waiter = Arc::new(Waiter {
+        let waiter = Arc::new(ChannelWaiter {
             filter,
             woken: Notify::new(),
         });
@@ -89,10 +89,14 @@ impl Subscriptions {
         }
     }
 
-    fn register(&self, name: &str, waiter: &Arc<Waiter>) -> (Arc<str>, watch::Receiver<State>) {
+    fn register(
+        &self,
+        name: &str,
+        waiter: &Arc<ChannelWaiter>,
+    ) -> (Arc<str>, watch::Receiver<ChannelState>) {
         let name: Arc<str> = name.into();
         if self.unavailable {
-            return (name, watch::channel(State::Refused).1);
+            return (name, watch::channel(ChannelState::Refused).1);
         }
         let mut table = hold(&self.table);
         let channel = table.entry(Arc::clone(&name)).or_insert_with(Channel::new);
@@ -160,10 +164,10 @@ impl Subscriptions {
         let mut due = Due::default();
         hold(&self.table).retain(|name, channel| {
             match channel.step() {
-                Step::Nothing => {}
-                Step::Subscribe => due.subscribe.push(Arc::clone(name)),
-                Step::Unsubscribe => due.unsubscribe.push(Arc::clone(name)),
-                Step::Forget => return false,
+                ChannelStep::Nothing => {}
+                ChannelStep::Subscribe => due.subscribe.push(Arc::clone(name)),
+                ChannelStep::Unsubscribe => due.unsubscribe.push(Arc::clone(name)),
+                ChannelStep::Forget => return false,
             }
             true
         });
@@ -209,7 +213,7 @@ impl Subscriptions {
         let name = std::str::from_utf8(name).ok();
         let table = hold(&self.table);
         let channel = name.and_then(|name| table.get(name));
-        channel.is_some_and(|channel| channel.state() == State::Subscribed)
+        channel.is_some_and(|channel| channel.state() == ChannelState::Subscribed)
     }
 
     /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
@@ -247,12 +251,14 @@ impl Subscription {
 
     /// True if it is this set's subscription to this channel, which works or may yet.
     pub(crate) fn is_for(&self, set: &Arc<Subscriptions>, channel: &str) -> bool {
-        self.is_among(set) && *self.channel == *channel && *self.state.borrow() != State::Gone
+        self.is_among(set)
+            && *self.channel == *channel
+            && *self.state.borrow() != ChannelState::Gone
     }
 
     /// True if the store refuses the subscription.
     pub(crate) fn is_refused(&self) -> bool {
-        *self.state.borrow() == State::Refused
+        *self.state.borrow() == ChannelState::Refused
     }
 }
 
@@ -266,9 +272,9 @@ impl Subscription {
     /// Safe: waiting changes nothing.
     pub(crate) async fn ready(&self, within: Duration) -> bool {
         let mut state = self.state.clone();
-        let settled = state.wait_for(|state| *state != State::Pending);
+        let settled = state.wait_for(|state| *state != ChannelState::Pending);
         let settled = tokio::time::timeout(within, settled).await;
-        settled.is_ok_and(|state| state.is_ok_and(|state| *state == State::Subscribed))
+        settled.is_ok_and(|state| state.is_ok_and(|state| *state == ChannelState::Subscribed))
     }
 
     /// Waits for the next message, or for the end of a gap.

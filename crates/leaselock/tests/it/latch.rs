@@ -45,7 +45,11 @@ async fn closing_a_client_waits_until_its_parties_have_left() {
     let client = Client::connect(&server.url()).unwrap();
     let barrier = client.barrier("phase", 2).ttl(LONG);
     let waits = tokio::spawn(async move { barrier.wait().await });
-    let waiting = || server.cli(&["ZCARD", "{phase}:ll:barrier"]).integer();
+    let waiting = || {
+        server
+            .cli(&["ZCOUNT", "{phase}:ll:barrier", "0", "+inf"])
+            .integer()
+    };
     eventually("it has arrived", async || waiting() == Some(1)).await;
     waits.abort();
     drop(waits.await);

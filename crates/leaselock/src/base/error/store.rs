@@ -13,9 +13,9 @@ use super::vote::Vote;
 /// `kind()` is for decisions, the message and `source()` are for human readers. Whether the request may have taken
 /// effect is part of each operation's own error: `Unknown` there means it may have.
 #[derive(Clone)]
-pub struct StoreError(Arc<Inner>);
+pub struct StoreError(Arc<StoreErrorParts>);
 
-struct Inner {
+struct StoreErrorParts {
     kind: ErrorKind,
     message: String,
     /// True if the request may have been carried out although no reply came.
@@ -101,8 +101,8 @@ impl StoreError {
         })
     }
 
-    fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = Inner {
+    fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut StoreErrorParts)) -> Self {
+        let mut inner = StoreErrorParts {
             kind,
             message,
             maybe_applied: false,

@@ -10,7 +10,7 @@ use crate::client::settings;
 use crate::client::settings::{Settings, common_setters};
 use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
-use crate::quorum::member::Terms;
+use crate::quorum::member::NodeTerms;
 use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
@@ -121,7 +121,7 @@ impl QuorumBuilder {
         let mut nodes = nodes(&self.urls)?;
         self.settings.tell(&mut nodes)?;
         self.check()?;
-        let terms = Terms {
+        let terms = NodeTerms {
             node_timeout: self.node_timeout,
             longest: self.longest,
             delayed_restart: self.delayed_restart,

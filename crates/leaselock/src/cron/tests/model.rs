@@ -1,6 +1,6 @@
 //! What is promised of ticks, in plain Rust. A token and a call are places in the list of all tokens.
 
-use super::super::calls::{Again, Told};
+use super::super::calls::{Again, CronReply};
 use super::super::outcome::Claim;
 use super::super::state::TickState;
 use super::super::tick::Tick;
@@ -38,13 +38,13 @@ impl Said {
     /// How many kinds of replies there are.
     pub(super) const WAYS: usize = 8;
 
-    pub(super) fn of(told: &Told, number: impl Fn(Tick) -> u64) -> Self {
+    pub(super) fn of(told: &CronReply, number: impl Fn(Tick) -> u64) -> Self {
         match told {
-            Told::Run { tick, attempt } => Said::Run {
+            CronReply::Run { tick, attempt } => Said::Run {
                 tick: number(*tick),
                 attempt: *attempt,
             },
-            Told::NoRun(why) => match why {
+            CronReply::NoRun(why) => match why {
                 Claim::Run(never) => match *never {},
                 Claim::Early { .. } => Said::Early,
                 Claim::Over => Said::Over,
@@ -52,8 +52,8 @@ impl Said {
                 Claim::Overlap { .. } => Said::Overlap,
                 Claim::Missed { .. } => Said::Missed,
             },
-            Told::Behind => Said::Behind,
-            Told::Busy => Said::Busy,
+            CronReply::Behind => Said::Behind,
+            CronReply::Busy => Said::Busy,
         }
     }
 }

@@ -106,10 +106,10 @@ impl PendingCleanup {
 ///
 /// Every acquisition and every release clones one for a moment, so a clone is one reference count and no more.
 #[derive(Debug, Clone)]
-pub(crate) struct Cleanup(Arc<Shared>);
+pub(crate) struct Cleanup(Arc<CleanupQueue>);
 
 #[derive(Debug)]
-struct Shared {
+struct CleanupQueue {
     queue: mpsc::UnboundedSender<PendingCleanup>,
     counters: Arc<Counters>,
 }
@@ -157,7 +157,7 @@ impl Cleanup {
         let (sender, receiver) = mpsc::unbounded_channel();
         let counters = Arc::new(Counters::default());
         (
-            Cleanup(Arc::new(Shared {
+            Cleanup(Arc::new(CleanupQueue {
                 queue: sender,
                 counters: Arc::clone(&counters),
             })),

@@ -36,7 +36,7 @@ use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 use crate::script::keys;
 use crate::script::quarantine_key::QuarantineKey;
-use crate::store::Holder;
+use crate::store::LeaseHolder;
 
 /// How long the record of a client lasts without a renewal.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
@@ -90,7 +90,7 @@ pub(crate) struct Engine {
 }
 
 /// The parts of an engine.
-pub(crate) struct Settings {
+pub(crate) struct EngineSettings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
     pub(crate) about: Process,
@@ -102,8 +102,8 @@ pub(crate) struct Settings {
 }
 
 impl Engine {
-    pub(crate) fn new(settings: Settings) -> Self {
-        let Settings {
+    pub(crate) fn new(settings: EngineSettings) -> Self {
+        let EngineSettings {
             id,
             prefix,
             about,

@@ -26,11 +26,11 @@ pub(crate) trait Undo: Clone + Send + Sync + 'static {
 pub(crate) struct Leftover<U: Undo> {
     engine: Arc<Engine>,
     what: U,
-    state: State,
+    state: Presence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Presence {
     /// Nothing is there.
     Absent,
     /// A request is in flight, or its reply was lost.
@@ -44,7 +44,7 @@ impl<U: Undo> Leftover<U> {
         Leftover {
             engine: Arc::clone(engine),
             what,
-            state: State::Absent,
+            state: Presence::Absent,
         }
     }
 
@@ -58,26 +58,26 @@ impl<U: Undo> Leftover<U> {
 
     /// To be called before a request that may leave it.
     pub(crate) fn begins(&mut self) {
-        self.state = State::InFlight;
+        self.state = Presence::InFlight;
     }
 
     /// The store has replied that it is there, and no request is in flight.
     pub(crate) fn is_present(&mut self) {
-        self.state = State::Present;
+        self.state = Presence::Present;
     }
 
     /// There is nothing to take back any more.
     pub(crate) fn ends(&mut self) {
-        self.state = State::Absent;
+        self.state = Presence::Absent;
     }
 }
 
 impl<U: Undo> Drop for Leftover<U> {
     fn drop(&mut self) {
         let once = match self.state {
-            State::Absent => return,
-            State::InFlight => false,
-            State::Present => true,
+            Presence::Absent => return,
+            Presence::InFlight => false,
+            Presence::Present => true,
         };
         let Some(background) = self.engine.started() else {
             return;

@@ -12,21 +12,21 @@ use self::missing_votes::MissingVotes;
 use super::cleanup::{Cleanup, PendingCleanup};
 use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
-use super::lease::state::{EARLY_MAX, Step};
+use super::lease::state::{EARLY_MAX, NextStep};
 use crate::base::clock::{Alarm, Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
 use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
 use crate::quorum::executor::Executor;
-use crate::store::Holder;
+use crate::store::LeaseHolder;
 
 /// How long the task sleeps without a lease; a new lease wakes it.
 const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(crate) struct Renewal {
-    table: Mutex<Table>,
+    table: Mutex<LeaseTable>,
     changed: Notify,
     store: Executor,
     clock: Clock,
@@ -36,14 +36,14 @@ pub(crate) struct Renewal {
 }
 
 #[derive(Debug)]
-struct Table {
+struct LeaseTable {
     schedule: Deadlines,
     missing_votes: MissingVotes,
     /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
 
-impl Table {
+impl LeaseTable {
     fn remove(&mut self, id: Id) {
         self.schedule.remove(id);
         self.missing_votes.take(id);
@@ -51,7 +51,7 @@ impl Table {
 }
 
 /// A lease and its id in the schedule.
-type Due = (Id, Arc<LeaseRecord>);
+type DueLease = (Id, Arc<LeaseRecord>);
 
 impl Renewal {
     pub(crate) fn new(
@@ -61,7 +61,7 @@ impl Renewal {
         cleanup: Cleanup,
         clock_watch: Arc<ClockWatch>,
     ) -> Self {
-        let table = Table {
+        let table = LeaseTable {
             schedule: Deadlines::default(),
             missing_votes: MissingVotes::default(),
             sleeps_until: Moment::from_nanos(u64::MAX),
@@ -77,7 +77,7 @@ impl Renewal {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, LeaseTable> {
         hold(&self.table)
     }
 
@@ -196,7 +196,7 @@ impl Renewal {
                 }
                 table.schedule.due_until(now)
             };
-            let mut renewals: Vec<Due> = due
+            let mut renewals: Vec<DueLease> = due
                 .into_iter()
                 .filter(|(id, record)| self.step(*id, record, now))
                 .collect();
@@ -210,24 +210,24 @@ impl Renewal {
     /// Returns true for a lease to renew now. Its alarm is its deadline until the reply comes.
     fn step(&self, id: Id, record: &Arc<LeaseRecord>, now: Moment) -> bool {
         match record.step(now) {
-            Step::Until(next) => self.set_alarms([(id, next)]),
-            Step::Renew => {
+            NextStep::Until(next) => self.set_alarms([(id, next)]),
+            NextStep::Renew => {
                 let deadline = record.core().deadline();
                 self.set_alarms([(id, deadline)]);
                 return true;
             }
-            Step::Lost(reason) => {
+            NextStep::Lost(reason) => {
                 tracing::warn!(lock = %record.name, %reason, "lease lost");
                 self.release_after_hold(record, reason);
                 self.remove_record(id, record);
             }
-            Step::Over => self.remove_record(id, record),
+            NextStep::Over => self.remove_record(id, record),
         }
         false
     }
 
     /// Returns the leases that are due soon, to renew them together with those that are due.
-    fn soon_due(&self, now: Moment) -> Vec<Due> {
+    fn soon_due(&self, now: Moment) -> Vec<DueLease> {
         let mut soon = self.table().schedule.due_until(now.plus(EARLY_MAX));
         soon.retain(|(_, record)| record.core().renew_early(now));
         self.set_alarms(
@@ -258,7 +258,7 @@ impl Renewal {
     }
 }
 
-impl Holder for Renewal {
+impl LeaseHolder for Renewal {
     fn holds(&self) -> bool {
         !self.is_empty()
     }

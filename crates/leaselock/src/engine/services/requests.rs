@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(feature = "redis")]
 use super::batch::SoloPermit;
 use super::batch::batchable::{Acquires, Releases};
-use super::batch::{Batcher, ContentionFilter, Pending};
+use super::batch::{Batcher, ContentionFilter, PendingReply};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::ttl::DEFAULT_TTL;
@@ -61,7 +61,7 @@ impl Requests {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<Pending<Acquired>> {
+    ) -> Option<PendingReply<Acquired>> {
         self.acquires.join(item, now, within)
     }
 

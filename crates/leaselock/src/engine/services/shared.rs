@@ -11,10 +11,10 @@ const SWEEP_FROM: usize = 64;
 
 /// One state for each noun and key, as long as anything uses it.
 #[derive(Debug, Default)]
-pub(crate) struct SharedStates(Mutex<Table>);
+pub(crate) struct SharedStates(Mutex<StateTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct StateTable {
     states: HashMap<(&'static str, Arc<str>), Weak<dyn Any + Send + Sync>>,
     /// The number of states at which the next sweep is due.
     sweep_at: usize,

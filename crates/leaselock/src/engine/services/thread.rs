@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::quorum::executor::Executor;
-use crate::store::Holder;
+use crate::store::LeaseHolder;
 use crate::store::subscriptions::Subscriptions;
 
 /// How long the thread goes on with cleanup after the client was dropped.
@@ -85,7 +85,7 @@ impl Background {
             let last = store.clone();
             let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
             let following = store.clone();
-            let holder: Arc<dyn Holder> = renewal.clone();
+            let holder: Arc<dyn LeaseHolder> = renewal.clone();
             async move {
                 drop(tokio::spawn(async move { following.follow(&holder).await }));
                 drop(tokio::spawn(renewal.run()));

@@ -13,11 +13,11 @@ use crate::base::ttl::Ttl;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
 
 /// Every script of a vote.
-pub(crate) static SCRIPTS: Scripts = &[&VOTE, &ACCEPT, &WITHDRAW];
+pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
 
 /// Asks for a vote. Runs `lua/quorum/vote.lua`.
 #[derive(Debug)]
-pub(crate) struct Vote<'a> {
+pub(crate) struct CastVote<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
@@ -51,13 +51,13 @@ impl VoteAnswer {
     }
 }
 
-static VOTE: Script = script!("quorum/vote");
+static CAST_VOTE: Script = script!("quorum/vote");
 
-impl Operation for Vote<'_> {
+impl Operation for CastVote<'_> {
     type Reply = VoteAnswer;
 
     fn script(&self) -> &'static Script {
-        &VOTE
+        &CAST_VOTE
     }
 
     fn encode(&self, call: &mut Call) {

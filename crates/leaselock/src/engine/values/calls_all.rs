@@ -3,7 +3,7 @@
 use leaselock_fence::Fence;
 
 use super::grant::{Acquired, Seen, seen_at};
-use super::kind::Step;
+use super::kind::StepScripts;
 use super::resource::Resource;
 use crate::base::fence;
 use crate::base::token::Token;
@@ -14,7 +14,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 /// Acquires all locks, if each is free and has no waiter. Runs the kind's `acquire_all`.
 pub(crate) struct AcquireAll<'a> {
     /// The script of their kind.
-    pub(crate) step: &'static Step,
+    pub(crate) step: &'static StepScripts,
     pub(crate) resources: &'a [&'a Resource],
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,

@@ -19,28 +19,28 @@ pub(crate) const MANY_MAX: usize = 256;
 pub(crate) struct Item {
     pub(crate) resource: Resource,
     pub(crate) token: Token,
-    pub(crate) terms: Terms,
+    pub(crate) terms: BatchTerms,
 }
 
 /// What the items of one call have in common.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct BatchTerms {
     /// The scripts of their kind.
     pub(crate) scripts: &'static BatchScripts,
     pub(crate) ttl: Ttl,
     pub(crate) fencing: bool,
 }
 
-impl PartialEq for Terms {
+impl PartialEq for BatchTerms {
     fn eq(&self, other: &Self) -> bool {
         let same_kind = std::ptr::eq(self.scripts, other.scripts);
         same_kind && self.ttl == other.ttl && self.fencing == other.fencing
     }
 }
 
-impl fmt::Debug for Terms {
+impl fmt::Debug for BatchTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Terms { ttl, fencing, .. } = self;
+        let BatchTerms { ttl, fencing, .. } = self;
         write!(f, "Terms({ttl:?}, fencing: {fencing})")
     }
 }
@@ -59,7 +59,7 @@ impl Item {
         Some(Item {
             resource: resource.clone(),
             token: token.clone(),
-            terms: Terms {
+            terms: BatchTerms {
                 scripts,
                 ttl,
                 fencing,
@@ -74,7 +74,7 @@ impl Item {
 }
 
 /// Writes the keys that both scripts of a batch take.
-fn write_keys(call: &mut Call, terms: Terms, items: &[Item]) {
+fn write_keys(call: &mut Call, terms: BatchTerms, items: &[Item]) {
     call.keys(items.iter().map(|item| &item.resource.lock));
     call.keys(items.iter().map(|item| item.resource.queue()));
     for side in terms.scripts.side_keys {
@@ -83,7 +83,7 @@ fn write_keys(call: &mut Call, terms: Terms, items: &[Item]) {
 }
 
 /// Writes the mode of all items, for kinds whose scripts take it.
-fn write_mode(call: &mut Call, terms: Terms, items: &[Item]) {
+fn write_mode(call: &mut Call, terms: BatchTerms, items: &[Item]) {
     let mode = items.first().and_then(|item| item.resource.mode.as_deref());
     if let Some(mode) = mode.filter(|_| terms.scripts.takes_mode) {
         call.arg(mode);
@@ -95,7 +95,7 @@ pub(crate) type Replies<R> = Vec<Option<R>>;
 
 /// Acquires the locks that are free, or held in a way that leaves room. Runs the kind's `acquire_many`.
 #[derive(Debug)]
-pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
+pub(crate) struct AcquireMany<'a>(pub(crate) BatchTerms, pub(crate) &'a [Item]);
 
 impl Operation for AcquireMany<'_> {
     type Reply = Replies<Acquired>;
@@ -170,7 +170,7 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
 
 /// Releases the locks without waiters. Runs the kind's `release_many`.
 #[derive(Debug)]
-pub(crate) struct ReleaseMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
+pub(crate) struct ReleaseMany<'a>(pub(crate) BatchTerms, pub(crate) &'a [Item]);
 
 impl Operation for ReleaseMany<'_> {
     type Reply = Replies<ReleaseAnswer>;

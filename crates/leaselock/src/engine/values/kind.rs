@@ -14,14 +14,14 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The side keys that `acquire`, `release` and `cancel` take behind the lock, in this order.
     pub(crate) side_keys: &'static [&'static str],
-    pub(crate) acquire: Step,
+    pub(crate) acquire: StepScripts,
     pub(crate) extend: Script,
     /// Extends many leases in one call; without it, each renewal is a call of its own.
     pub(crate) extend_many: Option<Script>,
-    pub(crate) release: Step,
+    pub(crate) release: StepScripts,
     /// The side keys that `release` takes behind those of all three.
     pub(crate) release_keys: &'static [&'static str],
-    pub(crate) cancel: Step,
+    pub(crate) cancel: StepScripts,
     /// Releases with the lock's own key alone, for a cluster node that does not have the side keys at the moment.
     pub(crate) release_alone: Option<&'static Script>,
     /// Reads a waiter's position; without it, every poll is a complete acquire request.
@@ -37,7 +37,7 @@ pub(crate) struct Kind {
     /// Acquires and releases many in one call; without them, each request is a call of its own.
     pub(crate) batch: Option<BatchScripts>,
     /// Acquires all of several locks or none, for a lease of several names.
-    pub(crate) acquire_all: Option<Step>,
+    pub(crate) acquire_all: Option<StepScripts>,
     /// True if a grant can pass from task to task of one client without a request.
     pub(crate) local_hand_over: bool,
     /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
@@ -51,7 +51,7 @@ pub(crate) struct Kind {
 }
 
 /// A script that grants or lets another client be granted, and so asks at the gate in strict mode.
-pub(crate) struct Step {
+pub(crate) struct StepScripts {
     plain: Script,
     strict: Script,
 }
@@ -127,7 +127,7 @@ pub(crate) use kind;
 /// Creates the step of `lua/NAME.lua`.
 macro_rules! step {
     ($name:literal) => {
-        $crate::engine::values::kind::Step::new(
+        $crate::engine::values::kind::StepScripts::new(
             $crate::script::script!($name),
             $crate::script::script!($name, strict),
         )
@@ -135,9 +135,9 @@ macro_rules! step {
 }
 pub(crate) use step;
 
-impl Step {
+impl StepScripts {
     pub(crate) const fn new(plain: Script, strict: Script) -> Self {
-        Step { plain, strict }
+        StepScripts { plain, strict }
     }
 
     /// Returns the script to run.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::kind::{Kind, Step};
+use super::kind::{Kind, StepScripts};
 use crate::script::keys::LockKeys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::script::{Call, Script};
@@ -47,7 +47,7 @@ impl Resource {
     }
 
     /// Returns the script of a step, with the gate in strict mode.
-    pub(crate) fn script(&self, step: &'static Step) -> &'static Script {
+    pub(crate) fn script(&self, step: &'static StepScripts) -> &'static Script {
         step.script(self.gate.is_some())
     }
 

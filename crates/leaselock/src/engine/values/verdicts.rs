@@ -1,7 +1,7 @@
 //! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
 use super::ballot::many::{VoteMany, WithdrawMany};
-use super::ballot::{Accept, Vote, Withdraw};
+use super::ballot::{Accept, CastVote, Withdraw};
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
@@ -9,14 +9,14 @@ use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, Process, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
-use crate::quorum::tally::{Verdict, Votes};
+use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Operation, Script};
 
 impl Votable for Acquire<'_> {}
 
 impl Votable for Extend<'_> {
-    fn count(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
+    fn count(votes: &Votes<ExtendAnswer>) -> TallyVerdict<ExtendAnswer> {
         extended(votes)
     }
 }
@@ -32,7 +32,7 @@ impl Votable for Release<'_> {
         Withdraw::read(script, answer)
     }
 
-    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+    fn count(votes: &Votes<ReleaseAnswer>) -> TallyVerdict<ReleaseAnswer> {
         released(votes)
     }
 
@@ -55,13 +55,13 @@ impl Votable for Cancel<'_> {
         })
     }
 
-    fn count(votes: &Votes<CancelAnswer>) -> Verdict<CancelAnswer> {
+    fn count(votes: &Votes<CancelAnswer>) -> TallyVerdict<CancelAnswer> {
         cancelled(votes)
     }
 }
 
 impl Votable for Detach<'_> {
-    fn count(votes: &Votes<Detached>) -> Verdict<Detached> {
+    fn count(votes: &Votes<Detached>) -> TallyVerdict<Detached> {
         detached(votes)
     }
 }
@@ -85,7 +85,7 @@ impl Votable for ReleaseMany<'_> {
         WithdrawMany::read(script, answer)
     }
 
-    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> Verdict<Replies<ReleaseAnswer>> {
+    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> TallyVerdict<Replies<ReleaseAnswer>> {
         WithdrawMany::count(votes)
     }
 
@@ -95,19 +95,19 @@ impl Votable for ReleaseMany<'_> {
 }
 
 impl Votable for ExtendMany<'_> {
-    fn count(votes: &Votes<Replies<ExtendAnswer>>) -> Verdict<Replies<ExtendAnswer>> {
+    fn count(votes: &Votes<Replies<ExtendAnswer>>) -> TallyVerdict<Replies<ExtendAnswer>> {
         each_item(votes, extended)
     }
 }
 
-impl Votable for Vote<'_> {}
+impl Votable for CastVote<'_> {}
 
 impl Votable for Accept<'_> {}
 
 impl Votable for Withdraw<'_> {
     const CLEANS_UP: bool = true;
 
-    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+    fn count(votes: &Votes<ReleaseAnswer>) -> TallyVerdict<ReleaseAnswer> {
         released(votes)
     }
 
@@ -121,7 +121,7 @@ impl Votable for VoteMany<'_> {}
 impl Votable for WithdrawMany<'_> {
     const CLEANS_UP: bool = true;
 
-    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> Verdict<Replies<ReleaseAnswer>> {
+    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> TallyVerdict<Replies<ReleaseAnswer>> {
         each_item(votes, released)
     }
 
@@ -132,111 +132,111 @@ impl Votable for WithdrawMany<'_> {
 }
 
 impl Votable for Announce<'_> {
-    fn count(votes: &Votes<()>) -> Verdict<()> {
+    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
         written(votes)
     }
 }
 
 impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<Process>>) -> Verdict<Option<Process>> {
+    fn count(votes: &Votes<Option<Process>>) -> TallyVerdict<Option<Process>> {
         known(votes)
     }
 }
 
 impl Votable for Note<'_> {
-    fn count(votes: &Votes<()>) -> Verdict<()> {
+    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
         written(votes)
     }
 }
 
 /// Extended on a majority, or lost as soon as that is impossible. A node without a reply decides nothing.
-fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
+fn extended(votes: &Votes<ExtendAnswer>) -> TallyVerdict<ExtendAnswer> {
     use ExtendAnswer as A;
     let is_extended = |answer: &A| matches!(answer, A::Extended { .. });
     if votes.is_majority(is_extended) {
         // Each node has a clock of its own, and none of them is that of the lease.
-        return Verdict::Decided(A::Extended { time_us: 0 });
+        return TallyVerdict::Decided(A::Extended { time_us: 0 });
     }
     if !votes.prevents(|answer| !is_extended(answer)) {
-        return Verdict::Open;
+        return TallyVerdict::Open;
     }
     let taken = votes.prevents(|answer| *answer == A::Taken);
-    Verdict::Decided(if taken { A::Taken } else { A::Expired })
+    TallyVerdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
 /// Counts each item for itself; decided when all items are.
 fn each_item<R: Copy>(
     votes: &Votes<Replies<R>>,
-    counted: impl Fn(&Votes<R>) -> Verdict<R>,
-) -> Verdict<Replies<R>> {
+    counted: impl Fn(&Votes<R>) -> TallyVerdict<R>,
+) -> TallyVerdict<Replies<R>> {
     let Some(items) = votes.answers().map(|(_, items)| items.len()).min() else {
-        return Verdict::Open;
+        return TallyVerdict::Open;
     };
     let mut together = Vec::with_capacity(items);
     for item in 0..items {
         // A node that asks for the item's own script counts as one without a reply.
         match counted(&votes.map(|answers| answers.get(item).copied().flatten())) {
-            Verdict::Decided(answer) => together.push(Some(answer)),
-            Verdict::Open if votes.silent() == 0 => together.push(None),
-            Verdict::Open | Verdict::Never => return Verdict::Open,
+            TallyVerdict::Decided(answer) => together.push(Some(answer)),
+            TallyVerdict::Open if votes.silent() == 0 => together.push(None),
+            TallyVerdict::Open | TallyVerdict::Never => return TallyVerdict::Open,
         }
     }
-    Verdict::Decided(together)
+    TallyVerdict::Decided(together)
 }
 
 /// Done on a majority, or the lease is gone as soon as that is impossible.
-fn done_or_gone<A: PartialEq>(votes: &Votes<A>, done: A, taken: A, expired: A) -> Verdict<A> {
+fn done_or_gone<A: PartialEq>(votes: &Votes<A>, done: A, taken: A, expired: A) -> TallyVerdict<A> {
     if votes.is_majority(|answer| *answer == done) {
-        return Verdict::Decided(done);
+        return TallyVerdict::Decided(done);
     }
     if !votes.prevents(|answer| *answer != done) {
-        return Verdict::Open;
+        return TallyVerdict::Open;
     }
     let is_taken = votes.prevents(|answer| *answer == taken);
-    Verdict::Decided(if is_taken { taken } else { expired })
+    TallyVerdict::Decided(if is_taken { taken } else { expired })
 }
 
-fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+fn released(votes: &Votes<ReleaseAnswer>) -> TallyVerdict<ReleaseAnswer> {
     use ReleaseAnswer as A;
     done_or_gone(votes, A::Released, A::Taken, A::Expired)
 }
 
 /// Cancelled as soon as a majority has replied: whatever a node replies, nothing is left there.
-fn cancelled(votes: &Votes<CancelAnswer>) -> Verdict<CancelAnswer> {
+fn cancelled(votes: &Votes<CancelAnswer>) -> TallyVerdict<CancelAnswer> {
     if !votes.is_majority(|_| true) {
-        return Verdict::Open;
+        return TallyVerdict::Open;
     }
     let held = votes.count(|answer| *answer == CancelAnswer::Released) > 0;
-    Verdict::Decided(if held {
+    TallyVerdict::Decided(if held {
         CancelAnswer::Released
     } else {
         CancelAnswer::Absent
     })
 }
 
-fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
+fn detached(votes: &Votes<Detached>) -> TallyVerdict<Detached> {
     use Detached as A;
     done_or_gone(votes, A::Passed, A::Taken, A::Expired)
 }
 
 /// Decided when a majority has written or deleted.
-fn written(votes: &Votes<()>) -> Verdict<()> {
+fn written(votes: &Votes<()>) -> TallyVerdict<()> {
     if votes.is_majority(|()| true) {
-        Verdict::Decided(())
+        TallyVerdict::Decided(())
     } else {
-        Verdict::Open
+        TallyVerdict::Open
     }
 }
 
 /// The record of a client that any node knows; none when a majority knows none.
-fn known<T: Clone>(votes: &Votes<Option<T>>) -> Verdict<Option<T>> {
+fn known<T: Clone>(votes: &Votes<Option<T>>) -> TallyVerdict<Option<T>> {
     if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
-        return Verdict::Decided(known.clone());
+        return TallyVerdict::Decided(known.clone());
     }
     if votes.is_majority(|_| true) {
-        return Verdict::Decided(None);
+        return TallyVerdict::Decided(None);
     }
-    Verdict::Open
+    TallyVerdict::Open
 }
 
 #[cfg(test)]

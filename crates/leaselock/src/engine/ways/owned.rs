@@ -8,11 +8,11 @@ use super::deadlock::Detector;
 use super::local::groups::LocalGroups;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, Deadlock};
-use crate::base::keyed_mutex::Entry;
+use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::guard::owner::guard::Guard;
-use crate::engine::guard::owner::holds::Found;
+use crate::engine::guard::owner::holds::FoundHold;
 use crate::engine::values::mode::Mode;
 use crate::engine::values::request::Wait;
 
@@ -63,10 +63,10 @@ impl Acquisition<'_> {
         let mut holds = owner.state.holds();
         let (found, number) = holds.find(&self.resource.lock, mode);
         let lease = match found {
-            Found::Nothing => return Ok(None),
-            Found::Covered(hold) => hold.share(self.engine, number, &self.request)?,
-            Found::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
-            Found::WaitsForItself(way_out) => {
+            FoundHold::Nothing => return Ok(None),
+            FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
+            FoundHold::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
+            FoundHold::WaitsForItself(way_out) => {
                 let (label, client) = (owner.label(), self.engine.id.as_str());
                 let name = self.name.clone();
                 let deadlock = Deadlock::of_itself(label, client, &name, way_out);
@@ -78,7 +78,12 @@ impl Acquisition<'_> {
     }
 
     /// Waits until no other task of the owner acquires this name: its lease will cover this request, or it gives up.
-    async fn turn(&self, owner: &Owner, wait: Wait, start: Moment) -> Result<Entry, AcquireError> {
+    async fn turn(
+        &self,
+        owner: &Owner,
+        wait: Wait,
+        start: Moment,
+    ) -> Result<KeyedMutexGuard, AcquireError> {
         let limit = match wait {
             Wait::Never => Some(Duration::ZERO),
             Wait::Timeout(limit) => Some(limit),

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::attempt::{Acquisition, Outcome};
 use super::patience::{NEVER_ANSWERED, Patience};
-use super::run::{Asked, Attempt, Callers, Ended, Wake, run};
+use super::run::{Attempt, AttemptReply, Callers, WaitEnd, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
-use crate::base::keyed_mutex::Entry;
+use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::{CustomLock, ReleaseSignal, TakeOutcome};
 use crate::engine::values::grant::Seen;
@@ -87,15 +87,15 @@ impl Acquisition<'_> {
     /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy.
     pub(super) fn without_queue(
         &self,
-        ended: Ended<Lease>,
-        turn: &Entry,
+        ended: WaitEnd<Lease>,
+        turn: &KeyedMutexGuard,
         start: Moment,
         patience: &Patience,
     ) -> Result<Lease, AcquireError> {
         let source = match ended {
-            Ended::Granted(lease) => return Ok(lease),
-            Ended::Failed(source) => Some(source),
-            Ended::Over | Ended::HandedOver | Ended::NoTime => {
+            WaitEnd::Granted(lease) => return Ok(lease),
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let silence = patience.never_answered().cloned();
                 if silence.is_some() && self.now() >= start.plus(NEVER_ANSWERED) {
                     turn.report(silence);
@@ -124,7 +124,7 @@ impl Acquisition<'_> {
         &self,
         start: Moment,
         end: Option<Moment>,
-    ) -> Result<Entry, AcquireError> {
+    ) -> Result<KeyedMutexGuard, AcquireError> {
         let clock = &self.engine.clock;
         let interest = self.engine.poll_mutexes.interest(&self.resource.lock);
         let silence = async {
@@ -153,7 +153,7 @@ impl Acquisition<'_> {
 /// Tries for a lock without a queue, until one try takes it. Each try has a token of its own.
 struct Polling<'a, 'e> {
     acquisition: &'a mut Acquisition<'e>,
-    turn: &'a Entry,
+    turn: &'a KeyedMutexGuard,
     end: Option<Moment>,
     signal: Option<Box<dyn ReleaseSignal>>,
     has_tried: bool,
@@ -167,7 +167,7 @@ impl Attempt for Polling<'_, '_> {
         _now: Moment,
         patience: &mut Patience,
         callers: &C,
-    ) -> Result<Asked<Lease>, StoreError> {
+    ) -> Result<AttemptReply<Lease>, StoreError> {
         if std::mem::replace(&mut self.has_tried, true) {
             self.acquisition.draw_token()?;
         }
@@ -176,7 +176,7 @@ impl Attempt for Polling<'_, '_> {
             signal.has_tried(self.acquisition.now());
         }
         let seen = match tried {
-            Ok(lease) => return Ok(Asked::Granted(lease)),
+            Ok(lease) => return Ok(AttemptReply::Granted(lease)),
             Err(seen) => seen,
         };
         self.turn.report(None);
@@ -190,7 +190,7 @@ impl Attempt for Polling<'_, '_> {
             }
         }
         patience.answered(seen, 1);
-        Ok(Asked::NotYet(pause))
+        Ok(AttemptReply::NotYet(pause))
     }
 
     async fn woken(&mut self) -> Wake {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::attempt::Acquisition;
 use super::first_try::StartedWait;
 use super::local::arrival::{Arrival, GroupMember, SoloWaiter};
-use super::local::group::{Terms, Waiter};
+use super::local::group::{GroupTerms, GroupWaiter};
 use super::local::groups::LocalGroups;
 use super::local::handoff::Handoff;
 use super::patience::Patience;
 use super::queued::{QueueEntry, Queued};
-use super::run::{Attempt, Callers, Ended, run};
+use super::run::{Attempt, Callers, WaitEnd, run};
 use super::solo::Solo;
 use super::turn_budget::LOCAL_TURNS;
 use crate::base::clock::Moment;
@@ -37,7 +37,7 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
-        let terms = Terms::of(self.resource.kind, &self.request, wait);
+        let terms = GroupTerms::of(self.resource.kind, &self.request, wait);
         let Some(terms) = terms.filter(|_| self.owner.is_none()) else {
             let solo = Box::pin(self.wait_solo(start, end, fresh, None, begun)); // large
             return match solo.await? {
@@ -74,8 +74,8 @@ impl Acquisition<'_> {
     }
 
     /// This task, as a member of a group.
-    fn waiter(&self, start: Moment, end: Option<Moment>) -> Waiter {
-        Waiter {
+    fn waiter(&self, start: Moment, end: Option<Moment>) -> GroupWaiter {
+        GroupWaiter {
             handoff: Handoff::default(),
             start,
             end,
@@ -124,25 +124,27 @@ impl Acquisition<'_> {
                     ended = waiting => ended,
                     found = Box::pin(detector.run(&solo.polled)) => {
                         deadlock = Some(found);
-                        Ended::Over
+                        WaitEnd::Over
                     }
                 },
             }
         };
         let ended = match ended {
-            Ended::Over if deadlock.is_some() => queued.received().map_or(ended, Ended::Granted),
+            WaitEnd::Over if deadlock.is_some() => {
+                queued.received().map_or(ended, WaitEnd::Granted)
+            }
             ended => ended,
         };
         let mut entry = queued.entry;
         let source = match ended {
-            Ended::Granted((lease, share)) => {
+            WaitEnd::Granted((lease, share)) => {
                 let lease = entry.granted(lease);
                 return Ok(SoloEnd::Granted(match solo.sharing.take() {
                     Some(sharing) => sharing.granted(lease, share),
                     None => lease, // it is passed on to no other task
                 }));
             }
-            Ended::HandedOver => {
+            WaitEnd::HandedOver => {
                 if let Some(sharing) = solo.sharing.take() {
                     entry.reading = None; // the task of the group uses another connection
                     let waiter = self.waiter(start, end);
@@ -151,9 +153,9 @@ impl Acquisition<'_> {
                 }
                 None
             }
-            Ended::Over => None,
-            Ended::Failed(source) => Some(source),
-            Ended::NoTime => {
+            WaitEnd::Over => None,
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::NoTime => {
                 clock.sleep_until(solo.give_up_at).await; // not sooner than was asked for
                 patience.error.clone()
             }

@@ -6,7 +6,7 @@ use super::attempt::{Acquisition, Outcome};
 use super::far::{self, Far};
 use super::key_watch::{Foreign, may_mean_free};
 use super::patience::Patience;
-use super::run::{Asked, Attempt, Callers, Wake};
+use super::run::{Attempt, AttemptReply, Callers, Wake};
 use super::schedule;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
@@ -81,11 +81,11 @@ impl Attempt for Queued<'_, '_> {
         now: Moment,
         patience: &mut Patience,
         callers: &C,
-    ) -> Result<Asked<Self::Granted>, StoreError> {
+    ) -> Result<AttemptReply<Self::Granted>, StoreError> {
         let (acquisition, entry) = (self.acquisition, &mut self.entry);
         entry.guard.lasts_until(acquisition.ends_at_latest(now));
         let Some(within) = callers.time_for_request(patience) else {
-            return Ok(Asked::NoTime);
+            return Ok(AttemptReply::NoTime);
         };
         let is_there = patience.has_met_the_store();
         let channel = acquisition.channel(is_there, entry.in_queue, within);
@@ -105,7 +105,7 @@ impl Attempt for Queued<'_, '_> {
         let seen = patience.seen.as_ref();
         let polled = acquisition.poll(entry, seen, enters, channel, t0, within);
         match polled.await {
-            Ok(Outcome::Granted(lease, share)) => Ok(Asked::Granted((lease, share))),
+            Ok(Outcome::Granted(lease, share)) => Ok(AttemptReply::Granted((lease, share))),
             Ok(Outcome::Waiting(seen, position, reading)) => {
                 entry.registration.set_position(position);
                 entry.guard.set_queued();
@@ -114,9 +114,9 @@ impl Attempt for Queued<'_, '_> {
                 (entry.in_queue, entry.reading) = (true, Some(reading));
                 patience.answered(seen, position);
                 if acquisition.is_wrong_channel(channel) {
-                    return Ok(Asked::Again);
+                    return Ok(AttemptReply::Again);
                 }
-                Ok(Asked::NotYet(pause))
+                Ok(AttemptReply::NotYet(pause))
             }
             Ok(Outcome::Busy(seen)) => {
                 let gated = schedule::behind_the_gate(&seen);
@@ -125,9 +125,9 @@ impl Attempt for Queued<'_, '_> {
                 }
                 patience.answered(seen, patience.position);
                 match gated {
-                    Some(pause) => Ok(Asked::NotYet(pause)),
-                    None if !enters => Ok(Asked::Again), // now enter the queue
-                    None => Ok(Asked::NotYet(schedule::after_error(0))),
+                    Some(pause) => Ok(AttemptReply::NotYet(pause)),
+                    None if !enters => Ok(AttemptReply::Again), // now enter the queue
+                    None => Ok(AttemptReply::NotYet(schedule::after_error(0))),
                 }
             }
             Err(source) => {

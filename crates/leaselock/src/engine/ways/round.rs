@@ -12,9 +12,9 @@ use super::attempt::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
-use crate::engine::values::ballot::{Accept, AcceptAnswer, Vote, VoteAnswer, Withdraw};
+use crate::engine::values::ballot::{Accept, AcceptAnswer, CastVote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::{ReleaseAnswer, Seen};
-use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
 
 /// When a majority has answered and too few of them voted for us, the others are waited for so long, or for four times
@@ -29,12 +29,12 @@ pub(super) enum Round {
         /// True if every node voted for us.
         unanimous: bool,
     },
-    Lost(Lost),
+    Lost(LostRound),
 }
 
 /// A round without a majority for us, in which enough nodes voted for it to be fair.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub(super) struct LostRound {
     pub(super) seen: Seen,
     /// Another has a majority. Otherwise the votes were split, and the next round may have a winner.
     pub(super) held: bool,
@@ -56,7 +56,7 @@ impl Acquisition<'_> {
         let _straight = self.engine.requests.solo_permit();
         let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
-        let vote = Vote {
+        let vote = CastVote {
             resource: &self.resource,
             token: &self.token,
             ttl: self.request.ttl,
@@ -64,7 +64,7 @@ impl Acquisition<'_> {
             behind: quorum.behind(),
             caller,
         };
-        let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
+        let mut poll = quorum.poll(&vote, NodeQuestion::ToVote, |_| true, within);
         let is_accepted = |vote: &VoteAnswer| matches!(vote, VoteAnswer::Accepted { .. });
         let won = loop {
             let votes = poll.votes();
@@ -134,7 +134,7 @@ impl Acquisition<'_> {
             behind: quorum.behind(),
         };
         let asked = |at| !matches!(votes.of(at), Some(Ok(VoteAnswer::Busy { .. }) | Err(_)));
-        let mut poll = quorum.poll(&accept, Asked::ToVote, asked, within);
+        let mut poll = quorum.poll(&accept, NodeQuestion::ToVote, asked, within);
         while let Some(at) = poll.next().await {
             if let Some(Ok(AcceptAnswer::Refused { least })) = poll.votes().of(at) {
                 quorum.asked_for(*least);
@@ -159,7 +159,7 @@ impl Acquisition<'_> {
             tells: false,
             caller: "",
         };
-        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+        let mut taking_back = quorum.poll(&withdraw, NodeQuestion::ToSay, maybe_has, within);
         let is_back = |answered: &Votes<ReleaseAnswer>| {
             let mut granted = votes.answers().filter(|(_, vote)| vote.is_ours());
             granted.all(|(at, _)| answered.of(at).is_some())
@@ -173,7 +173,7 @@ impl Acquisition<'_> {
 }
 
 /// Busy, if enough nodes voted; otherwise no client could have had it.
-fn lost(quorum: &QuorumStore, votes: &Votes<VoteAnswer>) -> Result<Lost, StoreError> {
+fn lost(quorum: &QuorumStore, votes: &Votes<VoteAnswer>) -> Result<LostRound, StoreError> {
     if !votes.is_majority(|_| true) {
         let maybe = votes.may_have_acted();
         return Err(quorum.no_majority(votes, shown, maybe));
@@ -191,7 +191,7 @@ fn shown(vote: &VoteAnswer) -> Shown {
 }
 
 /// Who holds most of the votes, and when enough of them will have ended for a majority.
-fn counted(votes: &Votes<VoteAnswer>) -> Lost {
+fn counted(votes: &Votes<VoteAnswer>) -> LostRound {
     let seen = |vote: &VoteAnswer| match vote {
         VoteAnswer::Busy { seen } => Some(seen.clone()),
         VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => None,
@@ -207,7 +207,7 @@ fn counted(votes: &Votes<VoteAnswer>) -> Lost {
     let mut ends: Vec<Duration> = busy.iter().filter_map(|seen| seen.remaining).collect();
     ends.sort_unstable();
     let missing = votes.needed().saturating_sub(ours);
-    Lost {
+    LostRound {
         held: most.is_some_and(|one| often(one) >= votes.needed()),
         ours,
         seen: Seen {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     /// A letter for each node: `+` for us, `a` to `z` for a holder and the seconds that it has left in its turn, `.`.
-    fn lost(said: &str) -> Lost {
+    fn lost(said: &str) -> LostRound {
         let mut votes = Votes::new(said.len());
         for (at, letter) in said.chars().enumerate() {
             let vote = match letter {

@@ -13,7 +13,7 @@ use crate::base::error::StoreError;
 use crate::engine::values::grant::Seen;
 
 /// What one request came to.
-pub(super) enum Asked<T> {
+pub(super) enum AttemptReply<T> {
     Granted(T),
     /// Not granted. The next request leaves after this pause, or when the waiter is woken.
     NotYet(Duration),
@@ -47,7 +47,7 @@ pub(super) enum Review {
 }
 
 /// How a wait ended.
-pub(super) enum Ended<T> {
+pub(super) enum WaitEnd<T> {
     Granted(T),
     HandedOver,
     /// The request met an error that no retry can mend.
@@ -67,7 +67,7 @@ pub(super) trait Attempt: Send {
         now: Moment,
         patience: &mut Patience,
         callers: &C,
-    ) -> impl Future<Output = Result<Asked<Self::Granted>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<AttemptReply<Self::Granted>, StoreError>> + Send;
 
     /// The least pause after this error.
     fn rest_after(&self, _error: &StoreError) -> Duration {
@@ -118,16 +118,16 @@ pub(super) async fn run<A: Attempt, C: Callers>(
     patience: &mut Patience,
     callers: &C,
     attempt: &mut A,
-) -> Ended<A::Granted> {
+) -> WaitEnd<A::Granted> {
     let mut just_now = now;
     loop {
         let now = just_now.take().unwrap_or_else(|| clock.now());
         let pause = match attempt.ask(now, patience, callers).await {
-            Ok(Asked::Granted(granted)) => return Ended::Granted(granted),
-            Ok(Asked::NotYet(pause)) => pause,
-            Ok(Asked::Again) => continue,
-            Ok(Asked::NoTime) => return Ended::NoTime,
-            Err(error) if !error.may_pass() => return Ended::Failed(error),
+            Ok(AttemptReply::Granted(granted)) => return WaitEnd::Granted(granted),
+            Ok(AttemptReply::NotYet(pause)) => pause,
+            Ok(AttemptReply::Again) => continue,
+            Ok(AttemptReply::NoTime) => return WaitEnd::NoTime,
+            Err(error) if !error.may_pass() => return WaitEnd::Failed(error),
             Err(error) => {
                 callers.tell_error(patience.last(), &error);
                 let rest = attempt.rest_after(&error);
@@ -135,7 +135,7 @@ pub(super) async fn run<A: Attempt, C: Callers>(
             }
         };
         if callers.end_before_pause(patience) {
-            return Ended::Over;
+            return WaitEnd::Over;
         }
         let poll_at = clock.now().plus(pause);
         loop {
@@ -148,15 +148,15 @@ pub(super) async fn run<A: Attempt, C: Callers>(
             };
             if wake == Wake::Message {
                 match attempt.received() {
-                    Some(granted) => return Ended::Granted(granted),
+                    Some(granted) => return WaitEnd::Granted(granted),
                     None => break,
                 }
             }
             match callers.review(wake, poll_at, patience) {
                 Review::Ask => break,
                 Review::Pause => {}
-                Review::HandOver => return Ended::HandedOver,
-                Review::Over => return Ended::Over,
+                Review::HandOver => return WaitEnd::HandedOver,
+                Review::Over => return WaitEnd::Over,
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::attempt::{Acquisition, Outcome};
 use super::patience::Patience;
-use super::run::{Asked, Attempt, Callers, Ended, Wake, run};
+use super::run::{Attempt, AttemptReply, Callers, WaitEnd, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use crate::base::clock::Moment;
@@ -66,9 +66,9 @@ impl Acquisition<'_> {
         let clock = Arc::clone(trying.acquisition.engine);
         let ended = run(&clock.clock, None, &mut patience, &solo, &mut trying).await;
         let source = match ended {
-            Ended::Granted(granted) => return Ok(granted),
-            Ended::Failed(source) => Some(source),
-            Ended::Over | Ended::HandedOver | Ended::NoTime => patience.error.clone(),
+            WaitEnd::Granted(granted) => return Ok(granted),
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => patience.error.clone(),
         };
         Err(match source {
             Some(source) => self.error(source, false),
@@ -159,9 +159,9 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
         now: Moment,
         patience: &mut Patience,
         callers: &C,
-    ) -> Result<Asked<Self::Granted>, StoreError> {
+    ) -> Result<AttemptReply<Self::Granted>, StoreError> {
         let Some(within) = callers.time_for_request(patience) else {
-            return Ok(Asked::NoTime);
+            return Ok(AttemptReply::NoTime);
         };
         let (mut t0, mut is_heard) = (now, false);
         if self.watches {
@@ -170,9 +170,9 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
             t0 = self.acquisition.now();
         }
         let seen = match self.try_once(t0, within).await {
-            Ok((None, told)) => return Ok(Asked::Granted((None, told))),
+            Ok((None, told)) => return Ok(AttemptReply::Granted((None, told))),
             Ok((Some(Outcome::Granted(lease, _)), told)) => {
-                return Ok(Asked::Granted((Some(lease), told)));
+                return Ok(AttemptReply::Granted((Some(lease), told)));
             }
             Ok((Some(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)), told)) => {
                 let watched = std::mem::replace(&mut self.watches, self.tries.is_watched(&told));
@@ -180,7 +180,7 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
                 callers.tell(&seen, 0);
                 patience.answered(seen.clone(), 0);
                 if self.watches && !watched && !callers.end_before_pause(patience) {
-                    return Ok(Asked::Again); // it may have changed before the subscription
+                    return Ok(AttemptReply::Again); // it may have changed before the subscription
                 }
                 seen
             }
@@ -189,7 +189,7 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
                 return Err(source);
             }
         };
-        Ok(Asked::NotYet(self.pause(&seen, is_heard)))
+        Ok(AttemptReply::NotYet(self.pause(&seen, is_heard)))
     }
 
     async fn woken(&mut self) -> Wake {

@@ -10,20 +10,20 @@ use std::time::Duration;
 use super::attempt::{Acquisition, Outcome};
 use super::first_try::{FirstTry, StartedWait};
 use super::patience::Patience;
-use super::round::{Lost, PATIENCE, Round};
-use super::run::{Asked, Attempt, Callers, Wake, run};
+use super::round::{LostRound, PATIENCE, Round};
+use super::run::{Attempt, AttemptReply, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::error::{NodeVote, Vote};
-use crate::base::keyed_mutex::Entry;
+use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::wakeups::notifier::Registration;
 use crate::engine::values::ballot::Withdraw;
 use crate::engine::values::resource::Resource;
-use crate::quorum::group::{Asked as AskedNodes, QuorumStore};
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::majority;
 
 impl Acquisition<'_> {
@@ -85,7 +85,7 @@ impl Acquisition<'_> {
             turn: &turn,
             end,
             rounds: 0,
-            backoff: Backoff::default(),
+            backoff: RoundBackoff::default(),
         };
         let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
         drop(voting);
@@ -141,11 +141,11 @@ const PATIENT_EACH: u32 = 8;
 struct Voting<'a, 'e> {
     acquisition: &'a mut Acquisition<'e>,
     quorum: &'a QuorumStore,
-    turn: &'a Entry,
+    turn: &'a KeyedMutexGuard,
     end: Option<Moment>,
     wakeups: Option<VoteWakeups>,
     rounds: u32,
-    backoff: Backoff,
+    backoff: RoundBackoff,
 }
 
 impl Voting<'_, '_> {
@@ -175,7 +175,7 @@ impl Attempt for Voting<'_, '_> {
         _now: Moment,
         patience: &mut Patience,
         callers: &C,
-    ) -> Result<Asked<Lease>, StoreError> {
+    ) -> Result<AttemptReply<Lease>, StoreError> {
         self.acquisition.draw_token()?;
         let acquisition = &*self.acquisition;
         let t0 = acquisition.now();
@@ -201,7 +201,7 @@ impl Attempt for Voting<'_, '_> {
                 let took = self.acquisition.now().saturating_since(t0);
                 let pause = self.backoff.after(&lost, reason, took);
                 patience.answered(lost.seen, 1);
-                return Ok(Asked::NotYet(pause));
+                return Ok(AttemptReply::NotYet(pause));
             }
             Err(source) => Err(source),
         };
@@ -211,7 +211,7 @@ impl Attempt for Voting<'_, '_> {
                 if let Some(wakeups) = &mut self.wakeups {
                     wakeups.has_won(unanimous);
                 }
-                Ok(Asked::Granted(lease))
+                Ok(AttemptReply::Granted(lease))
             }
             Err(source) => {
                 guard.settle_unless(source.maybe_applied());
@@ -255,7 +255,7 @@ enum PollReason {
 
 /// How long to wait for the next round.
 #[derive(Debug, Default)]
-struct Backoff {
+struct RoundBackoff {
     /// The longest that the latest pause after a split could have been.
     latest: Duration,
     /// How long it stood back for others.
@@ -271,12 +271,12 @@ const NONE_MOST: Duration = Duration::from_millis(600);
 /// Those who wait for the same lease to end do not vote in step.
 const AT_THE_END: Duration = Duration::from_millis(25);
 
-impl Backoff {
+impl RoundBackoff {
     /// `took`: so long the votes were kept from others, and so they are most likely to be had when the pauses differ by
     /// more.
-    fn after(&mut self, lost: &Lost, reason: PollReason, took: Duration) -> Duration {
+    fn after(&mut self, lost: &LostRound, reason: PollReason, took: Duration) -> Duration {
         if lost.held {
-            *self = Backoff::default();
+            *self = RoundBackoff::default();
             if reason == PollReason::Registration {
                 return Duration::ZERO;
             }
@@ -358,7 +358,7 @@ impl Drop for VoteWakeups {
                 tells,
                 caller: &text,
             };
-            let mut leaving = quorum.poll(&leaves, AskedNodes::ToSay, |_| true, WITHIN);
+            let mut leaving = quorum.poll(&leaves, NodeQuestion::ToSay, |_| true, WITHIN);
             while leaving.next().await.is_some() {}
         }));
     }
@@ -369,8 +369,8 @@ mod tests {
     use super::*;
     use crate::engine::values::grant::Seen;
 
-    fn lost(held: bool, ours: usize, remaining_ms: u64, ours_holds: bool) -> Lost {
-        Lost {
+    fn lost(held: bool, ours: usize, remaining_ms: u64, ours_holds: bool) -> LostRound {
+        LostRound {
             held,
             ours,
             seen: Seen {
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn behind_a_holder_a_waiter_votes_when_the_lease_ends_and_at_least_every_five_seconds() {
         for _ in 0..200 {
-            let mut backoff = Backoff::default();
+            let mut backoff = RoundBackoff::default();
             let soon = backoff
                 .after(
                     &lost(true, 0, 1_000, true),
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn after_a_split_a_waiter_with_votes_tries_again_soon_and_more_and_more_spread() {
         for _ in 0..200 {
-            let mut backoff = Backoff::default();
+            let mut backoff = RoundBackoff::default();
             let split = lost(false, 1, 10_000, true);
             assert!(
                 backoff.after(&split, PollReason::Wakeup, Duration::ZERO)
@@ -434,11 +434,11 @@ mod tests {
                 .unwrap();
             assert!(longest <= SPLIT_MOST, "{longest:?}");
             assert!(
-                !Backoff::default()
+                !RoundBackoff::default()
                     .after(&split, PollReason::Registration, Duration::ZERO)
                     .is_zero()
             );
-            let none = Backoff::default().after(
+            let none = RoundBackoff::default().after(
                 &lost(false, 0, 10_000, true),
                 PollReason::Wakeup,
                 Duration::ZERO,

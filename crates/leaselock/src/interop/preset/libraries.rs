@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::library::{Library, Preset};
+use super::library::{OtherLibrary, Preset};
 use crate::base::error::InvalidInput;
 use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
@@ -25,7 +25,7 @@ const fn ms(ms: u64) -> Option<Duration> {
 }
 
 /// A library whose key is the name itself, and whose user must set a ttl.
-const PLAIN: Library = Library {
+const PLAIN: OtherLibrary = OtherLibrary {
     name: "",
     before: "",
     after: "",
@@ -66,7 +66,7 @@ const ALL: [Preset; 25] = [
 
 impl Preset {
     /// The recipe of the common tutorials: `lock:NAME`, whole seconds, 30 s, ten tries 200 ms apart.
-    pub const GUIDE: Preset = Preset(&Library {
+    pub const GUIDE: Preset = Preset(&OtherLibrary {
         name: "guide",
         before: "lock:",
         ttl: ms(30_000),
@@ -77,7 +77,7 @@ impl Preset {
     });
 
     /// danielstjules/redislock (Node).
-    pub const REDISLOCK: Preset = Preset(&Library {
+    pub const REDISLOCK: Preset = Preset(&OtherLibrary {
         name: "redislock",
         ttl: ms(10_000),
         wait: tries(1, 50, 0),
@@ -86,7 +86,7 @@ impl Preset {
     });
 
     /// errorception's redis-lock (Node), from 0.1.0 on.
-    pub const REDIS_LOCK: Preset = Preset(&Library {
+    pub const REDIS_LOCK: Preset = Preset(&OtherLibrary {
         name: "redis-lock",
         before: "lock.",
         ttl: ms(5_000),
@@ -96,7 +96,7 @@ impl Preset {
     });
 
     /// errorception's redis-lock (Node) before 0.1.0, which locks by time stamps.
-    pub const REDIS_LOCK_0_0: Preset = Preset(&Library {
+    pub const REDIS_LOCK_0_0: Preset = Preset(&OtherLibrary {
         name: "redis-lock-0.0",
         before: "lock.",
         ttl: ms(5_000),
@@ -107,7 +107,7 @@ impl Preset {
     });
 
     /// redis-exp-lock (Node).
-    pub const REDIS_EXP_LOCK: Preset = Preset(&Library {
+    pub const REDIS_EXP_LOCK: Preset = Preset(&OtherLibrary {
         name: "redis-exp-lock",
         ttl: ms(1_000),
         wait: tries(1, 5, 0),
@@ -116,7 +116,7 @@ impl Preset {
     });
 
     /// ioredis-lock (Node).
-    pub const IOREDIS_LOCK: Preset = Preset(&Library {
+    pub const IOREDIS_LOCK: Preset = Preset(&OtherLibrary {
         name: "ioredis-lock",
         ttl: ms(10_000),
         wait: tries(7, 55, 9), // 50 to 60 ms
@@ -125,7 +125,7 @@ impl Preset {
     });
 
     /// node-redlock, versions 4 and 5 (Node), over one server and one resource.
-    pub const NODE_REDLOCK: Preset = Preset(&Library {
+    pub const NODE_REDLOCK: Preset = Preset(&OtherLibrary {
         name: "node-redlock",
         wait: tries(11, 200, 50),
         note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
@@ -133,7 +133,7 @@ impl Preset {
     });
 
     /// redlock-universal (Node), over one server and without a key prefix.
-    pub const REDLOCK_UNIVERSAL: Preset = Preset(&Library {
+    pub const REDLOCK_UNIVERSAL: Preset = Preset(&OtherLibrary {
         name: "redlock-universal",
         ttl: ms(30_000),
         wait: tries(4, 100, 0),
@@ -142,7 +142,7 @@ impl Preset {
     });
 
     /// The mutex of redis-semaphore (Node).
-    pub const REDIS_SEMAPHORE: Preset = Preset(&Library {
+    pub const REDIS_SEMAPHORE: Preset = Preset(&OtherLibrary {
         name: "redis-semaphore",
         before: "mutex:",
         ttl: ms(10_000),
@@ -152,7 +152,7 @@ impl Preset {
     });
 
     /// warlock (Node).
-    pub const WARLOCK: Preset = Preset(&Library {
+    pub const WARLOCK: Preset = Preset(&OtherLibrary {
         name: "warlock",
         after: ":lock",
         note: "it sets nothing by default: its user gives the ttl with each lock",
@@ -160,7 +160,7 @@ impl Preset {
     });
 
     /// The lock of redis-py (Python).
-    pub const REDIS_PY: Preset = Preset(&Library {
+    pub const REDIS_PY: Preset = Preset(&OtherLibrary {
         name: "redis-py",
         wait: Wait::Forever,
         note: "without `timeout` its key never ends by itself: when its holder dies, only an operator frees it",
@@ -168,7 +168,7 @@ impl Preset {
     });
 
     /// python-redis-lock (Python), which pushes to a list on release.
-    pub const PYTHON_REDIS_LOCK: Preset = Preset(&Library {
+    pub const PYTHON_REDIS_LOCK: Preset = Preset(&OtherLibrary {
         name: "python-redis-lock",
         wait: Wait::Forever,
         protocol: Protocol::PythonRedisLock, // which prefixes `lock:`
@@ -177,7 +177,7 @@ impl Preset {
     });
 
     /// The Redlock of pottery (Python), over one server.
-    pub const POTTERY: Preset = Preset(&Library {
+    pub const POTTERY: Preset = Preset(&OtherLibrary {
         name: "pottery",
         before: "redlock:",
         ttl: ms(10_000),
@@ -187,7 +187,7 @@ impl Preset {
     });
 
     /// redsync (Go), over one pool.
-    pub const REDSYNC: Preset = Preset(&Library {
+    pub const REDSYNC: Preset = Preset(&OtherLibrary {
         name: "redsync",
         ttl: ms(8_000),
         wait: tries(32, 150, 66), // 50 to 250 ms
@@ -196,14 +196,14 @@ impl Preset {
     });
 
     /// bsm/redislock (Go), with one key.
-    pub const BSM_REDISLOCK: Preset = Preset(&Library {
+    pub const BSM_REDISLOCK: Preset = Preset(&OtherLibrary {
         name: "bsm-redislock",
         note: "a fixed token of its user takes the lock of a holder with the same one; ours are random",
         ..PLAIN
     });
 
     /// rueidislock (Go) with a majority of 1.
-    pub const RUEIDISLOCK: Preset = Preset(&Library {
+    pub const RUEIDISLOCK: Preset = Preset(&OtherLibrary {
         name: "rueidislock",
         before: "rueidislock:0:",
         ttl: ms(5_000),
@@ -213,7 +213,7 @@ impl Preset {
     });
 
     /// RedLock.net (.NET), over one server.
-    pub const REDLOCK_NET: Preset = Preset(&Library {
+    pub const REDLOCK_NET: Preset = Preset(&OtherLibrary {
         name: "redlock-net",
         before: "redlock:",
         wait: tries(3, 200, 100),
@@ -222,7 +222,7 @@ impl Preset {
     });
 
     /// The Redis lock of madelson's DistributedLock (.NET), over one server.
-    pub const MADELSON: Preset = Preset(&Library {
+    pub const MADELSON: Preset = Preset(&OtherLibrary {
         name: "madelson",
         ttl: ms(30_000),
         wait: Wait::Forever,
@@ -231,7 +231,7 @@ impl Preset {
     });
 
     /// The plain lock of Redisson (Java).
-    pub const REDISSON: Preset = Preset(&Library {
+    pub const REDISSON: Preset = Preset(&OtherLibrary {
         name: "redisson",
         ttl: ms(30_000),
         wait: Wait::Forever,
@@ -241,7 +241,7 @@ impl Preset {
     });
 
     /// redlock-rb (Ruby), over one server.
-    pub const REDLOCK_RB: Preset = Preset(&Library {
+    pub const REDLOCK_RB: Preset = Preset(&OtherLibrary {
         name: "redlock-rb",
         wait: tries(4, 225, 11), // 200 to 250 ms
         note: "its extend sets a key that is gone again, unless `extend_only_if_locked` is given",
@@ -249,7 +249,7 @@ impl Preset {
     });
 
     /// ShedLock (Java) with Redis, in the environment `default`.
-    pub const SHEDLOCK: Preset = Preset(&Library {
+    pub const SHEDLOCK: Preset = Preset(&OtherLibrary {
         name: "shedlock",
         before: "job-lock:default:",
         note: "its release deletes or shortens without comparing, unless `safeUpdate` is on; \
@@ -258,7 +258,7 @@ impl Preset {
     });
 
     /// rslock (Rust), over one server.
-    pub const RSLOCK: Preset = Preset(&Library {
+    pub const RSLOCK: Preset = Preset(&OtherLibrary {
         name: "rslock",
         wait: tries(3, 100, 100),
         note: "its guard gives nothing back when it is dropped",
@@ -266,7 +266,7 @@ impl Preset {
     });
 
     /// redlock (Rust), over one server.
-    pub const REDLOCK_RS: Preset = Preset(&Library {
+    pub const REDLOCK_RS: Preset = Preset(&OtherLibrary {
         name: "redlock-rs",
         wait: tries(3, 100, 100),
         note: "it cannot prolong a lock",
@@ -274,7 +274,7 @@ impl Preset {
     });
 
     /// `lock_across` of redis-lock (Rust), over one connection.
-    pub const REDIS_LOCK_RS: Preset = Preset(&Library {
+    pub const REDIS_LOCK_RS: Preset = Preset(&OtherLibrary {
         name: "redis-lock-rs",
         before: "redlock:",
         wait: Wait::Timeout(Duration::from_secs(10)),
@@ -284,7 +284,7 @@ impl Preset {
     });
 
     /// distributed-lock (Rust) with Redis, over one server.
-    pub const DISTRIBUTED_LOCK_RS: Preset = Preset(&Library {
+    pub const DISTRIBUTED_LOCK_RS: Preset = Preset(&OtherLibrary {
         name: "distributed-lock-rs",
         before: "distributed-lock:",
         ttl: ms(30_000),

@@ -25,10 +25,10 @@ use crate::interop::protocol::Protocol;
 /// # Ok::<_, leaselock::error::InvalidInput>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Preset(pub(super) &'static Library);
+pub struct Preset(pub(super) &'static OtherLibrary);
 
 /// What is known of one library.
-pub(super) struct Library {
+pub(super) struct OtherLibrary {
     pub(super) name: &'static str,
     /// Its key is the user's name between these two.
     pub(super) before: &'static str,

@@ -26,13 +26,13 @@ impl<'a> Locks<'a> {
 }
 
 /// Takes the locks if they are free.
-pub(super) struct Take<'a> {
+pub(super) struct TakeForeign<'a> {
     pub(super) script: &'static Script,
     pub(super) locks: Locks<'a>,
     pub(super) ttl: Ttl,
 }
 
-impl Operation for Take<'_> {
+impl Operation for TakeForeign<'_> {
     type Reply = TakeOutcome;
 
     fn script(&self) -> &'static Script {
@@ -64,13 +64,13 @@ pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
 }
 
 /// Extends the locks.
-pub(super) struct Extend<'a> {
+pub(super) struct ExtendForeign<'a> {
     pub(super) script: &'static Script,
     pub(super) locks: Locks<'a>,
     pub(super) ttl: Ttl,
 }
 
-impl Operation for Extend<'_> {
+impl Operation for ExtendForeign<'_> {
     type Reply = ExtendAnswer;
 
     fn script(&self) -> &'static Script {
@@ -88,14 +88,14 @@ impl Operation for Extend<'_> {
 }
 
 /// Releases the locks.
-pub(super) struct Release<'a> {
+pub(super) struct ReleaseForeign<'a> {
     pub(super) script: &'static Script,
     pub(super) locks: Locks<'a>,
     /// The channel of the waiters, where the script publishes.
     pub(super) channel: Option<String>,
 }
 
-impl Operation for Release<'_> {
+impl Operation for ReleaseForeign<'_> {
     type Reply = ReleaseAnswer;
 
     fn script(&self) -> &'static Script {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{Extend, Locks, Release, Take};
+use super::calls::{ExtendForeign, Locks, ReleaseForeign, TakeForeign};
 use super::release_signal;
 #[cfg(feature = "redis")]
 use super::watch_multi;
@@ -118,17 +118,23 @@ impl ForeignLock {
     ) -> Result<ReleaseAnswer, StoreError> {
         let (lock, token) = (&*self.resource.lock, self.value());
         let (script, others, channel) = match self.protocol {
-            Protocol::PythonRedisLock => {
-                (&python_redis_lock::RELEASE, self.signal.as_slice(), None)
-            }
-            Protocol::Redisson => (&redisson::RELEASE, &[][..], Some(redisson::channel(lock))),
+            Protocol::PythonRedisLock => (
+                &python_redis_lock::RELEASE_FOREIGN,
+                self.signal.as_slice(),
+                None,
+            ),
+            Protocol::Redisson => (
+                &redisson::RELEASE_FOREIGN,
+                &[][..],
+                Some(redisson::channel(lock)),
+            ),
             _ => {
                 let release = CompareAndDelete { lock, token };
                 return store.ask_one(&release, within).await;
             }
         };
         let locks = self.locks(others);
-        let release = Release {
+        let release = ReleaseForeign {
             script,
             locks,
             channel,
@@ -170,13 +176,15 @@ impl CustomLock for ForeignLock {
                 Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
                     return setex_renamenx::take(store, lock, value, ttl, within).await;
                 }
-                Protocol::Redisson => (&redisson::TAKE, self.locks(&[])),
+                Protocol::Redisson => (&redisson::TAKE_FOREIGN, self.locks(&[])),
                 // This grant equals that of `SET` with `NX` and `PX`.
                 Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
-                    (&setnx_pexpire::TAKE, self.locks(&[]))
+                    (&setnx_pexpire::TAKE_FOREIGN, self.locks(&[]))
                 }
             };
-            store.ask_one(&Take { script, locks, ttl }, within).await
+            store
+                .ask_one(&TakeForeign { script, locks, ttl }, within)
+                .await
         })
     }
 
@@ -192,7 +200,7 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
             let (script, locks) = match self.protocol {
-                Protocol::Redisson => (&redisson::EXTEND, self.locks(&[])),
+                Protocol::Redisson => (&redisson::EXTEND_FOREIGN, self.locks(&[])),
                 _ => {
                     let (resource, token) = (&self.resource, &self.token);
                     let extend = calls::Extend {
@@ -203,7 +211,9 @@ impl CustomLock for ForeignLock {
                     return store.ask(&extend, within).await;
                 }
             };
-            store.ask_one(&Extend { script, locks, ttl }, within).await
+            store
+                .ask_one(&ExtendForeign { script, locks, ttl }, within)
+                .await
         })
     }
 

@@ -51,11 +51,11 @@ pub enum Protocol {
 /// Every script of these protocols.
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[
-    &python_redis_lock::RELEASE,
-    &redisson::TAKE,
-    &redisson::EXTEND,
-    &redisson::RELEASE,
-    &setnx_pexpire::TAKE,
+    &python_redis_lock::RELEASE_FOREIGN,
+    &redisson::TAKE_FOREIGN,
+    &redisson::EXTEND_FOREIGN,
+    &redisson::RELEASE_FOREIGN,
+    &setnx_pexpire::TAKE_FOREIGN,
     &COMPARE_AND_DELETE,
 ];
 

@@ -20,7 +20,7 @@ pub(super) fn signal(prefix: &str, lock: &str) -> String {
 }
 
 /// It also wakes a waiter, by the list that is its second key.
-pub(super) static RELEASE: Script = script!("python_redis_lock/release");
+pub(super) static RELEASE_FOREIGN: Script = script!("python_redis_lock/release");
 
 #[cfg(test)]
 mod tests {

@@ -35,9 +35,9 @@ pub(crate) fn is_unlocked(words: &[u8]) -> bool {
     words == b"0"
 }
 
-pub(super) static TAKE: Script = script!("redisson/take");
-pub(super) static EXTEND: Script = script!("redisson/extend");
-pub(super) static RELEASE: Script = script!("redisson/release");
+pub(super) static TAKE_FOREIGN: Script = script!("redisson/take");
+pub(super) static EXTEND_FOREIGN: Script = script!("redisson/extend");
+pub(super) static RELEASE_FOREIGN: Script = script!("redisson/release");
 
 #[cfg(test)]
 mod tests {

@@ -97,13 +97,13 @@ impl ReleaseSignal for WakeSource {
 ///
 /// An element that was taken without use is put back, because it was meant to wake some waiter.
 struct Signal {
-    shared: Arc<Shared>,
+    shared: Arc<SignalState>,
     ready: watch::Receiver<bool>,
     connections: Connections,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SignalState {
     /// True if an element was taken, and no waiter has tried since.
     taken: AtomicBool,
     woken: Notify,
@@ -168,7 +168,7 @@ impl Drop for Signal {
 
 struct Taker {
     connections: Connections,
-    shared: Arc<Shared>,
+    shared: Arc<SignalState>,
     list: String,
 }
 

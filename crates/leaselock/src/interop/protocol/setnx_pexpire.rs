@@ -5,4 +5,4 @@
 
 use crate::script::{Script, script};
 
-pub(super) static TAKE: Script = script!("setnx_pexpire/take");
+pub(super) static TAKE_FOREIGN: Script = script!("setnx_pexpire/take");

@@ -85,7 +85,7 @@ fn a_call_for_many_mutexes_writes_no_fence_beside_holds_that_have_none() {
             let held = shared(&mutex, kind);
             lab.granted(&held, &unfenced_token(), &unfenced).await;
             let item = Item::of(&mutex, &token(), ttl(30_000), true).unwrap();
-            let terms = Terms {
+            let terms = BatchTerms {
                 scripts: MUTEX.batch.as_ref().unwrap(),
                 ttl: ttl(30_000),
                 fencing: true,

@@ -15,8 +15,8 @@ use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 
-fn terms(fencing: bool) -> Terms {
-    Terms {
+fn terms(fencing: bool) -> BatchTerms {
+    BatchTerms {
         scripts: MUTEX.batch.as_ref().unwrap(),
         ttl: ttl(30_000),
         fencing,

@@ -2,12 +2,12 @@
 
 use super::lab::*;
 use crate::engine::ways::deadlock::calls::*;
-use crate::engine::ways::deadlock::graph::{Share, Wait};
+use crate::engine::ways::deadlock::graph::{GraphShare, GraphWait};
 
 const OWNERS: &str = "ll:owners:abcdefgh";
 
-fn wait(waiter: &str) -> Wait {
-    Wait {
+fn wait(waiter: &str) -> GraphWait {
+    GraphWait {
         owner: "abcdefgh/1".into(),
         label: "import 42, part 7".into(),
         lock: "a name: with signs".into(),
@@ -38,9 +38,9 @@ fn what_is_published_is_read_beside_each_hold_until_that_very_wait_is_withdrawn(
             .await;
         }
         assert_eq!(read().await, [Some(second.clone()), Some(second.clone())]);
-        let withdraw = async |wait: &Wait, held: &[String]| {
+        let withdraw = async |wait: &GraphWait, held: &[String]| {
             let wait = wait.encode();
-            lab.ask(&Withdraw {
+            lab.ask(&WithdrawWait {
                 owners: OWNERS,
                 wait: &wait,
                 held,
@@ -63,7 +63,7 @@ fn what_is_published_is_read_beside_each_hold_until_that_very_wait_is_withdrawn(
 fn inspect_shows_the_holder_and_the_waiters_that_hear_messages() {
     on_every_engine(async |lab| {
         let (keys, holder, deaf, waiter) = (keys("job"), token(), token(), token());
-        let seen = async || lab.ask(&Inspect(&keys)).await;
+        let seen = async || lab.ask(&InspectHolds(&keys)).await;
         assert!(seen().await.lock.holds.is_empty() && seen().await.tokens.is_empty());
         lab.granted(&keys, &holder, &TRY).await;
         let ear = lab.listen("ll:wake:waiter").await;
@@ -82,25 +82,28 @@ fn inspect_shows_the_holder_and_the_waiters_that_hear_messages() {
             ..WAIT
         };
         lab.waiting(&keys, &waiter, &how).await;
-        let Inspected { lock, tokens } = seen().await;
+        let InspectedHolds { lock, tokens } = seen().await;
         assert_eq!(tokens, [deaf.secret(), waiter.secret()]);
         assert_eq!(
             (lock.holds.len(), lock.holds[0].digest.as_str()),
             (1, holder.digest().as_str())
         );
-        assert_eq!((lock.holds[0].share, lock.permits), (Share::Exclusive, 0));
+        assert_eq!(
+            (lock.holds[0].share, lock.permits),
+            (GraphShare::Exclusive, 0)
+        );
         let queue: Vec<_> = lock
             .queue
             .iter()
             .map(|one| (one.is_alive, one.priority))
             .collect();
         assert_eq!(queue, [(false, 0), (true, -3)]);
-        lab.ask(&Wake {
+        lab.ask(&WakeVictim {
             keys: &keys,
             token: waiter.secret(),
         })
         .await;
-        lab.ask(&Wake {
+        lab.ask(&WakeVictim {
             keys: &keys,
             token: holder.secret(),
         })

@@ -9,7 +9,7 @@ use crate::base::error::ErrorKind;
 use crate::base::token::Token;
 use crate::engine::values::ballot::many::*;
 use crate::engine::values::ballot::*;
-use crate::engine::values::calls_many::{Item, Terms};
+use crate::engine::values::calls_many::{BatchTerms, Item};
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
@@ -30,8 +30,8 @@ fn item(keys: &Resource, token: &Token) -> Item {
     Item::of(keys, token, ttl(30_000), true).unwrap()
 }
 
-fn terms(fencing: bool) -> Terms {
-    Terms {
+fn terms(fencing: bool) -> BatchTerms {
+    BatchTerms {
         scripts: MUTEX.batch.as_ref().unwrap(),
         ttl: ttl(30_000),
         fencing,
@@ -46,7 +46,7 @@ impl Lab {
         proposed: u64,
         caller: &str,
     ) -> VoteAnswer {
-        self.ask(&Vote {
+        self.ask(&CastVote {
             resource: keys,
             token,
             ttl: ttl(30_000),
@@ -287,7 +287,7 @@ fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
                 id => lab.meddle(&ADVANCE, &fence, &[id]).await,
             };
             for caller in ["", "somebody ch"] {
-                let vote = Vote {
+                let vote = CastVote {
                     resource: &keys,
                     token: &token,
                     ttl: ttl(30_000),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::super::calls::{Finished, ForgetAnswer, Told};
+use super::super::calls::{Finished, ForgetAnswer, OnceReply};
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
@@ -104,47 +104,47 @@ impl Model {
     }
 
     /// `fence`: the one that the script has given, if it has granted. Each new run has a larger one.
-    pub(super) fn acquire(&mut self, asks: Asks, fence: Option<u64>) -> Told {
+    pub(super) fn acquire(&mut self, asks: Asks, fence: Option<u64>) -> OnceReply {
         self.forget_what_is_over();
         let is_own = self.begun_by(asks);
         if let Some(record) = &self.record {
             let state = record.state;
             let (fence, attempt) = (Fence::new(state.fence), state.attempt);
             if record.request != asks.request {
-                return Told::Differs;
+                return OnceReply::Differs;
             }
             match state.kind {
-                Kind::Done => return Told::Ended(OnceState::Done(self.done(record))),
-                Kind::Kept => return Told::Ended(self.failed(record)),
+                Kind::Done => return OnceReply::Ended(OnceState::Done(self.done(record))),
+                Kind::Kept => return OnceReply::Ended(self.failed(record)),
                 Kind::Run | Kind::Fail => {}
             }
             let is_run = state.kind == Kind::Run;
             if self.is_running(state) && !is_own {
-                return Told::Running { fence };
+                return OnceReply::Running { fence };
             }
             if self.held.is_none() && !is_own {
                 if !is_run && state.fence == asks.after {
-                    return Told::Ended(self.failed(record));
+                    return OnceReply::Ended(self.failed(record));
                 }
                 if is_run && asks.refuses {
-                    return Told::Ended(OnceState::Crashed { fence, attempt });
+                    return OnceReply::Ended(OnceState::Crashed { fence, attempt });
                 }
                 if asks.limited && attempt >= ATTEMPTS {
                     let message = record.text.clone();
-                    return Told::GivenUp {
+                    return OnceReply::GivenUp {
                         attempts: attempt,
                         message,
                     };
                 }
                 if !is_run && !self.rest(state).is_zero() {
-                    return Told::Ended(self.failed(record));
+                    return OnceReply::Ended(self.failed(record));
                 }
             }
         }
         let running = self.record.as_ref().map(|record| record.state);
         let is_replay = is_own && running.is_some_and(|state| self.is_running(state));
         if self.held.is_some() && !is_replay {
-            return Told::Busy;
+            return OnceReply::Busy;
         }
         self.held = Some((asks.token, self.now_ms + TTL_MS));
         if is_own {
@@ -156,7 +156,7 @@ impl Model {
                 state.fence = fence.expect("it is granted");
                 self.runs += 1;
             }
-            return Told::Run {
+            return OnceReply::Run {
                 attempt: state.attempt,
             };
         }
@@ -182,7 +182,7 @@ impl Model {
             ends_ms: u64::MAX,
         });
         self.runs += 1;
-        Told::Run { attempt }
+        OnceReply::Run { attempt }
     }
 
     /// Whether it asks for its own run, of which the call has not learned.

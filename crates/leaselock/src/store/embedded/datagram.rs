@@ -49,7 +49,7 @@ struct Sender {
 struct ListenerFile {
     name: String,
     /// The entry as it was found last.
-    found: Option<Found>,
+    found: Option<SenderSocket>,
 }
 
 /// How many files are kept, since each takes a hash and a search to find. Each may keep a descriptor open.
@@ -76,12 +76,12 @@ fn address(folder: &OwnedFd, name: &str) -> PathBuf {
 /// Opens the entry itself and follows no symbolic link, which may be another user's.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-struct Found(OwnedFd);
+struct SenderSocket(OwnedFd);
 
 #[cfg(target_os = "linux")]
-impl Found {
+impl SenderSocket {
     fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
-        Ok(Found(opening::place(folder, name)?))
+        Ok(SenderSocket(opening::place(folder, name)?))
     }
 
     fn address(&self) -> PathBuf {
@@ -100,14 +100,14 @@ impl Found {
 
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-struct Found(PathBuf, Stat);
+struct SenderSocket(PathBuf, Stat);
 
 #[cfg(not(target_os = "linux"))]
-impl Found {
+impl SenderSocket {
     fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Socket => Ok(Found(address(folder, name), stat)),
+            FileType::Socket => Ok(SenderSocket(address(folder, name), stat)),
             _ => Err(IoKind::ConnectionRefused.into()),
         }
     }
@@ -132,7 +132,7 @@ impl ListenerFile {
             return socket.connect(found.address());
         }
         self.found = None;
-        let found = Found::search(folder, &self.name)?;
+        let found = SenderSocket::search(folder, &self.name)?;
         socket.connect(found.address())?;
         self.found = Some(found);
         Ok(())
@@ -196,7 +196,7 @@ impl Datagrams {
 
     fn is_alive(&self, name: &str) -> bool {
         let probe = || {
-            let found = Found::search(&self.folder, name)?;
+            let found = SenderSocket::search(&self.folder, name)?;
             UnixDatagram::unbound()?.connect(found.address())
         };
         !probe().is_err_and(|error| is_absence(&error))
@@ -219,7 +219,7 @@ impl Datagrams {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         for name in Names::of(&self.folder)?.filter(|name| name.starts_with(&beginning)) {
-            let listener = Found::search(&self.folder, &name);
+            let listener = SenderSocket::search(&self.folder, &name);
             let sent = listener.and_then(|found| socket.send_to(message, found.address()));
             if sent.is_err_and(|error| is_absence(&error)) {
                 self.sweep(&name);
@@ -264,7 +264,7 @@ impl Listener {
         let socket = UnixDatagram::bind(address(&folder, &name))?;
         socket.set_nonblocking(true)?;
         // Not by its name, which may be another user's link to a file of ours that they want to read.
-        let found = Found::search(&folder, &name)?;
+        let found = SenderSocket::search(&folder, &name)?;
         let stat = found.stat()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
             return Err(IoKind::AddrInUse.into());

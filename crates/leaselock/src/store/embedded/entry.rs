@@ -1,7 +1,7 @@
 //! One key in a lock file: its value, when it expires, and which of it ends with a session.
 
 use super::holds;
-use super::holds::{Sessionless, Settled};
+use super::holds::{Sessionless, SettledHold};
 use super::life::Life;
 use super::packed::{Fields, Members};
 use crate::base::token;
@@ -71,7 +71,7 @@ impl Entry {
     }
 
     /// Takes over what sessions say about its holds. The key lives as long as one of them.
-    pub(super) fn take(&mut self, settled: Settled) {
+    pub(super) fn take(&mut self, settled: SettledHold) {
         if settled.members.is_empty() {
             self.life = Life::Over;
         }

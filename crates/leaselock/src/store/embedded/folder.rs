@@ -15,7 +15,7 @@ use super::datagram::Datagrams;
 use super::io_error::{FileError, system};
 use super::open_files::OpenFiles;
 use super::opening;
-use super::session::{Left, Living, Session};
+use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
 use super::time_anchor;
 use super::time_anchor::TimeAnchor;
@@ -25,7 +25,7 @@ use crate::base::sync::hold;
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct FolderSettings {
     pub(super) path: PathBuf,
     pub(super) clock: Clock,
     pub(super) client: String,
@@ -35,7 +35,7 @@ pub(super) struct Settings {
 
 #[derive(Debug)]
 pub(super) struct Folder {
-    pub(super) settings: Settings,
+    pub(super) settings: FolderSettings,
     pub(super) root: OwnedFd,
     pub(super) locks: OwnedFd,
     pub(super) sessions: OwnedFd,
@@ -51,7 +51,7 @@ pub(super) struct Folder {
 impl Folder {
     /// Opens the folder and creates what is missing. `session` is the one from before the folder was opened again.
     pub(super) fn open(
-        settings: &Settings,
+        settings: &FolderSettings,
         session: Option<Arc<Session>>,
     ) -> Result<Self, FileError> {
         let path = &settings.path;
@@ -130,9 +130,9 @@ impl Folder {
     }
 
     /// Returns what remains of a client that had a session when it acquired a lease.
-    pub(super) fn look(&self, client: &str) -> Result<Left, StoreError> {
+    pub(super) fn look(&self, client: &str) -> Result<SessionRemains, StoreError> {
         match &self.session {
-            Some(_) if client == self.settings.client => Ok(Left::Process),
+            Some(_) if client == self.settings.client => Ok(SessionRemains::Process),
             _ => self
                 .living
                 .look(&self.sessions, client)
@@ -161,7 +161,7 @@ impl Surroundings for Folder {
 }
 
 fn begin_session(
-    settings: &Settings,
+    settings: &FolderSettings,
     sessions: &OwnedFd,
     mode: Mode,
 ) -> Result<Arc<Session>, FileError> {

@@ -13,7 +13,7 @@ use super::lockfile;
 use super::names::Names;
 use super::newborn;
 use super::session;
-use super::session::Left;
+use super::session::SessionRemains;
 
 /// How many calls there are to one sweep.
 const EVERY: u32 = 256;
@@ -115,7 +115,7 @@ fn lock_file(folder: &Folder, name: &str) {
 fn session_file(folder: &Folder, name: &str) {
     let client = name.strip_suffix(".main").unwrap_or(name);
     if client != folder.settings.client
-        && session::look(&folder.sessions, client) == Ok(Left::Nobody)
+        && session::look(&folder.sessions, client) == Ok(SessionRemains::Nobody)
     {
         session::remove(&folder.sessions, client);
     }

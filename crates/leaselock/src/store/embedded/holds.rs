@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::life;
 use super::life::Life;
-use super::packed::{Member, Members};
+use super::packed::{Members, PackedMember};
 use crate::base::token;
 
 /// Names of holds whose client had no session at the write: their score alone decides.
@@ -23,7 +23,7 @@ const UPGRADABLE: &[u8] = b"u";
 
 /// Holds of which some were not as their sessions want them.
 #[derive(Debug, PartialEq)]
-pub(super) struct Settled {
+pub(super) struct SettledHold {
     pub(super) members: Members,
     /// The latest end of the holds that only a job keeps alive: the key must not expire before.
     pub(super) held_until_us: Option<u64>,
@@ -51,7 +51,7 @@ pub(super) fn settle<E>(
     sessionless: &Sessionless,
     now_us: u64,
     mut life_of: impl FnMut(&str) -> Result<Life, E>,
-) -> Result<Option<Settled>, E> {
+) -> Result<Option<SettledHold>, E> {
     let mut lives = HashMap::new();
     let mut kept = Vec::with_capacity(members.len());
     let (mut changed, mut held_until_us) = (false, None);
@@ -83,15 +83,15 @@ pub(super) fn settle<E>(
         kept.clear();
     }
     let members = Members::of(kept);
-    Ok(Some(Settled {
+    Ok(Some(SettledHold {
         members,
         held_until_us,
     }))
 }
 
 /// Gives the member `u` the score of the hold that it stands for, and removes it without such a hold.
-fn beside_upgradable(mut kept: Vec<Member<'_>>) -> Vec<Member<'_>> {
-    let is_upgradable = |member: &&Member<'_>| {
+fn beside_upgradable(mut kept: Vec<PackedMember<'_>>) -> Vec<PackedMember<'_>> {
+    let is_upgradable = |member: &&PackedMember<'_>| {
         token::leading(member.name).is_some_and(|(_, kind)| kind == UPGRADABLE)
     };
     let holds = kept.iter().filter(is_upgradable);
@@ -117,7 +117,7 @@ fn score(us: u64) -> f64 {
 /// Separates the holds that end with a session from those that do not.
 pub(super) fn split(members: &Members, sessionless: &Sessionless) -> [Members; 2] {
     let part = |wanted: bool| {
-        let is_in = |member: &Member<'_>| sessionless.contains(member.name) == wanted;
+        let is_in = |member: &PackedMember<'_>| sessionless.contains(member.name) == wanted;
         Members::of(members.iter().filter(is_in).collect())
     };
     [part(false), part(true)]
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Settles a set whose clients live as the first letter of their name says.
-    fn settled(members: &Members, sessionless: &[&str]) -> (Option<Settled>, Vec<String>) {
+    fn settled(members: &Members, sessionless: &[&str]) -> (Option<SettledHold>, Vec<String>) {
         let names = sessionless.iter().map(|name| name.as_bytes().to_vec());
         let mut asked = Vec::new();
         let settled = settle(members, &names.collect(), NOW_US, |client| {
@@ -199,7 +199,7 @@ mod tests {
             (NOW + SECOND, job.as_str()),
             (NOW + 0.3 * SECOND, limited.as_str()),
         ];
-        let expected = Settled {
+        let expected = SettledHold {
             members: set(&expected),
             held_until_us: Some(NOW_US + 1_000_000),
         };

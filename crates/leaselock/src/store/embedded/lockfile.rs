@@ -21,7 +21,7 @@ use super::open_files::LockFile;
 use super::opening;
 use super::opening::Unopened;
 use super::peek::peek;
-use super::session::Left;
+use super::session::SessionRemains;
 use super::time::boot_id;
 use crate::base::hex::hex;
 use crate::base::{clock, token};
@@ -47,7 +47,7 @@ pub(super) fn file_name(tag: &str) -> String {
 
 /// The lock on a file, released when dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a> {
+pub(super) struct FileLock<'a> {
     folder: &'a Folder,
     name: &'a str,
     file: Arc<LockFile>,
@@ -58,7 +58,7 @@ pub(super) struct Held<'a> {
     changed_us: i128,
 }
 
-impl Drop for Held<'_> {
+impl Drop for FileLock<'_> {
     fn drop(&mut self) {
         // Closing it is not enough while another thread starts a process.
         let unlocked = flock(&self.file.descriptor, FlockOperation::Unlock);
@@ -73,15 +73,15 @@ pub(super) fn lock<'a>(
     folder: &'a Folder,
     name: &'a str,
     create: bool,
-) -> Result<Option<Held<'a>>, FileError> {
+) -> Result<Option<FileLock<'a>>, FileError> {
     let failed = |error| FileError::Store(system("open lock file", &folder.lock_path(name), error));
     for turn in 1..=TRIES {
         let file = match folder.kept.take(name) {
             Some(file) => file,
             None => match open(folder, name, create, turn < TRIES)? {
-                Opened::File(file) => Arc::new(file),
-                Opened::Nothing => return Ok(None),
-                Opened::Overtaken => continue,
+                OpenedFile::File(file) => Arc::new(file),
+                OpenedFile::Nothing => return Ok(None),
+                OpenedFile::Overtaken => continue,
             },
         };
         match flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
@@ -92,7 +92,7 @@ pub(super) fn lock<'a>(
             other => other.map_err(failed)?,
         }
         // From here on dropping releases it.
-        let mut held = Held {
+        let mut held = FileLock {
             folder,
             name,
             file,
@@ -116,7 +116,7 @@ pub(super) fn lock<'a>(
     Err(FileError::Busy)
 }
 
-enum Opened {
+enum OpenedFile {
     File(LockFile),
     Nothing,
     /// Another process created it at the same moment.
@@ -124,21 +124,21 @@ enum Opened {
 }
 
 /// Opens the file; `patient` takes a file with two names for one that is just getting its name.
-fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, FileError> {
+fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<OpenedFile, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
-        Err(Unopened::System(Errno::NOENT)) if !create => return Ok(Opened::Nothing),
+        Err(Unopened::System(Errno::NOENT)) if !create => return Ok(OpenedFile::Nothing),
         Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || blank(folder))?
         {
             Some(made) => Ok(made),
-            None => return Ok(Opened::Overtaken),
+            None => return Ok(OpenedFile::Overtaken),
         },
-        Err(opening::LINKED) if patient => return Ok(Opened::Overtaken),
+        Err(opening::LINKED) if patient => return Ok(OpenedFile::Overtaken),
         other => other,
     };
     let path = || folder.lock_path(name);
     let (descriptor, stat) = opened.map_err(|error| error.trouble("open lock file", &path()))?;
     folder.check_file_owner(&path, &stat)?;
-    Ok(Opened::File(LockFile {
+    Ok(OpenedFile::File(LockFile {
         descriptor,
         identity: (stat.st_dev, stat.st_ino),
     }))
@@ -167,7 +167,7 @@ pub(super) fn snapshot(
     Ok(None)
 }
 
-impl Held<'_> {
+impl FileLock<'_> {
     fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.descriptor.as_fd()
     }
@@ -280,9 +280,9 @@ fn understand(
     let life_of = |client: &str| {
         let left = folder.look(client)?;
         Ok::<_, FileError>(match left {
-            Left::Process => Life::Ttl,
-            Left::Nobody => Life::Over,
-            Left::Job(limit) => Life::Session {
+            SessionRemains::Process => Life::Ttl,
+            SessionRemains::Nobody => Life::Over,
+            SessionRemains::Job(limit) => Life::Session {
                 until_us: limit.map(|limit| in_store_us(limit, anchor_us)),
             },
         })

@@ -26,11 +26,11 @@ const MANUAL_ANCHOR_US: u64 = 1_700_000_000_000_000;
 pub(super) struct MemoryStore {
     name: String,
     clock: Clock,
-    shared: Arc<Shared>,
+    shared: Arc<MemoryState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct MemoryState {
     anchor_us: u64,
     images: Mutex<Images>,
     listeners: Mutex<HashMap<Vec<u8>, Vec<Arc<Mailbox>>>>,
@@ -51,7 +51,7 @@ struct Mailbox {
 impl MemoryStore {
     /// Returns the store of this name, which lives as long as any client uses it.
     pub(super) fn named(name: &str, clock: Clock) -> Self {
-        static NAMED: Mutex<Option<HashMap<String, Weak<Shared>>>> = Mutex::new(None);
+        static NAMED: Mutex<Option<HashMap<String, Weak<MemoryState>>>> = Mutex::new(None);
         let boot_us = clock.now().as_nanos() / 1000;
         let anchor_us = if clock.is_manual() {
             MANUAL_ANCHOR_US
@@ -59,7 +59,7 @@ impl MemoryStore {
             clock::wall_us().saturating_sub(boot_us)
         };
         let new = || {
-            Arc::new(Shared {
+            Arc::new(MemoryState {
                 anchor_us,
                 images: Mutex::default(),
                 listeners: Mutex::default(),
@@ -160,7 +160,7 @@ impl Images {
     }
 }
 
-impl Shared {
+impl MemoryState {
     fn send(&self, channel: &[u8], message: &[u8]) {
         for mailbox in hold(&self.listeners).get(channel).into_iter().flatten() {
             if mailbox.sender.try_send(message.to_vec()).is_err() {
@@ -170,7 +170,7 @@ impl Shared {
     }
 }
 
-impl Surroundings for Shared {
+impl Surroundings for MemoryState {
     fn present(&self, channel: &[u8]) -> bool {
         hold(&self.listeners).contains_key(channel)
     }
@@ -183,13 +183,13 @@ impl Surroundings for Shared {
 
 /// A listener's entry, removed when it is dropped.
 struct Registered<'a> {
-    shared: &'a Shared,
+    shared: &'a MemoryState,
     channel: Vec<u8>,
     mailbox: Arc<Mailbox>,
 }
 
 impl<'a> Registered<'a> {
-    fn new(shared: &'a Shared, channel: &str, mailbox: &Arc<Mailbox>) -> Self {
+    fn new(shared: &'a MemoryState, channel: &str, mailbox: &Arc<Mailbox>) -> Self {
         let channel = channel.as_bytes().to_vec();
         hold(&shared.listeners)
             .entry(channel.clone())

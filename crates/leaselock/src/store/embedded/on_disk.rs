@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::datagram::{Listener, file_name};
 use super::engine;
-use super::folder::{Folder, Settings};
+use super::folder::{Folder, FolderSettings};
 use super::gc;
 use super::gc::Gc;
 use super::image::Image;
@@ -27,8 +27,8 @@ use crate::store::{Event, Sink};
 
 #[derive(Debug)]
 pub(super) struct FolderStore {
-    pub(super) settings: Settings,
-    opened: Mutex<Opened>,
+    pub(super) settings: FolderSettings,
+    opened: Mutex<OpenedFolder>,
     /// The receiver of messages to this client.
     ear: Mutex<Option<Arc<Receiver>>>,
     sweep: Gc,
@@ -37,7 +37,7 @@ pub(super) struct FolderStore {
 }
 
 #[derive(Debug, Default)]
-struct Opened {
+struct OpenedFolder {
     folder: Option<Arc<Folder>>,
     /// How often the folder was opened.
     times: u64,
@@ -48,7 +48,7 @@ struct Opened {
 }
 
 impl FolderStore {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: FolderSettings) -> Self {
         FolderStore {
             sweep: Gc::new(&settings.client),
             settings,

@@ -15,7 +15,7 @@ pub(super) struct Members(Packed);
 
 /// A member of a sorted set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Member<'a> {
+pub(super) struct PackedMember<'a> {
     pub(super) score: f64,
     pub(super) name: &'a [u8],
 }
@@ -81,9 +81,9 @@ impl Packed {
 /// A field of a hash and its value.
 pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
 
-impl Member<'_> {
+impl PackedMember<'_> {
     /// Returns the order in a set; damage alone writes a score that is no number.
-    fn order(&self, other: &Member<'_>) -> Ordering {
+    fn order(&self, other: &PackedMember<'_>) -> Ordering {
         let by_score = self.score.partial_cmp(&other.score);
         by_score
             .unwrap_or_else(|| self.score.total_cmp(&other.score))
@@ -102,11 +102,11 @@ fn next_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     Some(((field, value), rest))
 }
 
-fn next_member(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
+fn next_member(bytes: &[u8]) -> Option<(PackedMember<'_>, &[u8])> {
     let (score, rest) = bytes.split_first_chunk::<SCORE>()?;
     let (name, rest) = framed(rest)?;
     let score = f64::from_le_bytes(*score);
-    Some((Member { score, name }, rest))
+    Some((PackedMember { score, name }, rest))
 }
 
 impl Fields {
@@ -191,7 +191,7 @@ impl Members {
         &self.0.bytes
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Member<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = PackedMember<'_>> {
         self.0.items(next_member).map(|(_, member)| member)
     }
 
@@ -206,8 +206,8 @@ impl Members {
     }
 
     /// Puts members, of which none is there twice, in their order.
-    pub(super) fn of(mut members: Vec<Member<'_>>) -> Self {
-        members.sort_unstable_by(Member::order);
+    pub(super) fn of(mut members: Vec<PackedMember<'_>>) -> Self {
+        members.sort_unstable_by(PackedMember::order);
         let mut packed = Packed {
             count: members.len(),
             bytes: Vec::new(),
@@ -221,13 +221,13 @@ impl Members {
     /// Inserts a member; true when it is new.
     pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
         let is_new = !self.remove(name);
-        let before = |member: &Member<'_>| (member.score, member.name) < (score, name);
+        let before = |member: &PackedMember<'_>| (member.score, member.name) < (score, name);
         let mut items = self.0.items(next_member);
         let behind = items.find(|(_, member)| !before(member));
         let at = behind.map_or(self.0.bytes.len(), |(at, _)| at);
         drop(items);
         let mut item = Vec::with_capacity(SCORE + LENGTH + name.len());
-        Member { score, name }.write_to(&mut item);
+        PackedMember { score, name }.write_to(&mut item);
         self.0.splice(at, 0, &item);
         is_new
     }
@@ -315,7 +315,7 @@ mod tests {
                 prop_assert_eq!(members.rank(name), Some(rank));
                 prop_assert_eq!(members.score(name), Some(*score));
             }
-            let backwards = sorted.iter().rev().map(|(score, name)| Member { score: *score, name });
+            let backwards = sorted.iter().rev().map(|(score, name)| PackedMember { score: *score, name });
             prop_assert_eq!(&Members::of(backwards.collect()), &members);
             prop_assert_eq!(Members::read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
         }

@@ -38,13 +38,13 @@ pub(super) struct Receiver {
     many: usize,
     /// Messages are passed on under this lock, and none once it is `false`.
     open: Mutex<bool>,
-    place: Mutex<Place>,
+    place: Mutex<ReceiverPlace>,
     moved: Notify,
 }
 
 /// Which runtime reads the messages.
 #[derive(Debug, Default)]
-struct Place {
+struct ReceiverPlace {
     away: Option<Away>,
     /// How often it left home.
     times: u64,
@@ -188,7 +188,7 @@ impl Receiver {
     }
 }
 
-impl Place {
+impl ReceiverPlace {
     fn come_home(&mut self) {
         if let Some(reader) = self.away.take().and_then(|away| away.reader) {
             reader.abort();

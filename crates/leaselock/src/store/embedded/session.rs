@@ -18,7 +18,7 @@ use crate::base::sync::hold;
 
 /// What remains of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum SessionRemains {
     Process,
     /// The process is dead, but its job still has the descriptor. The moment is the longest hold.
     Job(Option<Moment>),
@@ -117,7 +117,7 @@ pub(super) fn exists(folder: &OwnedFd, client: &str) -> bool {
 }
 
 /// The state of one of the two files.
-enum Seen {
+enum SessionState {
     Absent,
     Free,
     /// Locked, or not readable for us.
@@ -127,45 +127,45 @@ enum Seen {
 }
 
 /// Fails when this process lacks what opening takes: that says nothing about the client.
-fn see(folder: &OwnedFd, name: &str) -> Result<Seen, Errno> {
+fn see(folder: &OwnedFd, name: &str) -> Result<SessionState, Errno> {
     Ok(
         match opening::open(folder, name, OFlags::RDONLY, Mode::empty()) {
             Ok((file, _)) => match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => {
                     // Closing is enough, unless another thread is just starting a process.
                     flock(&file, FlockOperation::Unlock).ok();
-                    Seen::Free
+                    SessionState::Free
                 }
-                Err(_) => Seen::Held(Some(file)),
+                Err(_) => SessionState::Held(Some(file)),
             },
-            Err(Unopened::System(Errno::NOENT)) => Seen::Absent,
-            Err(Unopened::Strange(_)) => Seen::Strange,
+            Err(Unopened::System(Errno::NOENT)) => SessionState::Absent,
+            Err(Unopened::Strange(_)) => SessionState::Strange,
             Err(Unopened::System(lack @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM))) => {
                 return Err(lack);
             }
-            Err(Unopened::System(_)) => Seen::Held(None),
+            Err(Unopened::System(_)) => SessionState::Held(None),
         },
     )
 }
 
 /// Returns what remains of a client that had a session.
-pub(super) fn look(folder: &OwnedFd, client: &str) -> Result<Left, Errno> {
+pub(super) fn look(folder: &OwnedFd, client: &str) -> Result<SessionRemains, Errno> {
     Ok(search(folder, client)?.0)
 }
 
 /// Returns the state, with the file that a living process holds.
 ///
 /// Where another kind of file is in place of a session, the ttl decides, as for a living process.
-fn search(folder: &OwnedFd, client: &str) -> Result<(Left, Option<OwnedFd>), Errno> {
+fn search(folder: &OwnedFd, client: &str) -> Result<(SessionRemains, Option<OwnedFd>), Errno> {
     match see(folder, &main_name(client))? {
-        Seen::Held(main) => return Ok((Left::Process, main)),
-        Seen::Strange => return Ok((Left::Process, None)),
-        Seen::Absent | Seen::Free => {}
+        SessionState::Held(main) => return Ok((SessionRemains::Process, main)),
+        SessionState::Strange => return Ok((SessionRemains::Process, None)),
+        SessionState::Absent | SessionState::Free => {}
     }
     let left = match see(folder, client)? {
-        Seen::Held(file) => Left::Job(file.and_then(|file| limit_in(&file))),
-        Seen::Strange => Left::Process,
-        Seen::Absent | Seen::Free => Left::Nobody,
+        SessionState::Held(file) => SessionRemains::Job(file.and_then(|file| limit_in(&file))),
+        SessionState::Strange => SessionRemains::Process,
+        SessionState::Absent | SessionState::Free => SessionRemains::Nobody,
     };
     Ok((left, None))
 }
@@ -183,13 +183,13 @@ pub(super) struct Living {
 impl Living {
     const MOST: usize = 64;
 
-    pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Result<Left, Errno> {
+    pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Result<SessionRemains, Errno> {
         let mut files = hold(&self.files);
         if let Some(file) = files.remove(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
                     files.insert(client.to_owned(), file);
-                    return Ok(Left::Process);
+                    return Ok(SessionRemains::Process);
                 }
                 _ => drop(flock(&file, FlockOperation::Unlock)),
             }
@@ -263,23 +263,23 @@ mod tests {
         let folder = scratch.descriptor();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         assert!(exists(&folder, "client01") && session.is_linked());
-        assert_eq!(look(&folder, "client01"), Ok(Left::Process));
+        assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
         session.limit(Moment::from_nanos(77)).unwrap();
         let job = Job::inheriting(|| session.descriptor());
         drop(session);
         assert_eq!(
             look(&folder, "client01"),
-            Ok(Left::Job(Some(Moment::from_nanos(77))))
+            Ok(SessionRemains::Job(Some(Moment::from_nanos(77))))
         );
         drop(job);
         // Other tests start processes, which have a copy of every descriptor for a moment.
-        while look(&folder, "client01") != Ok(Left::Nobody) {
+        while look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now();
         }
         while exists(&folder, "client01") {
             remove(&folder, "client01");
         }
-        assert_eq!(look(&folder, "client01"), Ok(Left::Nobody));
+        assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Nobody));
     }
 
     #[test]
@@ -289,16 +289,19 @@ mod tests {
         let living = Living::default();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         for _ in 0..2 {
-            assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
+            assert_eq!(
+                living.look(&folder, "client01"),
+                Ok(SessionRemains::Process)
+            );
         }
         let job = Job::inheriting(|| session.descriptor());
         drop(session);
         // Other tests start processes, which have a copy of every descriptor for a moment.
-        while living.look(&folder, "client01") != Ok(Left::Job(None)) {
+        while living.look(&folder, "client01") != Ok(SessionRemains::Job(None)) {
             std::thread::yield_now();
         }
         drop(job);
-        while living.look(&folder, "client01") != Ok(Left::Nobody) {
+        while living.look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now();
         }
     }
@@ -310,17 +313,23 @@ mod tests {
         let folder = scratch.descriptor();
         let living = Living::default();
         let first = Session::begin(&folder, "client01", PRIVATE).unwrap();
-        assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
+        assert_eq!(
+            living.look(&folder, "client01"),
+            Ok(SessionRemains::Process)
+        );
         for file in std::fs::read_dir(scratch.path()).unwrap() {
             std::fs::remove_file(file.unwrap().path()).unwrap();
         }
         let second = Session::begin(&folder, "client01", PRIVATE).unwrap();
         drop(first);
         for _ in 0..2 {
-            assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
+            assert_eq!(
+                living.look(&folder, "client01"),
+                Ok(SessionRemains::Process)
+            );
         }
         drop(second);
-        while living.look(&folder, "client01") != Ok(Left::Nobody) {
+        while living.look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
         }
     }
@@ -342,6 +351,6 @@ mod tests {
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         remove(&folder, "client01");
         assert!(session.is_linked());
-        assert_eq!(look(&folder, "client01"), Ok(Left::Process));
+        assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
     }
 }

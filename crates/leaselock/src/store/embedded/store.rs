@@ -18,10 +18,10 @@ use crate::store::{Capabilities, Sink, Traffic};
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct EmbeddedStore(Kind);
+pub(crate) struct EmbeddedStore(EmbeddedKind);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum EmbeddedKind {
     Folder(Arc<FolderStore>),
     Memory(MemoryStore),
     /// There is no default folder; every operation reports why.
@@ -34,49 +34,49 @@ impl EmbeddedStore {
     /// With a session, this client's leases end with its process and the jobs that inherited the session's descriptor.
     pub(crate) fn folder(path: &Path, clock: Clock, client: &ClientId, session: bool) -> Self {
         let client = client.as_str().to_owned();
-        let settings = folder::Settings {
+        let settings = folder::FolderSettings {
             path: path.to_owned(),
             clock,
             client,
             session,
         };
-        EmbeddedStore(Kind::Folder(Arc::new(FolderStore::new(settings))))
+        EmbeddedStore(EmbeddedKind::Folder(Arc::new(FolderStore::new(settings))))
     }
 
     /// Creates a store in the user's own default folder.
     pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
         match folder::default_folder() {
             Ok(path) => Self::folder(&path, clock, client, session),
-            Err(none) => EmbeddedStore(Kind::Nowhere(none)),
+            Err(none) => EmbeddedStore(EmbeddedKind::Nowhere(none)),
         }
     }
 
     /// Creates a store in this process's memory. Equal names are one store; a store without a name is alone.
     pub(crate) fn memory(name: &str, clock: Clock) -> Self {
-        EmbeddedStore(Kind::Memory(MemoryStore::named(name, clock)))
+        EmbeddedStore(EmbeddedKind::Memory(MemoryStore::named(name, clock)))
     }
 
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         match &self.0 {
-            Kind::Folder(store) => store.run(call, within).await,
-            Kind::Memory(store) => store.run(call),
-            Kind::Nowhere(why) => Err(why.clone()),
+            EmbeddedKind::Folder(store) => store.run(call, within).await,
+            EmbeddedKind::Memory(store) => store.run(call),
+            EmbeddedKind::Nowhere(why) => Err(why.clone()),
         }
     }
 
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match &self.0 {
-            Kind::Folder(store) => store.listen(channel, sink).await,
-            Kind::Memory(store) => store.listen(channel, &sink).await,
-            Kind::Nowhere(_) => std::future::pending().await,
+            EmbeddedKind::Folder(store) => store.listen(channel, sink).await,
+            EmbeddedKind::Memory(store) => store.listen(channel, &sink).await,
+            EmbeddedKind::Nowhere(_) => std::future::pending().await,
         }
     }
 
     /// Removes what dead processes left, for ever; stops when dropped.
     pub(crate) async fn follow(&self) {
         match &self.0 {
-            Kind::Folder(store) => store.sweep_dead_processes().await,
-            Kind::Memory(_) | Kind::Nowhere(_) => std::future::pending().await,
+            EmbeddedKind::Folder(store) => store.sweep_dead_processes().await,
+            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => std::future::pending().await,
         }
     }
 
@@ -87,9 +87,9 @@ impl EmbeddedStore {
             let store = store.clone();
             async move {
                 match &store.0 {
-                    Kind::Folder(store) => store.listen_to_broadcast(&channel, &sink).await,
-                    Kind::Memory(store) => store.listen(&channel, &sink).await,
-                    Kind::Nowhere(_) => {}
+                    EmbeddedKind::Folder(store) => store.listen_to_broadcast(&channel, &sink).await,
+                    EmbeddedKind::Memory(store) => store.listen(&channel, &sink).await,
+                    EmbeddedKind::Nowhere(_) => {}
                 }
             }
         };
@@ -104,17 +104,17 @@ impl EmbeddedStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         match &self.0 {
-            Kind::Folder(store) => store.scan(cursor, pattern, within).await,
-            Kind::Memory(store) => Ok((0, store.scan(pattern))),
-            Kind::Nowhere(why) => Err(why.clone()),
+            EmbeddedKind::Folder(store) => store.scan(cursor, pattern, within).await,
+            EmbeddedKind::Memory(store) => Ok((0, store.scan(pattern))),
+            EmbeddedKind::Nowhere(why) => Err(why.clone()),
         }
     }
 
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         let (checks, promises) = match &self.0 {
-            Kind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
-            Kind::Memory(_) => (doctor::memory(), doctor::of_memory()),
-            Kind::Nowhere(why) => return Err(why.clone()),
+            EmbeddedKind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
+            EmbeddedKind::Memory(_) => (doctor::memory(), doctor::of_memory()),
+            EmbeddedKind::Nowhere(why) => return Err(why.clone()),
         };
         Ok(Report::new(self.describe(), checks, promises))
     }
@@ -132,25 +132,25 @@ impl EmbeddedStore {
     /// Returns how often the folder was opened: one that was removed comes back with another clock.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
-            Kind::Folder(store) => Some(store.epoch()),
-            Kind::Memory(_) => Some(0),
-            Kind::Nowhere(_) => None,
+            EmbeddedKind::Folder(store) => Some(store.epoch()),
+            EmbeddedKind::Memory(_) => Some(0),
+            EmbeddedKind::Nowhere(_) => None,
         }
     }
 
     /// Returns the traffic of the key's file; `None` for memory, whose waiters are in the same process.
     pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
         match &self.0 {
-            Kind::Folder(store) => store.traffic(key),
-            Kind::Memory(_) | Kind::Nowhere(_) => None,
+            EmbeddedKind::Folder(store) => store.traffic(key),
+            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
         }
     }
 
     pub(crate) fn describe(&self) -> String {
         match &self.0 {
-            Kind::Folder(store) => store.describe(),
-            Kind::Memory(store) => store.describe(),
-            Kind::Nowhere(_) => "file:".to_owned(),
+            EmbeddedKind::Folder(store) => store.describe(),
+            EmbeddedKind::Memory(store) => store.describe(),
+            EmbeddedKind::Nowhere(_) => "file:".to_owned(),
         }
     }
 
@@ -160,14 +160,14 @@ impl EmbeddedStore {
     /// before the first use.
     pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
         match &self.0 {
-            Kind::Folder(store) => store.session_descriptor(),
-            Kind::Memory(_) | Kind::Nowhere(_) => None,
+            EmbeddedKind::Folder(store) => store.session_descriptor(),
+            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
         }
     }
 
     /// Limits how long a job can hold after its process.
     pub(crate) fn limit_session(&self, until: Moment) {
-        if let Kind::Folder(store) = &self.0 {
+        if let EmbeddedKind::Folder(store) = &self.0 {
             store.limit_session(until);
         }
     }

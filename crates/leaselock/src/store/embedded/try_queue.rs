@@ -10,18 +10,18 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::base::sync::hold;
 
-type Queue = Arc<tokio::sync::Mutex<()>>;
+type WaitingTries = Arc<tokio::sync::Mutex<()>>;
 
 /// The queues, by the names of the files.
 #[derive(Debug, Default)]
-pub(super) struct TryQueues(Mutex<HashMap<String, Queue>>);
+pub(super) struct TryQueues(Mutex<HashMap<String, WaitingTries>>);
 
 /// A task's place in a queue; the queue is removed with its last place.
 #[derive(Debug)]
-struct Place<'a> {
+struct QueuePlace<'a> {
     queues: &'a TryQueues,
     name: &'a str,
-    queue: Option<Queue>,
+    queue: Option<WaitingTries>,
 }
 
 /// The head of a queue, until dropped.
@@ -29,7 +29,7 @@ struct Place<'a> {
 pub(super) struct Turn<'a> {
     _head: OwnedMutexGuard<()>,
     /// Dropped after the head, so that a queue without a place has no head either.
-    _place: Place<'a>,
+    _place: QueuePlace<'a>,
 }
 
 impl TryQueues {
@@ -41,7 +41,7 @@ impl TryQueues {
     /// Waits for the turn to try; `None` when that takes longer than `within`.
     pub(super) async fn turn<'a>(&'a self, name: &'a str, within: Duration) -> Option<Turn<'a>> {
         let queue = Arc::clone(hold(&self.0).entry(name.to_owned()).or_default());
-        let place = Place {
+        let place = QueuePlace {
             queues: self,
             name,
             queue: Some(Arc::clone(&queue)),
@@ -56,7 +56,7 @@ impl TryQueues {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut queues = hold(&self.queues.0);
         drop(self.queue.take());

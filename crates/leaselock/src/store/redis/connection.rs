@@ -24,7 +24,7 @@ use crate::base::sync::hold;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) endpoint: Endpoint,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// How many connections were made.
     made: AtomicU64,
     pub(super) push_mode: PushMode,
@@ -32,7 +32,7 @@ pub(super) struct Connection {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConnectionState {
     live: Option<Arc<Live>>,
     /// The latest failure of the present outage: the error of requests that time out while another task connects.
     reason: Option<StoreError>,

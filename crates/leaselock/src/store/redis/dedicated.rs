@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 use super::answer::{malformed, understood};
 use super::calls;
-use super::driver::{Opened, RunningDriver};
+use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 /// A connection for one purpose. Closes when it is dropped.
 pub(crate) struct DedicatedConnection {
-    raw: Opened<RunningDriver>,
+    raw: OpenedConnection<RunningDriver>,
     endpoint: Endpoint,
 }
 

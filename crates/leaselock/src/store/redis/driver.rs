@@ -15,16 +15,16 @@ use super::socket::SocketControl;
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection, the control that closes its socket, and its driver `D`.
-pub(super) struct Opened<D> {
+pub(super) struct OpenedConnection<D> {
     pub(super) connection: MultiplexedConnection,
     pub(super) control: Arc<SocketControl>,
     pub(super) driver: D,
 }
 
-impl Opened<Driver> {
+impl OpenedConnection<Driver> {
     /// Runs the driver on the present runtime.
-    pub(super) fn spawn(self) -> Opened<RunningDriver> {
-        Opened {
+    pub(super) fn spawn(self) -> OpenedConnection<RunningDriver> {
+        OpenedConnection {
             connection: self.connection,
             control: self.control,
             driver: RunningDriver::start(self.driver),
@@ -38,7 +38,7 @@ impl Opened<Driver> {
     pub(super) fn spawn_to_receive(
         mut self,
         receiver: &Arc<PushReceiver>,
-    ) -> Opened<RunningDriver> {
+    ) -> OpenedConnection<RunningDriver> {
         let closing = Closing(Arc::clone(receiver));
         let (connection, control) = (self.connection.clone(), Arc::clone(&self.control));
         let mut driver = self.driver;

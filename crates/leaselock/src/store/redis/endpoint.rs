@@ -20,9 +20,9 @@ use crate::store::url::RedisUrl;
 
 /// Clones share the files that were read for TLS.
 #[derive(Clone)]
-pub(super) struct Endpoint(Arc<Inner>);
+pub(super) struct Endpoint(Arc<EndpointState>);
 
-struct Inner {
+struct EndpointState {
     url: RedisUrl,
     /// Locates the server, when its address can change.
     watch: Option<PrimaryLocator>,
@@ -36,7 +36,7 @@ type Tls = Arc<OnceLock<Arc<tokio_rustls::rustls::ClientConfig>>>;
 
 impl Endpoint {
     pub(super) fn new(url: RedisUrl) -> Self {
-        Endpoint(Arc::new(Inner {
+        Endpoint(Arc::new(EndpointState {
             watch: PrimaryLocator::of(&url),
             url,
             #[cfg(feature = "tls")]
@@ -46,7 +46,7 @@ impl Endpoint {
 
     /// Returns another server of the same set-up, whose address does not change.
     pub(super) fn beside(&self, url: RedisUrl) -> Self {
-        Endpoint(Arc::new(Inner {
+        Endpoint(Arc::new(EndpointState {
             url,
             watch: None,
             #[cfg(feature = "tls")]

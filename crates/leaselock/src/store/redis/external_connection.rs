@@ -15,28 +15,30 @@ pub(super) const PLACE: &str = "the connection that was handed in";
 
 /// A request: one command, or a transaction.
 #[derive(Clone, Copy)]
-pub(super) enum Request<'a> {
+pub(super) enum ExternalRequest<'a> {
     One(&'a Cmd),
     Together(&'a Pipeline),
 }
 
-type Answer<'a> = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+type ExternalAnswer<'a> = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
 
 /// Any connection type of the redis client, behind one trait.
 pub(super) trait ExternalConnection: Send + Sync {
-    fn send<'a>(&self, request: Request<'a>) -> Answer<'a>;
+    fn send<'a>(&self, request: ExternalRequest<'a>) -> ExternalAnswer<'a>;
     fn database(&self) -> i64;
 }
 
 pub(super) struct Theirs<C>(pub(super) C);
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for Theirs<C> {
-    fn send<'a>(&self, request: Request<'a>) -> Answer<'a> {
+    fn send<'a>(&self, request: ExternalRequest<'a>) -> ExternalAnswer<'a> {
         let mut connection = self.0.clone();
         Box::pin(async move {
             let commands = match request {
-                Request::One(command) => return connection.req_packed_command(command).await,
-                Request::Together(commands) => commands,
+                ExternalRequest::One(command) => {
+                    return connection.req_packed_command(command).await;
+                }
+                ExternalRequest::Together(commands) => commands,
             };
             let behind_multi = commands.len() + 1;
             let answers = connection.req_packed_commands(commands, behind_multi, 1);
@@ -54,7 +56,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
 /// Their connection decides how often it sends the command, so the outcome of every other failure is unknown.
 pub(super) async fn ask(
     handed: &dyn ExternalConnection,
-    request: Request<'_>,
+    request: ExternalRequest<'_>,
     within: Duration,
 ) -> Result<Value, StoreError> {
     match timeout(within, handed.send(request)).await {

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::driver::Opened;
+use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::endpoint::sentinel::ask::{EACH_WITHIN, look, of_a_sentinel};
 use super::endpoint::sentinel::locator::{Address, PrimaryLocator};
@@ -30,7 +30,7 @@ pub(crate) async fn follow(endpoint: &Endpoint) {
     loop {
         sessions.begin();
         for place in watch.in_turn() {
-            let session = Session {
+            let session = FollowSession {
                 endpoint,
                 watch,
                 place: &place,
@@ -49,14 +49,14 @@ pub(crate) async fn follow(endpoint: &Endpoint) {
 type Never = Result<std::convert::Infallible, (bool, StoreError)>;
 
 /// One connection to one Sentinel.
-struct Session<'a> {
+struct FollowSession<'a> {
     endpoint: &'a Endpoint,
     watch: &'a PrimaryLocator,
     place: &'a Address,
     node: Endpoint,
 }
 
-impl Session<'_> {
+impl FollowSession<'_> {
     /// Runs the connection to its end.
     async fn run(&self) -> Never {
         let news = Arc::new(Notify::new());
@@ -69,7 +69,7 @@ impl Session<'_> {
         };
         let opened = timeout(EACH_WITHIN, self.node.for_messages(receive)).await;
         let opened = opened.unwrap_or_else(|_| Err(self.node.silent()));
-        let Opened {
+        let OpenedConnection {
             connection,
             control,
             driver,

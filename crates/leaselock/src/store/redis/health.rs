@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::follow;
 use crate::base::clock::CLOCK;
-use crate::store::Holder;
+use crate::store::LeaseHolder;
 
 /// The time for one attempt to connect, as long as any lease is held.
 const EACH: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 impl Connection {
     /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever.
-    pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &dyn Holder) {
+    pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &dyn LeaseHolder) {
         let mut trouble = self.trouble.watch();
         while trouble.changed().await.is_ok() {
             while holder.holds() {
@@ -36,7 +36,7 @@ impl Connection {
 }
 
 /// Verifies all leases on every event, where every request finds its node anew.
-pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
+pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn LeaseHolder) {
     let mut trouble = trouble.watch();
     while trouble.changed().await.is_ok() {
         if holder.holds() {
@@ -47,7 +47,7 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
 }
 
 /// Follows the server to its reported address, and verifies leases; for ever.
-pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn Holder) {
+pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn LeaseHolder) {
     let follows = follow::follow(&connection.endpoint);
     tokio::join!(follows, connection.verify_after_reconnects(holder));
 }

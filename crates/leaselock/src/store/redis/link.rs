@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
-use super::external_connection::{ExternalConnection, Request};
+use super::external_connection::{ExternalConnection, ExternalRequest};
 use super::{calls, error_map, external_connection};
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::StoreError;
@@ -17,16 +17,16 @@ use crate::script::Call;
 use crate::script::library::Library;
 
 #[derive(Clone)]
-pub(super) enum Link {
+pub(super) enum StoreLink {
     Own(Arc<Connection>),
     External(Arc<dyn ExternalConnection>),
     Cluster(Arc<Cluster>),
 }
 
-impl Link {
+impl StoreLink {
     /// Creates a link that connects on first use.
     pub(super) fn to(endpoint: Endpoint) -> Self {
-        Link::Own(Connection::new(endpoint, ConnectionEvents::default()))
+        StoreLink::Own(Connection::new(endpoint, ConnectionEvents::default()))
     }
 
     /// Sends a command; `key` determines its node in a cluster.
@@ -36,7 +36,7 @@ impl Link {
         key: Option<&str>,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        if let Link::Cluster(cluster) = self {
+        if let StoreLink::Cluster(cluster) = self {
             return Box::pin(cluster.ask(command, key, until, until)).await;
         }
         let left = CLOCK.left(until);
@@ -51,57 +51,57 @@ impl Link {
         left: Duration,
     ) -> Result<Value, StoreError> {
         match self {
-            Link::Own(own) => own.ask(command, until, left).await,
-            Link::External(theirs) => {
-                external_connection::ask(&**theirs, Request::One(command), left).await
+            StoreLink::Own(own) => own.ask(command, until, left).await,
+            StoreLink::External(theirs) => {
+                external_connection::ask(&**theirs, ExternalRequest::One(command), left).await
             }
-            Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
+            StoreLink::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
     }
 
     /// Converts an error line of the server.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self {
-            Link::Own(own) => own.endpoint.explain(line),
-            Link::External(_) => error_map::from_line(line),
-            Link::Cluster(cluster) => cluster.explain(line),
+            StoreLink::Own(own) => own.endpoint.explain(line),
+            StoreLink::External(_) => error_map::from_line(line),
+            StoreLink::Cluster(cluster) => cluster.explain(line),
         }
     }
 
     /// Returns the library when scripts are called as its functions.
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
-            Link::Own(own) => own.endpoint.url().functions,
-            Link::External(_) => None,
-            Link::Cluster(cluster) => cluster.functions(),
+            StoreLink::Own(own) => own.endpoint.url().functions,
+            StoreLink::External(_) => None,
+            StoreLink::Cluster(cluster) => cluster.functions(),
         }
     }
 
     /// Names the server that has the key, as an administrator would.
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
-            Link::Own(own) => own.endpoint.place(),
-            Link::External(_) => "the server".to_owned(),
-            Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
+            StoreLink::Own(own) => own.endpoint.place(),
+            StoreLink::External(_) => "the server".to_owned(),
+            StoreLink::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
     }
 
     /// Describes the link, without secrets.
     pub(super) fn describe(&self) -> String {
         match self {
-            Link::Own(own) => own.endpoint.to_string(),
-            Link::External(theirs) => format!(
+            StoreLink::Own(own) => own.endpoint.to_string(),
+            StoreLink::External(theirs) => format!(
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
-            Link::Cluster(cluster) => cluster.to_string(),
+            StoreLink::Cluster(cluster) => cluster.to_string(),
         }
     }
 
     /// Returns the connection to the one server of this store, when it is ours.
     pub(super) fn own(&self) -> Option<&Arc<Connection>> {
         match self {
-            Link::Own(own) => Some(own),
+            StoreLink::Own(own) => Some(own),
             _ => None,
         }
     }

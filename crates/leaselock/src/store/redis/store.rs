@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::link::Link;
+use super::link::StoreLink;
 use super::{answer, calls, error_map};
 use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
@@ -24,13 +24,13 @@ use crate::store::Capabilities;
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]
-pub(crate) struct RedisStore(pub(super) Link);
+pub(crate) struct RedisStore(pub(super) StoreLink);
 
 impl RedisStore {
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         let until = CLOCK.now().plus(within);
         let answer = match &self.0 {
-            Link::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
+            StoreLink::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
             link => {
                 let library = link.functions();
                 let short = calls::short(library, call);
@@ -95,9 +95,9 @@ impl RedisStore {
     /// Counts the connections. One that was handed in reconnects unnoticed.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
-            Link::Own(own) => Some(own.epoch()),
-            Link::External(_) => None,
-            Link::Cluster(cluster) => Some(cluster.epoch()),
+            StoreLink::Own(own) => Some(own.epoch()),
+            StoreLink::External(_) => None,
+            StoreLink::Cluster(cluster) => Some(cluster.epoch()),
         }
     }
 
@@ -114,9 +114,9 @@ impl RedisStore {
     /// Returns the same server over a connection of its own. One that was handed in is the only one.
     pub(crate) fn unshared(&self) -> Self {
         match &self.0 {
-            Link::Own(own) => RedisStore(Link::Own(own.another())),
-            Link::External(_) => self.clone(),
-            Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),
+            StoreLink::Own(own) => RedisStore(StoreLink::Own(own.another())),
+            StoreLink::External(_) => self.clone(),
+            StoreLink::Cluster(cluster) => RedisStore(StoreLink::Cluster(cluster.another())),
         }
     }
 
@@ -126,7 +126,7 @@ impl RedisStore {
 
     /// True if each key may be on a server of its own.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.0, Link::Cluster(_))
+        matches!(self.0, StoreLink::Cluster(_))
     }
 }
 

@@ -13,7 +13,7 @@ use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::driver::Opened;
+use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::heartbeat::PATIENCE;
 use super::sessions::{self, Sessions};
@@ -103,7 +103,7 @@ async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result
             slot_moved.notify_one();
         }
     };
-    let Opened {
+    let OpenedConnection {
         connection,
         control,
         driver,

@@ -9,13 +9,13 @@ pub(crate) type Filter = fn(&[u8]) -> bool;
 
 /// The registration of one waiter at its channel.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct ChannelWaiter {
     pub(super) filter: Filter,
     pub(super) woken: Notify,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ChannelState {
     /// Not subscribed yet, or not at present.
     Pending,
     Subscribed,
@@ -26,7 +26,7 @@ pub(super) enum State {
 }
 
 /// What the connection has to do for a channel.
-pub(super) enum Step {
+pub(super) enum ChannelStep {
     Nothing,
     Subscribe,
     Unsubscribe,
@@ -37,66 +37,66 @@ pub(super) enum Step {
 /// One channel, from its first waiter to the end of its subscription.
 #[derive(Debug)]
 pub(super) struct Channel {
-    state: watch::Sender<State>,
+    state: watch::Sender<ChannelState>,
     /// True if it was subscribed before, so that a message may have been missed.
     missed: bool,
-    waiters: Vec<Arc<Waiter>>,
+    waiters: Vec<Arc<ChannelWaiter>>,
 }
 
 impl Channel {
     pub(super) fn new() -> Self {
         Channel {
-            state: watch::Sender::new(State::Pending),
+            state: watch::Sender::new(ChannelState::Pending),
             missed: false,
             waiters: Vec::new(),
         }
     }
 
-    pub(super) fn add(&mut self, waiter: &Arc<Waiter>) -> watch::Receiver<State> {
+    pub(super) fn add(&mut self, waiter: &Arc<ChannelWaiter>) -> watch::Receiver<ChannelState> {
         self.waiters.push(Arc::clone(waiter));
-        if self.state() == State::Gone {
-            self.state.send_replace(State::Pending); // it may have come back
+        if self.state() == ChannelState::Gone {
+            self.state.send_replace(ChannelState::Pending); // it may have come back
         }
         self.state.subscribe()
     }
 
     /// Removes a waiter; true when it was the last one.
-    pub(super) fn remove(&mut self, waiter: &Arc<Waiter>) -> bool {
+    pub(super) fn remove(&mut self, waiter: &Arc<ChannelWaiter>) -> bool {
         self.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
         self.waiters.is_empty()
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ChannelState {
         *self.state.borrow()
     }
 
     /// Returns the pending step, and regards it as done from here on.
-    pub(super) fn step(&mut self) -> Step {
+    pub(super) fn step(&mut self) -> ChannelStep {
         match (!self.waiters.is_empty(), self.state()) {
-            (true, State::Pending) => Step::Subscribe,
-            (true, _) => Step::Nothing,
-            (false, State::Subscribed) => {
+            (true, ChannelState::Pending) => ChannelStep::Subscribe,
+            (true, _) => ChannelStep::Nothing,
+            (false, ChannelState::Subscribed) => {
                 // It may be wanted again before the unsubscription; then the subscription follows it.
-                self.state.send_replace(State::Pending);
-                Step::Unsubscribe
+                self.state.send_replace(ChannelState::Pending);
+                ChannelStep::Unsubscribe
             }
-            (false, _) => Step::Forget,
+            (false, _) => ChannelStep::Forget,
         }
     }
 
     /// Records that messages arrive; true when one may have been missed before.
     pub(super) fn subscribed(&mut self) -> bool {
-        self.state.send_replace(State::Subscribed);
+        self.state.send_replace(ChannelState::Subscribed);
         std::mem::take(&mut self.missed)
     }
 
     pub(super) fn refused(&self) {
-        self.state.send_replace(State::Refused);
+        self.state.send_replace(ChannelState::Refused);
     }
 
     /// Records that messages arrive elsewhere, which wakes the waiters.
     pub(super) fn gone(&mut self) {
-        if self.state.send_replace(State::Gone) != State::Gone {
+        if self.state.send_replace(ChannelState::Gone) != ChannelState::Gone {
             self.missed = true;
             self.wake(|_| true);
         }
@@ -104,15 +104,16 @@ impl Channel {
 
     /// Records that no messages arrive at present; true when they did.
     pub(super) fn gap(&mut self) -> bool {
-        if self.state() == State::Gone {
+        if self.state() == ChannelState::Gone {
             return false;
         }
-        let was_subscribed = self.state.send_replace(State::Pending) == State::Subscribed;
+        let was_subscribed =
+            self.state.send_replace(ChannelState::Pending) == ChannelState::Subscribed;
         self.missed |= was_subscribed;
         was_subscribed
     }
 
-    pub(super) fn wake(&self, which: impl Fn(&Waiter) -> bool) {
+    pub(super) fn wake(&self, which: impl Fn(&ChannelWaiter) -> bool) {
         let waiters = self.waiters.iter().filter(|waiter| which(waiter));
         waiters.for_each(|waiter| waiter.woken.notify_one());
     }

@@ -54,7 +54,7 @@ mod tests {
 
     use crate::base::clock::Clock;
     use crate::base::ttl::{Drift, Ttl};
-    use crate::engine::services::lease::state::{LeaseMachine, Step};
+    use crate::engine::services::lease::state::{LeaseMachine, NextStep};
 
     /// It may have been sent before the change, and have reached the store after it.
     #[test]
@@ -65,13 +65,13 @@ mod tests {
         let deadline = drift.deadline(now, ttl);
         let mut core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
         clock.advance(Duration::from_secs(4));
-        assert_eq!(core.step(clock.now()), Step::Renew);
+        assert_eq!(core.step(clock.now()), NextStep::Renew);
         core.changing = true;
         assert!(!core.refused(clock.now()));
         assert!(core.lost().is_none() && core.deadline() == deadline);
         core.changing = false;
         clock.advance(Duration::from_secs(3));
-        assert_eq!(core.step(clock.now()), Step::Renew, "it asks again");
+        assert_eq!(core.step(clock.now()), NextStep::Renew, "it asks again");
         assert!(core.refused(clock.now()));
     }
 }

@@ -11,7 +11,7 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::services::lease::state::Terms;
+use crate::engine::services::lease::state::LeaseTerms;
 use crate::engine::values::mode::{Beside, Mode};
 use crate::engine::values::request::{AcquireRequest, Copies};
 
@@ -36,11 +36,11 @@ pub(crate) struct Hold {
     /// True while its only guard is upgraded or downgraded.
     pub(super) changing: bool,
     /// What each living guard asked for, by its number.
-    guards: Vec<(u64, Terms)>,
+    guards: Vec<(u64, LeaseTerms)>,
 }
 
 /// What an acquisition finds.
-pub(crate) enum Found<'a> {
+pub(crate) enum FoundHold<'a> {
     /// The hold covers it.
     Covered(&'a mut Hold),
     /// A hold of that name was lost, and a guard of it lives.
@@ -52,24 +52,24 @@ pub(crate) enum Found<'a> {
 
 impl Holds {
     /// Finds the hold of this name that decides about a request. Returns the number of a new guard with it.
-    pub(crate) fn find(&mut self, key: &str, asked: Mode) -> (Found<'_>, u64) {
+    pub(crate) fn find(&mut self, key: &str, asked: Mode) -> (FoundHold<'_>, u64) {
         self.guards += 1;
         for hold in self.by_key.get_mut(key).into_iter().flatten() {
             if let Some(lost) = hold.record.lost_by_now() {
-                return (Found::Lost(lost), self.guards);
+                return (FoundHold::Lost(lost), self.guards);
             }
             if hold.changing {
                 let way_out = "let the upgrade or downgrade of the lease that it holds end first";
-                return (Found::WaitsForItself(way_out), self.guards);
+                return (FoundHold::WaitsForItself(way_out), self.guards);
             }
             let found = match hold.mode.beside(asked) {
-                Beside::Covered => Found::Covered(hold),
-                Beside::WaitsForItself(way_out) => Found::WaitsForItself(way_out),
+                Beside::Covered => FoundHold::Covered(hold),
+                Beside::WaitsForItself(way_out) => FoundHold::WaitsForItself(way_out),
                 Beside::Apart => continue,
             };
             return (found, self.guards);
         }
-        (Found::Nothing, self.guards)
+        (FoundHold::Nothing, self.guards)
     }
 
     /// Adds the lease that the store has granted, and returns the number of its guard.
@@ -155,7 +155,7 @@ impl Hold {
             )));
         }
         let now = engine.clock.now();
-        let terms = Terms {
+        let terms = LeaseTerms {
             ttl: request.ttl,
             renews: request.renews,
             hold_until: request.max_hold.map(|longest| now.plus(longest)),
@@ -192,10 +192,10 @@ impl Hold {
     }
 
     /// The longest ttl that a guard asked for, renewal if one of them did, and the shortest of their longest holds.
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> LeaseTerms {
         let all = || self.guards.iter().map(|(_, terms)| terms);
         let known = self.record.core().terms();
-        Terms {
+        LeaseTerms {
             ttl: all().map(|terms| terms.ttl).max().unwrap_or(known.ttl),
             renews: all().any(|terms| terms.renews),
             hold_until: all().filter_map(|terms| terms.hold_until).min(),

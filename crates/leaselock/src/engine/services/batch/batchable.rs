@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::StoreError;
 #[cfg(feature = "redis")]
 use crate::engine::values::ballot::many::vote_together;
-use crate::engine::values::calls_many::{AcquireMany, Item, ReleaseMany, Replies, Terms};
+use crate::engine::values::calls_many::{AcquireMany, BatchTerms, Item, ReleaseMany, Replies};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
@@ -16,7 +16,7 @@ pub(crate) trait Batchable: Send + Sync + 'static {
     type Many<'a>: Votable<Reply = Replies<Self::Reply>> + Send + Sync;
     /// Creates the call for items with the same terms, at most
     /// [`MANY_MAX`](crate::engine::values::calls_many::MANY_MAX) of them.
-    fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
+    fn many(terms: BatchTerms, items: &[Item]) -> Self::Many<'_>;
 
     /// Sends one call for all items, and returns the reply of each.
     fn ask(
@@ -35,7 +35,7 @@ impl Batchable for Acquires {
     type Reply = Acquired;
     type Many<'a> = AcquireMany<'a>;
 
-    fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
+    fn many(terms: BatchTerms, items: &[Item]) -> AcquireMany<'_> {
         AcquireMany(terms, items)
     }
 
@@ -61,7 +61,7 @@ impl Batchable for Releases {
     type Reply = ReleaseAnswer;
     type Many<'a> = ReleaseMany<'a>;
 
-    fn many(terms: Terms, items: &[Item]) -> ReleaseMany<'_> {
+    fn many(terms: BatchTerms, items: &[Item]) -> ReleaseMany<'_> {
         ReleaseMany(terms, items)
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
-use super::driver::Driver;
-use super::queue::Queue;
+use super::driver::BatchDriver;
+use super::queue::BatchQueue;
 use super::reply;
-use super::reply::{BatchOutcome, Pending};
-use super::shared::Shared;
+use super::reply::{BatchOutcome, PendingReply};
+use super::shared::BatchState;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
@@ -20,7 +20,7 @@ use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
 /// Batches requests of one kind.
-pub(crate) struct Batcher<B: Batchable>(Arc<Shared<B>>);
+pub(crate) struct Batcher<B: Batchable>(Arc<BatchState<B>>);
 
 impl<B: Batchable> Batcher<B> {
     pub(crate) fn new(
@@ -33,8 +33,8 @@ impl<B: Batchable> Batcher<B> {
         // A clock that is moved by hand never reaches the timeouts of requests that wait for a server.
         let together = may_combine && can.combines && !clock.is_manual();
         let names = if together { can.keys_per_call } else { 1 };
-        Batcher(Arc::new(Shared {
-            queue: Mutex::new(Queue::new(names)),
+        Batcher(Arc::new(BatchState {
+            queue: Mutex::new(BatchQueue::new(names)),
             store,
             clock,
             contended,
@@ -107,7 +107,7 @@ impl<B: Batchable> Batcher<B> {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<Pending<B::Reply>> {
+    ) -> Option<PendingReply<B::Reply>> {
         let shared = &self.0;
         if shared.contended.contains(&item.resource.lock, now)
             || !shared.is_watched.load(Ordering::Relaxed)
@@ -125,7 +125,9 @@ impl<B: Batchable> Batcher<B> {
             shared.wake_watch.notify_one();
         }
         if let Some(slot) = enqueued.slot {
-            drop(tokio::spawn(Driver::new(Arc::clone(shared), slot).run()));
+            drop(tokio::spawn(
+                BatchDriver::new(Arc::clone(shared), slot).run(),
+            ));
         }
         Some(pending)
     }
@@ -151,7 +153,7 @@ impl<B: Batchable> Batcher<B> {
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 
 /// The permit of a request that is sent alone.
-pub(crate) struct SoloPermit<'a, B: Batchable>(&'a Shared<B>);
+pub(crate) struct SoloPermit<'a, B: Batchable>(&'a BatchState<B>);
 
 impl<B: Batchable> Drop for SoloPermit<'_, B> {
     fn drop(&mut self) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::batchable::Batchable;
-use super::queue::{Sent, Slot};
+use super::queue::{BatchSlot, Sent};
 use super::reply::BatchOutcome;
-use super::shared::Shared;
+use super::shared::BatchState;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
@@ -15,17 +15,17 @@ use crate::engine::values::calls_many::{Item, Replies};
 ///
 /// It is no part of a caller's future: a caller may be dropped, or never be polled again, while other callers wait for
 /// the same call.
-pub(super) struct Driver<B: Batchable> {
-    shared: Arc<Shared<B>>,
-    slot: Slot,
+pub(super) struct BatchDriver<B: Batchable> {
+    shared: Arc<BatchState<B>>,
+    slot: BatchSlot,
     /// The requests in flight.
     sent: Option<Sent<B::Reply>>,
 }
 
-impl<B: Batchable> Driver<B> {
-    pub(super) fn new(shared: Arc<Shared<B>>, slot: Slot) -> Self {
+impl<B: Batchable> BatchDriver<B> {
+    pub(super) fn new(shared: Arc<BatchState<B>>, slot: BatchSlot) -> Self {
         let sent = None;
-        Driver { shared, slot, sent }
+        BatchDriver { shared, slot, sent }
     }
 
     pub(super) async fn run(mut self) {
@@ -97,7 +97,7 @@ fn set_all<R>(sent: &Sent<R>, outcome: impl Fn() -> BatchOutcome<R>) {
     sent.iter().for_each(|asked| asked.reply.set(outcome()));
 }
 
-impl<B: Batchable> Drop for Driver<B> {
+impl<B: Batchable> Drop for BatchDriver<B> {
     fn drop(&mut self) {
         hold(&self.shared.queue).free_slot(&self.slot);
         if let Some(sent) = &self.sent {

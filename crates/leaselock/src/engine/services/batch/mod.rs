@@ -16,4 +16,4 @@ pub(crate) use self::batcher::Batcher;
 #[cfg(feature = "redis")]
 pub(crate) use self::batcher::SoloPermit;
 pub(crate) use self::contention_filter::ContentionFilter;
-pub(crate) use self::reply::{BatchOutcome, Pending};
+pub(crate) use self::reply::{BatchOutcome, PendingReply};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::reply::{BatchOutcome, Reply};
+use super::reply::{BatchOutcome, BatchReply};
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::values::calls_many::{Item, MANY_MAX};
@@ -28,31 +28,31 @@ const PASSED_OVER_MAX: usize = 256;
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A request in the queue.
-struct Entry<R> {
+struct QueueItem<R> {
     item: Item,
-    asked: Asked<R>,
+    asked: BatchRequest<R>,
 }
 
 /// Where the reply to a request goes, and when the request times out.
-pub(super) struct Asked<R> {
+pub(super) struct BatchRequest<R> {
     pub(super) until: Moment,
-    pub(super) reply: Reply<R>,
+    pub(super) reply: BatchReply<R>,
 }
 
 /// The requests of one batch in flight. The queue keeps them until the call ends, because some may time out before.
-pub(super) type Sent<R> = Arc<[Asked<R>]>;
+pub(super) type Sent<R> = Arc<[BatchRequest<R>]>;
 
 /// A request that has timed out.
 pub(super) enum Late<R> {
     /// It was certainly not sent.
-    InQueue(Reply<R>),
+    InQueue(BatchReply<R>),
     /// These were sent; those of them whose timeout has passed get no reply in time.
     OnTheWay(Sent<R>),
 }
 
 /// The right to send batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct BatchSlot {
     index: usize,
     /// Differs from the number of a stuck sender that has lost the slot.
     holder: u64,
@@ -67,8 +67,8 @@ struct Sending<R> {
     sent: Option<Sent<R>>,
 }
 
-pub(super) struct Queue<R> {
-    entries: VecDeque<Entry<R>>,
+pub(super) struct BatchQueue<R> {
+    entries: VecDeque<QueueItem<R>>,
     /// How many requests have been queued so far.
     count: u64,
     solo: usize,
@@ -83,15 +83,15 @@ pub(super) struct Queue<R> {
 /// What the caller must do after its request was queued.
 pub(super) struct Enqueued {
     /// The slot for a sender that the caller must start.
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<BatchSlot>,
     /// True if the request times out before the next sweep.
     pub(super) wake_watch: bool,
 }
 
-impl<R> Queue<R> {
+impl<R> BatchQueue<R> {
     /// Creates the queue for a store that takes this many names in one call.
     pub(super) fn new(names_per_call: usize) -> Self {
-        Queue {
+        BatchQueue {
             entries: VecDeque::new(),
             count: 0,
             solo: 0,
@@ -133,11 +133,11 @@ impl<R> Queue<R> {
         item: Item,
         until: Moment,
         now: Moment,
-        reply: Reply<R>,
+        reply: BatchReply<R>,
     ) -> Enqueued {
         self.count += 1;
-        let asked = Asked { until, reply };
-        self.entries.push_back(Entry { item, asked });
+        let asked = BatchRequest { until, reply };
+        self.entries.push_back(QueueItem { item, asked });
         let wake_watch = until < self.swept_until;
         self.swept_until = self.swept_until.min(until);
         let slot = self.new_sender(until, now);
@@ -145,7 +145,7 @@ impl<R> Queue<R> {
     }
 
     /// Returns a slot for a new sender, when one is free and no other sender is about to take a batch.
-    fn new_sender(&mut self, until: Moment, now: Moment) -> Option<Slot> {
+    fn new_sender(&mut self, until: Moment, now: Moment) -> Option<BatchSlot> {
         let stuck = |sending: &Sending<R>| now >= sending.until;
         let is_gathering = |sending: &Sending<R>| sending.is_gathering && !stuck(sending);
         if self.sending.iter().flatten().any(is_gathering) {
@@ -160,13 +160,13 @@ impl<R> Queue<R> {
             is_gathering: true,
             sent: None,
         });
-        Some(Slot { index, holder })
+        Some(BatchSlot { index, holder })
     }
 
     /// Takes the requests of the next batch. An empty batch frees the slot, or says that the slot is another sender's
     /// by now.
-    pub(super) fn take(&mut self, slot: &Slot, now: Moment) -> (Vec<Item>, Sent<R>) {
-        let (mut items, mut sent): (Vec<Item>, Vec<Asked<R>>) = (Vec::new(), Vec::new());
+    pub(super) fn take(&mut self, slot: &BatchSlot, now: Moment) -> (Vec<Item>, Sent<R>) {
+        let (mut items, mut sent): (Vec<Item>, Vec<BatchRequest<R>>) = (Vec::new(), Vec::new());
         if !self.holds(slot) {
             return (items, sent.into());
         }
@@ -244,7 +244,7 @@ impl<R> Queue<R> {
     }
 
     /// Marks the sender as about to take its next batch: requests that come meanwhile need no other sender.
-    pub(super) fn start_gathering(&mut self, slot: &Slot) {
+    pub(super) fn start_gathering(&mut self, slot: &BatchSlot) {
         if self.holds(slot)
             && let Some(sending) = &mut self.sending[slot.index]
         {
@@ -252,13 +252,13 @@ impl<R> Queue<R> {
         }
     }
 
-    pub(super) fn free_slot(&mut self, slot: &Slot) {
+    pub(super) fn free_slot(&mut self, slot: &BatchSlot) {
         if self.holds(slot) {
             self.sending[slot.index] = None;
         }
     }
 
-    fn holds(&self, slot: &Slot) -> bool {
+    fn holds(&self, slot: &BatchSlot) -> bool {
         let sending = self.sending[slot.index].as_ref();
         sending.is_some_and(|sending| sending.holder == slot.holder)
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
 
-enum State<R> {
+enum ReplyState<R> {
     Waits(Option<Waker>),
     BatchOutcome(BatchOutcome<R>),
     /// The caller has its reply, or was dropped.
@@ -27,30 +27,30 @@ pub(crate) enum BatchOutcome<R> {
     NotPlain,
 }
 
-type Cell<R> = Mutex<State<R>>;
+type Cell<R> = Mutex<ReplyState<R>>;
 
 /// The sender's end: it sets the reply.
-pub(super) struct Reply<R>(Arc<Cell<R>>);
+pub(super) struct BatchReply<R>(Arc<Cell<R>>);
 
 /// The caller's end: a future of the reply. Dropping it says that no caller waits for the reply.
 #[must_use = "a request that nobody waits for is not sent"]
-pub(crate) struct Pending<R>(Arc<Cell<R>>);
+pub(crate) struct PendingReply<R>(Arc<Cell<R>>);
 
-pub(super) fn pair<R>() -> (Reply<R>, Pending<R>) {
-    let cell = Arc::new(Mutex::new(State::Waits(None)));
-    (Reply(Arc::clone(&cell)), Pending(cell))
+pub(super) fn pair<R>() -> (BatchReply<R>, PendingReply<R>) {
+    let cell = Arc::new(Mutex::new(ReplyState::Waits(None)));
+    (BatchReply(Arc::clone(&cell)), PendingReply(cell))
 }
 
-impl<R> Reply<R> {
+impl<R> BatchReply<R> {
     /// Sets the reply. The first one counts; without a waiting caller nothing happens.
     pub(super) fn set(&self, outcome: BatchOutcome<R>) {
         let waker = {
             let mut state = hold(&self.0);
-            let State::Waits(waker) = &mut *state else {
+            let ReplyState::Waits(waker) = &mut *state else {
                 return;
             };
             let waker = waker.take();
-            *state = State::BatchOutcome(outcome);
+            *state = ReplyState::BatchOutcome(outcome);
             waker
         };
         if let Some(waker) = waker {
@@ -59,32 +59,32 @@ impl<R> Reply<R> {
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(*hold(&self.0), State::Waits(_))
+        matches!(*hold(&self.0), ReplyState::Waits(_))
     }
 }
 
-impl<R> Future for Pending<R> {
+impl<R> Future for PendingReply<R> {
     type Output = BatchOutcome<R>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BatchOutcome<R>> {
         let mut state = hold(&self.0);
-        if let State::Waits(waker) = &mut *state {
+        if let ReplyState::Waits(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 none => *none = Some(cx.waker().clone()),
             }
             return Poll::Pending;
         }
-        match std::mem::replace(&mut *state, State::Gone) {
-            State::BatchOutcome(outcome) => Poll::Ready(outcome),
-            State::Waits(_) | State::Gone => Poll::Pending, // the caller has had its reply
+        match std::mem::replace(&mut *state, ReplyState::Gone) {
+            ReplyState::BatchOutcome(outcome) => Poll::Ready(outcome),
+            ReplyState::Waits(_) | ReplyState::Gone => Poll::Pending, // the caller has had its reply
         }
     }
 }
 
-impl<R> Drop for Pending<R> {
+impl<R> Drop for PendingReply<R> {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *hold(&self.0), State::Gone);
+        let before = std::mem::replace(&mut *hold(&self.0), ReplyState::Gone);
         drop(before); // outside the lock: this may drop a reply
     }
 }

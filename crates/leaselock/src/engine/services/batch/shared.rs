@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
-use super::queue::{Late, Queue};
+use super::queue::{BatchQueue, Late};
 use super::reply::BatchOutcome;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::quorum::executor::Executor;
 
-pub(super) struct Shared<B: Batchable> {
-    pub(super) queue: Mutex<Queue<B::Reply>>,
+pub(super) struct BatchState<B: Batchable> {
+    pub(super) queue: Mutex<BatchQueue<B::Reply>>,
     pub(super) store: Executor,
     pub(super) clock: Clock,
     pub(super) contended: Arc<ContentionFilter>,
@@ -25,7 +25,7 @@ pub(super) struct Shared<B: Batchable> {
     pub(super) wake_watch: Arc<Notify>,
 }
 
-impl<B: Batchable> Shared<B> {
+impl<B: Batchable> BatchState<B> {
     /// Fails the requests that have timed out, and returns the moment of the next timeout.
     pub(super) fn sweep(&self) -> Option<Moment> {
         let now = self.clock.now();

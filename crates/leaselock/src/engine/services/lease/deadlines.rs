@@ -20,7 +20,7 @@ pub(crate) struct Id {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DeadlineEntry {
     record: Option<Arc<LeaseRecord>>,
     alarm: Moment,
     number: u64,
@@ -30,7 +30,7 @@ struct Entry {
 
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    entries: Vec<Entry>,
+    entries: Vec<DeadlineEntry>,
     free: Vec<u32>,
     /// Indices into `entries`; no alarm is earlier than the one at (rank - 1) / 2.
     heap: Vec<u32>,
@@ -40,7 +40,7 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     pub(crate) fn insert(&mut self, record: Arc<LeaseRecord>, alarm: Moment) -> Id {
         self.next_number += 1;
-        let entry = Entry {
+        let entry = DeadlineEntry {
             record: Some(record),
             alarm,
             number: self.next_number,

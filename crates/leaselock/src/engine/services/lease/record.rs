@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::loss_signal::LossSignal;
-use super::state::{LeaseMachine, Step};
+use super::state::{LeaseMachine, NextStep};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence;
@@ -129,9 +129,9 @@ impl LeaseRecord {
     }
 
     /// Takes the next step of the state machine, and sets the loss signal before it returns a loss.
-    pub(crate) fn step(&self, now: Moment) -> Step {
+    pub(crate) fn step(&self, now: Moment) -> NextStep {
         let step = self.core().step(now);
-        if let Step::Lost(reason) = step {
+        if let NextStep::Lost(reason) = step {
             self.loss_signal.set(self.loss(reason));
         }
         step

@@ -20,14 +20,14 @@ const EARLY_SHARE: u32 = 20;
 pub(crate) const EARLY_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum LeasePhase {
     Held,
     Lost(LostReason),
 }
 
 /// What the renewal task must do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum NextStep {
     /// Send one extension and report with `extended`, `refused` or `failed`.
     Renew,
     /// Report that the lease has just ended.
@@ -40,7 +40,7 @@ pub(crate) enum Step {
 
 /// What a lease is renewed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTerms {
     pub(crate) ttl: Ttl,
     pub(crate) renews: bool,
     pub(crate) hold_until: Option<Moment>,
@@ -66,7 +66,7 @@ pub(crate) struct LeaseMachine {
     pub(crate) changing: bool,
     /// True until the task that the lease was handed to has taken it. No renewal runs for it: it may never be polled.
     offered: bool,
-    phase: Phase,
+    phase: LeasePhase,
 }
 
 impl LeaseMachine {
@@ -95,7 +95,7 @@ impl LeaseMachine {
             doubted: None,
             changing: false,
             offered: false,
-            phase: Phase::Held,
+            phase: LeasePhase::Held,
         };
         core.held_until(deadline, now);
         core
@@ -125,7 +125,7 @@ impl LeaseMachine {
             doubted: self.doubted,
             changing: false,
             offered: true,
-            phase: Phase::Held,
+            phase: LeasePhase::Held,
         }
     }
 
@@ -150,7 +150,7 @@ impl LeaseMachine {
 
     /// Returns true if the latest renewal failed and the deadline has not passed.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.trouble.is_some() && self.phase == Phase::Held
+        self.trouble.is_some() && self.phase == LeasePhase::Held
     }
 
     /// Returns the error of the latest renewal.
@@ -165,38 +165,38 @@ impl LeaseMachine {
 
     pub(crate) fn lost(&self) -> Option<LostReason> {
         match self.phase {
-            Phase::Held => None,
-            Phase::Lost(reason) => Some(reason),
+            LeasePhase::Held => None,
+            LeasePhase::Lost(reason) => Some(reason),
         }
     }
 
     /// Returns what to do at `now`. It returns `Renew` once; call it again after the report.
-    pub(crate) fn step(&mut self, now: Moment) -> Step {
-        if let Phase::Lost(_) = self.phase {
-            return Step::Over;
+    pub(crate) fn step(&mut self, now: Moment) -> NextStep {
+        if let LeasePhase::Lost(_) = self.phase {
+            return NextStep::Over;
         }
         if now >= self.deadline {
             let reason = self.ran_out();
-            self.phase = Phase::Lost(reason);
-            return Step::Lost(reason);
+            self.phase = LeasePhase::Lost(reason);
+            return NextStep::Lost(reason);
         }
         let next = self.next();
         if self.may_renew() && now >= next {
             if self.offered {
-                return Step::Until(self.deadline);
+                return NextStep::Until(self.deadline);
             }
             self.renewing = true;
-            return Step::Renew;
+            return NextStep::Renew;
         }
-        Step::Until(next)
+        NextStep::Until(next)
     }
 
     /// Returns when `step` has something to do again.
     pub(crate) fn next(&self) -> Moment {
         match self.phase {
-            Phase::Lost(_) => Moment::from_nanos(0),
-            Phase::Held if self.may_renew() => self.renew_at.min(self.deadline),
-            Phase::Held => self.deadline,
+            LeasePhase::Lost(_) => Moment::from_nanos(0),
+            LeasePhase::Held if self.may_renew() => self.renew_at.min(self.deadline),
+            LeasePhase::Held => self.deadline,
         }
     }
 
@@ -208,7 +208,7 @@ impl LeaseMachine {
     /// Returns true for a lease to renew now with others, although it is not due yet. The report is as after `Renew`.
     pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
         let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
-        let held = self.phase == Phase::Held && now < self.deadline && !self.offered;
+        let held = self.phase == LeasePhase::Held && now < self.deadline && !self.offered;
         // A lease whose last renewal failed keeps its own time for the next try.
         let goes =
             held && self.may_renew() && self.trouble.is_none() && now.plus(early) >= self.renew_at;
@@ -229,7 +229,7 @@ impl LeaseMachine {
     /// Notes that the store holds the lease for `ttl`, by a request begun at `t0`. A lost lease stays lost.
     pub(crate) fn extended(&mut self, t0: Moment, now: Moment, ttl: Ttl) {
         self.renewing = false;
-        if self.phase != Phase::Held {
+        if self.phase != LeasePhase::Held {
             return;
         }
         self.trouble = None;
@@ -263,8 +263,8 @@ impl LeaseMachine {
         self.ttl = ttl;
     }
 
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
+    pub(crate) fn terms(&self) -> LeaseTerms {
+        LeaseTerms {
             ttl: self.ttl,
             renews: self.renews,
             hold_until: self.hold_until,
@@ -274,7 +274,7 @@ impl LeaseMachine {
     /// Sets what later renewals ask for, and until when it may be held. True if that is a change.
     ///
     /// A renewal for a longer ttl than before is due at once.
-    pub(crate) fn set_terms(&mut self, terms: Terms, now: Moment) -> bool {
+    pub(crate) fn set_terms(&mut self, terms: LeaseTerms, now: Moment) -> bool {
         let before = self.terms();
         if before == terms {
             return false;
@@ -309,9 +309,9 @@ impl LeaseMachine {
 
     /// Ends the lease for a reason from outside. True for the first reason, which stays.
     pub(crate) fn end(&mut self, reason: LostReason) -> bool {
-        let first = self.phase == Phase::Held;
+        let first = self.phase == LeasePhase::Held;
         if first {
-            self.phase = Phase::Lost(reason);
+            self.phase = LeasePhase::Lost(reason);
         }
         first
     }

@@ -11,10 +11,10 @@ use super::Renewal;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]
-use crate::engine::values::ballot::{Vote, VoteAnswer, Withdraw};
+use crate::engine::values::ballot::{CastVote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::ExtendAnswer;
 #[cfg(feature = "redis")]
-use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 
 impl Renewal {
     /// Notes which leases have expired on a node, by its reply to their renewal.
@@ -51,7 +51,7 @@ impl Renewal {
     #[cfg(feature = "redis")]
     async fn ask_again(&self, quorum: &QuorumStore, id: Id, record: &LeaseRecord, nodes: u32) {
         let (resource, token) = (&record.resource, &record.token);
-        let vote = Vote {
+        let vote = CastVote {
             resource,
             token,
             ttl: record.ttl(),
@@ -61,7 +61,7 @@ impl Renewal {
         };
         let within = self.within(record, self.clock.now());
         let among = |at| nodes & (1_u32 << at) != 0;
-        let mut poll = quorum.poll(&vote, Asked::ToVote, among, within);
+        let mut poll = quorum.poll(&vote, NodeQuestion::ToVote, among, within);
         while poll.next().await.is_some() {}
         let given = poll.votes().count(VoteAnswer::is_ours);
         tracing::debug!(lock = %record.name, given, "asked again for votes");
@@ -71,7 +71,7 @@ impl Renewal {
         // The lease was released meanwhile, and the release may have reached the nodes before these votes.
         let withdraw = Withdraw::of(resource, token);
         let maybe_has = |at| among(at) && poll.votes().may_have(at, VoteAnswer::is_ours);
-        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+        let mut taking_back = quorum.poll(&withdraw, NodeQuestion::ToSay, maybe_has, within);
         while taking_back.next().await.is_some() {}
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Due, Renewal, request_timeout};
+use super::{DueLease, Renewal, request_timeout};
 use crate::base::clock::Moment;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
@@ -17,7 +17,7 @@ use crate::quorum::votable::Votable;
 
 impl Renewal {
     /// Renews leases, as many as possible in one call.
-    pub(super) fn send(self: &Arc<Self>, mut renewals: Vec<Due>) {
+    pub(super) fn send(self: &Arc<Self>, mut renewals: Vec<DueLease>) {
         let can = self.store.capabilities();
         let most = if can.combines {
             can.keys_per_call.min(MANY_MAX)
@@ -36,7 +36,7 @@ impl Renewal {
             }));
         }
         renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
-        let alike = |(_, one): &Due, (_, other): &Due| {
+        let alike = |(_, one): &DueLease, (_, other): &DueLease| {
             one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
         };
         for same in renewals.chunk_by(alike) {
@@ -47,7 +47,7 @@ impl Renewal {
         }
     }
 
-    async fn renew(self: Arc<Self>, batch: Vec<Due>) {
+    async fn renew(self: Arc<Self>, batch: Vec<DueLease>) {
         if let [(id, record)] = batch.as_slice() {
             return self.renew_alone(*id, record).await;
         }
@@ -99,7 +99,7 @@ impl Renewal {
     /// Gives each lease its own reply. A lease without one is renewed alone.
     fn report_all(
         self: &Arc<Self>,
-        batch: Vec<Due>,
+        batch: Vec<DueLease>,
         t0: Moment,
         ttl: Ttl,
         answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,

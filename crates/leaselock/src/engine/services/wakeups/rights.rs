@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The known rights, for plain channels and for sharded ones.
 #[derive(Debug)]
-pub(crate) struct Rights([Known; 2]);
+pub(crate) struct Rights([KnownRights; 2]);
 
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownRights {
     pub(crate) refused: AtomicBool,
     /// The number of the connections over which the store last replied.
     pub(crate) told_in: AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) struct Known {
 
 impl Default for Rights {
     fn default() -> Self {
-        let known = || Known {
+        let known = || KnownRights {
             refused: AtomicBool::new(false),
             told_in: AtomicU64::new(u64::MAX),
             asking: AtomicBool::new(false),
@@ -32,12 +32,12 @@ impl Default for Rights {
 
 impl Rights {
     /// Returns the rights for channels like this one.
-    pub(crate) fn of(&self, channel: &str) -> &Known {
+    pub(crate) fn of(&self, channel: &str) -> &KnownRights {
         &self.0[usize::from(channel.ends_with(":s"))]
     }
 }
 
-impl Known {
+impl KnownRights {
     /// Notes the store's reply, if there is one. True for a refusal that is new.
     pub(crate) fn is_told(&self, allowed: Option<bool>, asked_in: u64) -> bool {
         let mut is_news = false;

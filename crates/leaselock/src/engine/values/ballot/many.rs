@@ -10,9 +10,9 @@ use leaselock_fence::Fence;
 use super::micros;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
-use crate::engine::values::calls_many::{Item, Replies, Terms, each, released};
+use crate::engine::values::calls_many::{BatchTerms, Item, Replies, each, released};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
-use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
 
@@ -21,7 +21,7 @@ pub(crate) static SCRIPTS: Scripts = &[&VOTE_MANY, &WITHDRAW_MANY];
 /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
 #[derive(Debug)]
 pub(crate) struct VoteMany<'a> {
-    pub(crate) terms: Terms,
+    pub(crate) terms: BatchTerms,
     pub(crate) items: &'a [Item],
     /// A fencing token; 0 for none.
     pub(crate) proposed: u64,
@@ -113,7 +113,7 @@ impl Operation for WithdrawMany<'_> {
 /// Runs one round for all items. An item with a majority has its lease; the votes of all others are withdrawn.
 pub(crate) async fn vote_together(
     quorum: &QuorumStore,
-    terms: Terms,
+    terms: BatchTerms,
     items: &[Item],
     within: Duration,
 ) -> Result<Replies<Acquired>, StoreError> {
@@ -124,7 +124,7 @@ pub(crate) async fn vote_together(
         proposed,
         behind: quorum.behind(),
     };
-    let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
+    let mut poll = quorum.poll(&vote, NodeQuestion::ToVote, |_| true, within);
     // The round ends with a majority of replies: an item without a majority of votes has a round of its own next.
     while !poll.votes().is_majority(|_| true) {
         let Some(at) = poll.next().await else { break };
@@ -179,7 +179,7 @@ async fn give_back(
         items: &lost,
         tells: false,
     };
-    let mut giving_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+    let mut giving_back = quorum.poll(&withdraw, NodeQuestion::ToSay, maybe_has, within);
     // Without `unconstrained`, the runtime's cooperative budget could stop this task before the withdrawal is sent.
     let sending = tokio::time::timeout(Duration::ZERO, giving_back.next());
     drop(tokio::task::unconstrained(sending).await);

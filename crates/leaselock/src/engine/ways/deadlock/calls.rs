@@ -1,6 +1,6 @@
 //! The requests of a search for deadlocks.
 
-use super::graph::{Hold, Lock, Share, Wait, Waiter};
+use super::graph::{GraphHold, GraphShare, GraphWait, GraphWaiter, Lock};
 use crate::base::token;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -9,7 +9,13 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&PUBLISH, &WITHDRAW, &WAITS, &INSPECT, &WAKE];
+pub(crate) static SCRIPTS: Scripts = &[
+    &PUBLISH,
+    &WITHDRAW_WAIT,
+    &WAITS,
+    &INSPECT_HOLDS,
+    &WAKE_VICTIM,
+];
 
 /// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
 #[derive(Debug)]
@@ -44,20 +50,20 @@ impl Operation for Publish<'_> {
 
 /// Takes that back. Runs `lua/owner/withdraw.lua`.
 #[derive(Debug)]
-pub(crate) struct Withdraw<'a> {
+pub(crate) struct WithdrawWait<'a> {
     pub(crate) owners: &'a str,
     /// As it was published.
     pub(crate) wait: &'a str,
     pub(crate) held: &'a [String],
 }
 
-static WITHDRAW: Script = script!("owner/withdraw");
+static WITHDRAW_WAIT: Script = script!("owner/withdraw");
 
-impl Operation for Withdraw<'_> {
+impl Operation for WithdrawWait<'_> {
     type Reply = ();
 
     fn script(&self) -> &'static Script {
-        &WITHDRAW
+        &WITHDRAW_WAIT
     }
 
     fn encode(&self, call: &mut Call) {
@@ -84,7 +90,7 @@ pub(crate) struct Waits<'a> {
 static WAITS: Script = script!("owner/waits", reads_only);
 
 impl Operation for Waits<'_> {
-    type Reply = Vec<Option<Wait>>;
+    type Reply = Vec<Option<GraphWait>>;
 
     fn script(&self) -> &'static Script {
         &WAITS
@@ -100,16 +106,16 @@ impl Operation for Waits<'_> {
             "waits" => answer
                 .array(0)?
                 .iter()
-                .map(|one| Ok(Wait::decode(text(one)?)))
+                .map(|one| Ok(GraphWait::decode(text(one)?)))
                 .collect(),
             _ => Err(Malformed),
         }
     }
 }
 
-impl Wait {
+impl GraphWait {
     pub(crate) fn encode(&self) -> String {
-        let Wait {
+        let GraphWait {
             owner,
             label,
             lock,
@@ -119,9 +125,9 @@ impl Wait {
     }
 
     /// Decodes it; `None` for text that no client writes.
-    fn decode(text: &str) -> Option<Wait> {
+    fn decode(text: &str) -> Option<GraphWait> {
         let mut lines = text.splitn(4, '\n').map(str::to_owned);
-        Some(Wait {
+        Some(GraphWait {
             owner: lines.next()?,
             lock: lines.next()?,
             waiter: lines.next()?,
@@ -132,21 +138,21 @@ impl Wait {
 
 /// Reads who holds a name and who waits for it. Runs `lua/owner/inspect.lua`.
 #[derive(Debug)]
-pub(crate) struct Inspect<'a>(pub(crate) &'a LockKeys);
+pub(crate) struct InspectHolds<'a>(pub(crate) &'a LockKeys);
 
 /// A lock, and the tokens of its waiters in the order of its queue. Tokens are secrets.
-pub(crate) struct Inspected {
+pub(crate) struct InspectedHolds {
     pub(crate) lock: Lock,
     pub(crate) tokens: Vec<String>,
 }
 
-static INSPECT: Script = script!("owner/inspect", reads_only);
+static INSPECT_HOLDS: Script = script!("owner/inspect", reads_only);
 
-impl Operation for Inspect<'_> {
-    type Reply = Inspected;
+impl Operation for InspectHolds<'_> {
+    type Reply = InspectedHolds;
 
     fn script(&self) -> &'static Script {
-        &INSPECT
+        &INSPECT_HOLDS
     }
 
     fn encode(&self, call: &mut Call) {
@@ -155,9 +161,9 @@ impl Operation for Inspect<'_> {
             .key(self.0.usage());
     }
 
-    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
+    fn decode(answer: &Answer) -> Result<InspectedHolds, Malformed> {
         match answer.tag() {
-            "seen" => Inspected::decode(answer),
+            "seen" => InspectedHolds::decode(answer),
             _ => Err(Malformed),
         }
     }
@@ -167,8 +173,8 @@ impl Operation for Inspect<'_> {
     }
 }
 
-impl Inspected {
-    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
+impl InspectedHolds {
+    fn decode(answer: &Answer) -> Result<InspectedHolds, Malformed> {
         let mut lock = Lock {
             now_us: answer.number(0)?,
             permits: answer.number(3)?,
@@ -179,10 +185,10 @@ impl Inspected {
                 return Err(Malformed);
             };
             let token = text(token)?.as_bytes();
-            lock.holds.push(Hold {
+            lock.holds.push(GraphHold {
                 digest: token::digest(token),
                 client: token::client_of(token).unwrap_or_default().to_owned(),
-                share: Share::of(text(kind)?),
+                share: GraphShare::of(text(kind)?),
             });
         }
         let mut tokens = Vec::new();
@@ -191,46 +197,46 @@ impl Inspected {
                 return Err(Malformed);
             };
             let token = text(token)?;
-            lock.queue.push(Waiter {
+            lock.queue.push(GraphWaiter {
                 digest: token::digest(token.as_bytes()),
-                share: Share::of(text(kind)?),
+                share: GraphShare::of(text(kind)?),
                 priority: text(priority)?.parse().unwrap_or(0),
                 ticket: text(ticket)?.parse().unwrap_or(0),
                 is_alive: text(alive)? == "1",
             });
             tokens.push(token.to_owned());
         }
-        Ok(Inspected { lock, tokens })
+        Ok(InspectedHolds { lock, tokens })
     }
 }
 
-impl Share {
+impl GraphShare {
     /// Reads a kind of `lua/holds.lua`.
-    fn of(kind: &str) -> Share {
+    fn of(kind: &str) -> GraphShare {
         match kind.as_bytes().first() {
-            Some(b's') => Share::Read,
-            Some(b'u') => Share::Upgradable,
-            Some(b'x') => Share::Upgrade,
-            Some(b'w') => Share::Permits(kind.trim_start_matches('w').parse().unwrap_or(0)),
-            _ => Share::Exclusive,
+            Some(b's') => GraphShare::Read,
+            Some(b'u') => GraphShare::Upgradable,
+            Some(b'x') => GraphShare::Upgrade,
+            Some(b'w') => GraphShare::Permits(kind.trim_start_matches('w').parse().unwrap_or(0)),
+            _ => GraphShare::Exclusive,
         }
     }
 }
 
 /// Wakes a waiter. Runs `lua/owner/wake.lua`.
-pub(crate) struct Wake<'a> {
+pub(crate) struct WakeVictim<'a> {
     pub(crate) keys: &'a LockKeys,
     /// A secret.
     pub(crate) token: &'a str,
 }
 
-static WAKE: Script = script!("owner/wake");
+static WAKE_VICTIM: Script = script!("owner/wake");
 
-impl Operation for Wake<'_> {
+impl Operation for WakeVictim<'_> {
     type Reply = ();
 
     fn script(&self) -> &'static Script {
-        &WAKE
+        &WAKE_VICTIM
     }
 
     fn encode(&self, call: &mut Call) {

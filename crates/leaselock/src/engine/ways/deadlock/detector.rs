@@ -7,8 +7,8 @@ use std::time::Duration;
 use leaselock_fence::Name;
 use tokio::sync::Notify;
 
-use super::calls::{Inspect, Inspected, Waits, Wake};
-use super::graph::{Circle, Digest, Graph, Wait};
+use super::calls::{InspectHolds, InspectedHolds, Waits, WakeVictim};
+use super::graph::{Circle, Digest, Graph, GraphWait};
 use super::published::Published;
 use crate::base::error::{Deadlock, Link, StoreError};
 use crate::engine::guard::owner::OwnerState;
@@ -52,7 +52,7 @@ impl Detector {
         digest: Digest,
         within: Duration,
     ) -> Option<Self> {
-        let wait = Wait {
+        let wait = GraphWait {
             owner: owner.id.clone(),
             label: owner.label.clone(),
             lock: lock.to_owned(),
@@ -119,8 +119,8 @@ impl Detector {
                 continue; // a lock that was not read counts as free
             }
             let keys = LockKeys::at(lock.as_str().into());
-            let inspect = Inspect(&keys);
-            let Inspected {
+            let inspect = InspectHolds(&keys);
+            let InspectedHolds {
                 lock: seen,
                 tokens: waiting,
             } = self.engine.store.ask_one(&inspect, self.within).await?;
@@ -165,7 +165,7 @@ impl Detector {
             return Ok(());
         };
         let keys = LockKeys::at(wait.lock.as_str().into());
-        let wake = Wake { keys: &keys, token };
+        let wake = WakeVictim { keys: &keys, token };
         self.engine.store.ask_one(&wake, self.within).await
     }
 

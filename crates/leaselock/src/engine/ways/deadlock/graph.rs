@@ -13,7 +13,7 @@ pub(crate) type OwnerId = String;
 
 /// What a hold has, or a waiter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Share {
+pub(crate) enum GraphShare {
     Exclusive,
     Read,
     /// A read that may become exclusive.
@@ -24,18 +24,18 @@ pub(crate) enum Share {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct GraphHold {
     pub(crate) digest: Digest,
     /// The client whose token holds; empty for another library's lock.
     pub(crate) client: String,
-    pub(crate) share: Share,
+    pub(crate) share: GraphShare,
 }
 
 /// A waiter in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiter {
+pub(crate) struct GraphWaiter {
     pub(crate) digest: Digest,
-    pub(crate) share: Share,
+    pub(crate) share: GraphShare,
     pub(crate) priority: i64,
     /// Its order in the queue; the server's time of its arrival, in microseconds.
     pub(crate) ticket: u64,
@@ -46,8 +46,8 @@ pub(crate) struct Waiter {
 /// One name: its holds, and its queue in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Lock {
-    pub(crate) holds: Vec<Hold>,
-    pub(crate) queue: Vec<Waiter>,
+    pub(crate) holds: Vec<GraphHold>,
+    pub(crate) queue: Vec<GraphWaiter>,
     /// How many permits there are; 0 when that is not known.
     pub(crate) permits: u64,
     pub(crate) now_us: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Lock {
 
 /// What the owner of a hold waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct GraphWait {
     pub(crate) owner: OwnerId,
     pub(crate) label: String,
     /// The key of the lock.
@@ -68,7 +68,7 @@ pub(crate) struct Wait {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Graph {
     pub(crate) locks: BTreeMap<String, Lock>,
-    pub(crate) waits: BTreeMap<Digest, Wait>,
+    pub(crate) waits: BTreeMap<Digest, GraphWait>,
 }
 
 /// Owners that wait for each other, of which the first is the one that was asked about.
@@ -136,7 +136,7 @@ impl Graph {
             let waits = &self.waits;
             for lock in self.locks.values_mut() {
                 let before = (lock.holds.len(), lock.queue.len());
-                let is_stuck = |hold: &Hold| {
+                let is_stuck = |hold: &GraphHold| {
                     let wait = waits.get(&hold.digest);
                     wait.is_some_and(|wait| waiting.contains(&wait.owner))
                 };
@@ -159,18 +159,18 @@ impl Graph {
         waits.map(|wait| wait.owner.clone()).collect()
     }
 
-    fn find(&self, wait: &Wait) -> Option<&Waiter> {
+    fn find(&self, wait: &GraphWait) -> Option<&GraphWaiter> {
         let mut queue = self.locks.get(&wait.lock)?.queue.iter();
         queue.find(|waiter| waiter.digest == wait.waiter && waiter.is_alive)
     }
 
     /// What this owner waits for.
-    pub(crate) fn wait_of(&self, owner: &str) -> Option<&Wait> {
+    pub(crate) fn wait_of(&self, owner: &str) -> Option<&GraphWait> {
         self.waits.values().find(|wait| wait.owner == owner)
     }
 
     /// The waiter of this owner.
-    pub(crate) fn waiter_of(&self, owner: &str) -> Option<&Waiter> {
+    pub(crate) fn waiter_of(&self, owner: &str) -> Option<&GraphWaiter> {
         self.find(self.wait_of(owner)?)
     }
 
@@ -179,31 +179,33 @@ impl Graph {
         let lock = self.wait_of(owner).filter(|wait| self.find(wait).is_some());
         let lock = lock.and_then(|wait| self.locks.get(&wait.lock));
         let holds = lock.map(|lock| lock.holds.as_slice()).unwrap_or_default();
-        let owner_of = |hold: &Hold| Some(self.waits.get(&hold.digest)?.owner.clone());
+        let owner_of = |hold: &GraphHold| Some(self.waits.get(&hold.digest)?.owner.clone());
         holds.iter().filter_map(owner_of).collect()
     }
 }
 
 impl Lock {
     /// Whether this request fits beside what is held. What is not known fits.
-    fn fits(&self, waiter: &Waiter) -> bool {
+    fn fits(&self, waiter: &GraphWaiter) -> bool {
         let others = || {
             self.holds
                 .iter()
                 .filter(|hold| hold.digest != waiter.digest)
         };
-        let none = |share: fn(Share) -> bool| !others().any(|hold| share(hold.share));
+        let none = |share: fn(GraphShare) -> bool| !others().any(|hold| share(hold.share));
         match waiter.share {
-            Share::Exclusive | Share::Upgrade => others().next().is_none(),
-            Share::Read => none(|held| matches!(held, Share::Exclusive | Share::Permits(_))),
-            Share::Upgradable => none(|held| held != Share::Read),
-            Share::Permits(count) => {
+            GraphShare::Exclusive | GraphShare::Upgrade => others().next().is_none(),
+            GraphShare::Read => {
+                none(|held| matches!(held, GraphShare::Exclusive | GraphShare::Permits(_)))
+            }
+            GraphShare::Upgradable => none(|held| held != GraphShare::Read),
+            GraphShare::Permits(count) => {
                 let used = self.holds.iter().map(|hold| match hold.share {
-                    Share::Permits(count) => count,
+                    GraphShare::Permits(count) => count,
                     _ => 0,
                 });
                 let room = used.sum::<u64>().saturating_add(count) <= self.permits;
-                none(|held| !matches!(held, Share::Permits(_))) && (self.permits == 0 || room)
+                none(|held| !matches!(held, GraphShare::Permits(_))) && (self.permits == 0 || room)
             }
         }
     }

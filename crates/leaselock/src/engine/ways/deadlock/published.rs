@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::calls::{Publish, Withdraw};
-use super::graph::Wait;
+use super::calls::{Publish, WithdrawWait};
+use super::graph::GraphWait;
 use crate::base::error::StoreError;
 use crate::engine::guard::owner::OwnerState;
 use crate::engine::services::core::Engine;
@@ -23,20 +23,20 @@ pub(crate) struct Published {
 /// What is published. Without its queue entry it means nothing, and it expires.
 #[derive(Debug, Clone)]
 struct Publication {
-    wait: Wait,
-    held: Held,
+    wait: GraphWait,
+    held: HeldDigests,
     within: Duration,
 }
 
 /// The digests of the tokens that the owner holds, by the key at which their waits are published.
-type Held = Arc<BTreeMap<String, Vec<String>>>;
+type HeldDigests = Arc<BTreeMap<String, Vec<String>>>;
 
 impl Published {
     /// Returns `None` for an owner that holds nothing that lasts.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         owner: &Arc<OwnerState>,
-        wait: Wait,
+        wait: GraphWait,
         within: Duration,
     ) -> Option<Self> {
         let mut held = BTreeMap::<String, Vec<String>>::new();
@@ -59,7 +59,7 @@ impl Published {
         })
     }
 
-    pub(crate) fn wait(&self) -> &Wait {
+    pub(crate) fn wait(&self) -> &GraphWait {
         &self.publication.what().wait
     }
 
@@ -99,7 +99,7 @@ impl Undo for Publication {
         let wait = self.wait.encode();
         let mut outcome = Ok(());
         for (owners, held) in &*self.held {
-            let withdraw = Withdraw {
+            let withdraw = WithdrawWait {
                 owners,
                 wait: &wait,
                 held,

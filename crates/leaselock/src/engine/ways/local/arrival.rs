@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leaselock_fence::Name;
 
-use super::group::{Current, LocalGroup, State, Waiter};
+use super::group::{Current, GroupState, GroupWaiter, LocalGroup};
 use super::group_task;
 use super::handoff::Handoff;
 use crate::base::error::AcquireError;
@@ -26,8 +26,8 @@ pub(crate) fn join(
     group: &Arc<LocalGroup>,
     engine: &Arc<Engine>,
     name: &Name,
-    state: &mut State,
-    waiter: Waiter,
+    state: &mut GroupState,
+    waiter: GroupWaiter,
     first: bool,
 ) {
     let in_time = match (waiter.end, state.review_at) {
@@ -91,7 +91,7 @@ impl SoloWaiter {
         self,
         name: &Name,
         entry: (QueueEntry, Patience),
-        waiter: Waiter,
+        waiter: GroupWaiter,
     ) -> GroupMember {
         let handoff = waiter.handoff.clone();
         let mut state = self.group.state();

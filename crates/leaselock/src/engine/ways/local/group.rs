@@ -29,20 +29,20 @@ use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
 
 /// What tasks must have in common to share a queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct GroupTerms {
     pub(crate) kind: &'static Kind,
     pub(crate) ttl: Ttl,
     pub(crate) priority: i32,
     pub(crate) fencing: bool,
 }
 
-impl Terms {
+impl GroupTerms {
     /// `None` for a task that shares nothing: a lease that is not renewed ends at a time of its own, a note is about one
     /// task, and copies are counted for each grant.
     pub(crate) fn of(kind: &'static Kind, request: &AcquireRequest, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
         let plain = request.renews && request.why.is_none() && request.copies.is_none();
-        (waits && plain && kind.local_hand_over).then_some(Terms {
+        (waits && plain && kind.local_hand_over).then_some(GroupTerms {
             kind,
             ttl: request.ttl,
             priority: request.priority,
@@ -53,7 +53,7 @@ impl Terms {
 
 /// One member.
 #[derive(Clone)]
-pub(crate) struct Waiter {
+pub(crate) struct GroupWaiter {
     pub(crate) handoff: Handoff,
     pub(crate) start: Moment,
     pub(crate) end: Option<Moment>,
@@ -73,10 +73,10 @@ pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct LocalGroup {
     pub(crate) key: Arc<str>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: GroupTerms,
     /// Where it is listed.
     groups: Weak<dyn Registry>,
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
     /// Something has changed that the group's task may wait for.
     pub(crate) changed: Notify,
     /// The task that waits by itself is to hand its entry over to the group.
@@ -84,8 +84,8 @@ pub(crate) struct LocalGroup {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
-    pub(crate) turns: TurnBudget<Waiter>,
+pub(crate) struct GroupState {
+    pub(crate) turns: TurnBudget<GroupWaiter>,
     /// True if a task waits by itself.
     pub(crate) has_solo: bool,
     /// True if several tasks used it: it is not used again when it is empty.
@@ -108,10 +108,10 @@ pub(crate) struct State {
 pub(crate) struct Current {
     pub(crate) kept: Arc<LeaseRecord>,
     /// The member that has it, and since when; `None` for the task that waited by itself.
-    pub(crate) member: Option<(Waiter, Moment)>,
+    pub(crate) member: Option<(GroupWaiter, Moment)>,
 }
 
-impl State {
+impl GroupState {
     pub(crate) fn is_idle(&self) -> bool {
         let is_unused = self.turns.is_empty() && self.current.is_none();
         is_unused && !self.has_solo && !self.has_task
@@ -128,7 +128,7 @@ impl State {
 
     /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
-        let patience = |w: &Waiter| {
+        let patience = |w: &GroupWaiter| {
             let never_answered = (!answered).then(|| w.start.plus(or_after));
             w.end.or(never_answered)
         };
@@ -137,7 +137,7 @@ impl State {
 }
 
 impl LocalGroup {
-    pub(crate) fn new(groups: Weak<dyn Registry>, key: &Arc<str>, terms: Terms) -> Self {
+    pub(crate) fn new(groups: Weak<dyn Registry>, key: &Arc<str>, terms: GroupTerms) -> Self {
         LocalGroup {
             key: Arc::clone(key),
             terms,
@@ -148,7 +148,7 @@ impl LocalGroup {
         }
     }
 
-    pub(crate) fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
+    pub(crate) fn is_for(&self, key: &Arc<str>, terms: GroupTerms) -> bool {
         self.terms == terms && self.key == *key
     }
 
@@ -164,7 +164,7 @@ impl LocalGroup {
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, GroupState> {
         hold(&self.state)
     }
 
@@ -172,9 +172,9 @@ impl LocalGroup {
     fn give(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        state: &mut State,
+        state: &mut GroupState,
         (kept, id): (&Arc<LeaseRecord>, Id),
-        waiter: Waiter,
+        waiter: GroupWaiter,
         fence: Option<leaselock_fence::Fence>,
         now: Moment,
     ) {
@@ -281,12 +281,12 @@ impl PassOn for LocalGroup {
     }
 }
 
-fn is_current(state: &State, kept: &Arc<LeaseRecord>) -> bool {
+fn is_current(state: &GroupState, kept: &Arc<LeaseRecord>) -> bool {
     let current = state.current.as_ref();
     current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
 }
 
-impl std::fmt::Debug for Waiter {
+impl std::fmt::Debug for GroupWaiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Waiter")
             .field("end", &self.end)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::group::{LocalGroup, State};
+use super::group::{GroupState, LocalGroup};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::services::core::Engine;
@@ -15,7 +15,7 @@ use crate::engine::values::resource::Resource;
 use crate::engine::ways::attempt::Acquisition;
 use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 use crate::engine::ways::queued::{QueueEntry, Queued};
-use crate::engine::ways::run::{Callers, Ended, Review, Wake, run};
+use crate::engine::ways::run::{Callers, Review, WaitEnd, Wake, run};
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Wanted};
 
 /// A task that waits by itself gives its entry up as soon as it is polled. If it is not polled in this time, there are
@@ -49,12 +49,12 @@ pub(crate) fn start(engine: &Arc<Engine>, group: &Arc<LocalGroup>, name: &Name) 
 }
 
 /// True if the group needs a queue entry, and its task has not begun to make one.
-pub(crate) fn needs_entry(state: &State, now: Moment) -> bool {
+pub(crate) fn needs_entry(state: &GroupState, now: Moment) -> bool {
     !state.in_queue && state.turns.entry_wanted(now) == Wanted::Now
 }
 
 /// True if the time of a member is over.
-pub(super) fn is_over(state: &State, now: Moment, answered: bool) -> bool {
+pub(super) fn is_over(state: &GroupState, now: Moment, answered: bool) -> bool {
     let end = state.next_end(answered, NEVER_ANSWERED);
     end.is_some_and(|end| end <= now)
 }
@@ -148,15 +148,15 @@ impl GroupTask {
         let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
         let entry = queued.entry;
         match ended {
-            Ended::Granted((lease, share)) => {
+            WaitEnd::Granted((lease, share)) => {
                 let lease = entry.granted(lease);
                 drop(self.group.granted(&self.engine, lease, share));
             }
-            Ended::Failed(source) => {
+            WaitEnd::Failed(source) => {
                 let may_exist = entry.may_exist();
                 self.fail_all(&acquisition.failed(entry.guard, source, may_exist));
             }
-            Ended::Over | Ended::HandedOver | Ended::NoTime => {
+            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&patience);
                 let last = self.take_last_member(&patience);
                 let start = last.as_ref().map_or(self.now(), |member| member.start);

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use leaselock_fence::Name;
 
 use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
-use super::group::{LocalGroup, Registry, Terms, Waiter};
+use super::group::{GroupTerms, GroupWaiter, LocalGroup, Registry};
 use crate::base::sync::hold;
 use crate::engine::services::core::Engine;
 
 /// All groups of a client, by the key of the lock.
 #[derive(Debug, Default)]
-pub(crate) struct LocalGroups(Mutex<Table>);
+pub(crate) struct LocalGroups(Mutex<GroupTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct GroupTable {
     by_key: HashMap<Arc<str>, Vec<Arc<LocalGroup>>>,
     /// The latest group that ended as it had begun: most have one task, which comes again for the same lock.
     spare: Option<Arc<LocalGroup>>,
@@ -35,11 +35,11 @@ impl LocalGroups {
         engine: &Arc<Engine>,
         name: &Name,
         key: &Arc<str>,
-        terms: Terms,
-        waiter: impl FnOnce() -> Waiter,
+        terms: GroupTerms,
+        waiter: impl FnOnce() -> GroupWaiter,
     ) -> Arrival {
         let mut table = hold(&self.0);
-        let Table { by_key, spare } = &mut *table;
+        let GroupTable { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
         // A more urgent task does not wait while others pass the lease on.
         for other in local_groups
@@ -117,9 +117,9 @@ mod tests {
     use crate::engine::ways::local::handoff::Handoff;
     use crate::mutex::MUTEX;
 
-    fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
+    fn arrive(client: &Client, name: &Name, terms: GroupTerms) -> Arrival {
         let engine = client.engine();
-        let waiter = || Waiter {
+        let waiter = || GroupWaiter {
             handoff: Handoff::default(),
             start: engine.clock.now(),
             end: None,
@@ -142,13 +142,13 @@ mod tests {
         let client = Client::connect("mem:").unwrap();
         let (name, options) = (Name::new("job").unwrap(), Options::default());
         let (_, request) = client.state.request(&MUTEX, &name, &options).unwrap();
-        let terms = Terms::of(&MUTEX, &request, Wait::Forever).unwrap();
+        let terms = GroupTerms::of(&MUTEX, &request, Wait::Forever).unwrap();
         drop(arrive(&client, &name, terms));
         let first = spare(&client).unwrap();
         drop(arrive(&client, &name, terms));
         assert!(Arc::ptr_eq(&first, &spare(&client).unwrap()));
 
-        let urgent = Terms {
+        let urgent = GroupTerms {
             priority: 1,
             ..terms
         };

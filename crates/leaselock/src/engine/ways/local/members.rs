@@ -1,6 +1,6 @@
 //! What the task of a group does about its members: it tells them how the wait goes on, ends their wait, or skips them.
 
-use super::group::Waiter;
+use super::group::GroupWaiter;
 use super::group_task::{GRANT_UNTAKEN, GroupTask, is_over};
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::values::grant::Seen;
@@ -9,7 +9,7 @@ use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 
 impl GroupTask {
     /// Takes out the member whose time is over and for whom the entry was kept to the end.
-    pub(super) fn take_last_member(&self, patience: &Patience) -> Option<Waiter> {
+    pub(super) fn take_last_member(&self, patience: &Patience) -> Option<GroupWaiter> {
         let now = self.now();
         let mut state = self.group.state();
         if is_over(&state, now, patience.has_met_the_store()) {
@@ -30,7 +30,7 @@ impl GroupTask {
                 if !is_over(&state, now, answered) || (state.turns.len() == 1 && state.in_queue) {
                     return;
                 }
-                let ended = |member: &Waiter| {
+                let ended = |member: &GroupWaiter| {
                     member.end.is_some_and(|end| end <= now)
                         || !answered && member.start.plus(NEVER_ANSWERED) <= now
                 };

@@ -2,7 +2,7 @@
 
 use std::ops::RangeBounds;
 
-use super::super::packed::{Member, Members};
+use super::super::packed::{Members, PackedMember};
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
 use super::arguments;
@@ -87,7 +87,7 @@ fn by_position(
     members: Option<&Members>,
     (first, last): (i64, i64),
     reverse: bool,
-) -> Vec<Member<'_>> {
+) -> Vec<PackedMember<'_>> {
     let Some(members) = members else {
         return Vec::new();
     };
@@ -125,7 +125,7 @@ fn by_score(
     Ok(listed(within.into_iter().skip(skip).take(count), false))
 }
 
-fn listed<'a>(members: impl IntoIterator<Item = Member<'a>>, with_scores: bool) -> Reply {
+fn listed<'a>(members: impl IntoIterator<Item = PackedMember<'a>>, with_scores: bool) -> Reply {
     let words = members.into_iter().flat_map(|member| {
         let name = Reply::Bytes(member.name.to_vec());
         [Some(name), with_scores.then(|| Reply::score(member.score))]

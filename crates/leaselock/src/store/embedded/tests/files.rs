@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::base::error::ErrorKind;
-use crate::store::embedded::folder::{Folder, Settings};
+use crate::store::embedded::folder::{Folder, FolderSettings};
 use crate::store::embedded::io_error::{FileError, lacks_descriptors, system};
 use crate::store::embedded::on_disk::FolderStore;
 use crate::store::report::Verdict;
@@ -282,7 +282,7 @@ fn lock_file(scratch: &Scratch) -> std::path::PathBuf {
 #[test]
 fn two_threads_of_a_process_exclude_each_other() {
     let scratch = Scratch::new();
-    let settings = crate::store::embedded::folder::Settings {
+    let settings = crate::store::embedded::folder::FolderSettings {
         path: scratch.path().to_owned(),
         clock: Clock::boot(),
         client: "client01".to_owned(),
@@ -301,7 +301,7 @@ fn two_threads_of_a_process_exclude_each_other() {
 async fn idle_lock_files_give_way_once_when_descriptors_run_out() {
     let scratch = Scratch::new();
     let peer = Peer::on(&scratch, &Clock::boot(), false);
-    let store = FolderStore::new(Settings {
+    let store = FolderStore::new(FolderSettings {
         path: scratch.path().join("locks here"),
         clock: Clock::boot(),
         client: peer.client.as_str().to_owned(),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::store::embedded::entry::{Content, Entry};
-use crate::store::embedded::folder::{Folder, Settings};
+use crate::store::embedded::folder::{Folder, FolderSettings};
 use crate::store::embedded::holds::Sessionless;
 use crate::store::embedded::image::{Image, MOST_KEYS};
 use crate::store::embedded::io_error::FileError;
@@ -292,7 +292,7 @@ async fn holds_in_memory_end_by_their_scores_and_are_listed() {
 #[test]
 fn no_file_is_written_with_more_entries_than_a_call_reads() {
     let scratch = Scratch::new();
-    let settings = Settings {
+    let settings = FolderSettings {
         path: scratch.path().to_owned(),
         clock: Clock::boot(),
         client: ClientId::random().unwrap().as_str().to_owned(),

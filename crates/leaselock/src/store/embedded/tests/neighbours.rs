@@ -384,7 +384,7 @@ fn a_file_that_is_too_large_or_full_of_keys_is_damaged_and_little_of_it_is_read(
 #[tokio::test]
 async fn a_file_of_another_owner_in_a_private_folder_is_refused() {
     let scratch = Scratch::new();
-    let settings = crate::store::embedded::folder::Settings {
+    let settings = crate::store::embedded::folder::FolderSettings {
         path: folder(&scratch),
         clock: Clock::boot(),
         client: "client01".to_owned(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::node_subscriber;
-use super::slots::{Node, Redirect, slot_of};
+use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{CLOCK, Moment};
@@ -40,12 +40,12 @@ const ANSWER: Duration = Duration::from_millis(100);
 /// A cluster over connections that belong together: one to each node that was needed.
 pub(crate) struct Cluster {
     topology: Arc<Topology>,
-    connections: Mutex<Connections>,
+    connections: Mutex<NodeConnections>,
 }
 
 #[derive(Default)]
-struct Connections {
-    by_node: HashMap<Node, Arc<Connection>>,
+struct NodeConnections {
+    by_node: HashMap<SlotNode, Arc<Connection>>,
     /// How many connections to forgotten nodes were made.
     made_before: u64,
     /// The version of the table to which the connections belong.
@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// Returns the owner of the slot. The nodes are asked when it is not known.
-    async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<Node, StoreError> {
+    async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<SlotNode, StoreError> {
         if let Some(node) = self.topology.owner(slot) {
             return Ok(node);
         }
@@ -138,7 +138,12 @@ impl Cluster {
     /// Sends to this very node.
     ///
     /// It waits for a missing connection no longer than it takes to ask others whether the node is still the right one.
-    async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+    async fn ask_at(
+        &self,
+        node: &SlotNode,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
         let connection = self.connection(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
         Box::pin(connection.reached(reached)).await?;
@@ -149,7 +154,7 @@ impl Cluster {
     /// Sends to a node to which the slot is on its way. `ASKING` permits one command, so both leave together.
     async fn ask_there(
         &self,
-        node: &Node,
+        node: &SlotNode,
         command: &Cmd,
         until: Moment,
     ) -> Result<Value, StoreError> {
@@ -160,7 +165,7 @@ impl Cluster {
     async fn understood(
         &self,
         outcome: Result<Value, StoreError>,
-        node: &Node,
+        node: &SlotNode,
         asked: u64,
         until: Moment,
     ) -> Next {
@@ -201,7 +206,7 @@ impl Cluster {
         }
     }
 
-    fn connection(&self, node: &Node) -> Arc<Connection> {
+    fn connection(&self, node: &SlotNode) -> Arc<Connection> {
         let changes = self.topology.changes();
         let mut connections = hold(&self.connections);
         if connections.changes != changes {
@@ -219,9 +224,9 @@ impl Cluster {
     }
 
     /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
-    fn forget_strangers(&self, connections: &mut Connections, but: &Node) {
+    fn forget_strangers(&self, connections: &mut NodeConnections, but: &SlotNode) {
         let primaries = self.topology.primaries();
-        let Connections {
+        let NodeConnections {
             by_node,
             made_before,
             ..
@@ -260,7 +265,7 @@ impl Cluster {
         }
     }
 
-    async fn primaries(&self, until: Moment) -> Result<Vec<Node>, StoreError> {
+    async fn primaries(&self, until: Moment) -> Result<Vec<SlotNode>, StoreError> {
         if self.topology.primaries().is_empty() {
             let asked = self.topology.asked();
             self.topology.refresh(asked, until).await?;
@@ -327,9 +332,9 @@ impl Cluster {
 enum Next {
     Over(Result<Value, StoreError>),
     /// This node has it already, while the slot is moving.
-    Asks(Node),
+    Asks(SlotNode),
     /// This node has it now; with the outcome so far.
-    Moved(Node, Result<Value, StoreError>),
+    Moved(SlotNode, Result<Value, StoreError>),
     /// It is sent again to the right node; with the outcome so far.
     Again(Result<Value, StoreError>),
     /// The same, but its keys are on two nodes, and other calls can do without.

@@ -17,27 +17,27 @@ const COUNT: usize = SLOTS as usize;
 
 /// The address of a node. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Node {
+pub(super) struct SlotNode {
     pub(super) host: Arc<str>,
     pub(super) port: u16,
 }
 
-impl Node {
+impl SlotNode {
     pub(super) fn new(host: &str, port: u16) -> Self {
-        Node {
+        SlotNode {
             host: host.into(),
             port,
         }
     }
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for SlotNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for SlotNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -45,31 +45,31 @@ impl fmt::Debug for Node {
 
 /// The owner of each slot, as far as is known.
 #[derive(Clone)]
-pub(super) struct Table {
+pub(super) struct SlotTable {
     /// Indexes into `nodes`.
     owners: Vec<u16>,
     /// Every node that was named, replicas too: any of them can be asked for a newer table.
-    nodes: Vec<Node>,
+    nodes: Vec<SlotNode>,
 }
 
-impl Default for Table {
+impl Default for SlotTable {
     fn default() -> Self {
-        Table {
+        SlotTable {
             owners: vec![NOBODY; COUNT],
             nodes: Vec::new(),
         }
     }
 }
 
-impl Table {
+impl SlotTable {
     /// Parses the reply to `CLUSTER SLOTS`; `None` for anything else.
     ///
     /// `asked` is the node that replied: one that does not know its own address leaves it out.
-    pub(super) fn read(answer: &Value, asked: &Node) -> Option<Table> {
+    pub(super) fn read(answer: &Value, asked: &SlotNode) -> Option<SlotTable> {
         let Value::Array(rows) = answer else {
             return None;
         };
-        let mut table = Table::default();
+        let mut table = SlotTable::default();
         for row in rows {
             let Value::Array(row) = row else { return None };
             let [first, last, primary, replicas @ ..] = row.as_slice() else {
@@ -85,7 +85,7 @@ impl Table {
         Some(table)
     }
 
-    fn place_of(&mut self, node: Node) -> u16 {
+    fn place_of(&mut self, node: SlotNode) -> u16 {
         let known = self.nodes.iter().position(|other| *other == node);
         let place = known.unwrap_or_else(|| {
             self.nodes.push(node);
@@ -94,13 +94,13 @@ impl Table {
         u16::try_from(place).unwrap_or(NOBODY)
     }
 
-    pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
+    pub(super) fn owner(&self, slot: u16) -> Option<&SlotNode> {
         let place = self.owners.get(usize::from(slot))?;
         self.nodes.get(usize::from(*place))
     }
 
     /// Records another owner of one slot; true when that is news.
-    pub(super) fn moved(&mut self, slot: u16, to: &Node) -> bool {
+    pub(super) fn moved(&mut self, slot: u16, to: &SlotNode) -> bool {
         if self.owner(slot) == Some(to) {
             return false;
         }
@@ -113,12 +113,12 @@ impl Table {
     }
 
     /// Lists the nodes with slots, in a fixed order.
-    pub(super) fn primaries(&self) -> Vec<Node> {
+    pub(super) fn primaries(&self) -> Vec<SlotNode> {
         let mut counts = HashMap::new();
         for place in self.owners.iter().filter(|place| **place != NOBODY) {
             *counts.entry(*place).or_insert(0_u16) += 1;
         }
-        let mut primaries: Vec<Node> = counts
+        let mut primaries: Vec<SlotNode> = counts
             .keys()
             .filter_map(|place| self.nodes.get(usize::from(*place)).cloned())
             .collect();
@@ -126,12 +126,12 @@ impl Table {
         primaries
     }
 
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(super) fn nodes(&self) -> &[SlotNode] {
         &self.nodes
     }
 
     /// True if every slot has the same owner.
-    pub(super) fn agrees(&self, other: &Table) -> bool {
+    pub(super) fn agrees(&self, other: &SlotTable) -> bool {
         let slots = 0..SLOTS;
         slots
             .into_iter()
@@ -148,7 +148,7 @@ fn slot(value: &Value) -> Option<usize> {
 }
 
 /// Parses a node: an address, a port, and fields that do not matter here.
-fn node(value: &Value, asked: &Node) -> Option<Node> {
+fn node(value: &Value, asked: &SlotNode) -> Option<SlotNode> {
     let Value::Array(parts) = value else {
         return None;
     };
@@ -161,23 +161,23 @@ fn node(value: &Value, asked: &Node) -> Option<Node> {
 }
 
 /// Returns the address; an empty host, or `?`, means the node that was asked.
-fn place(host: &str, port: u16, asked: &Node) -> Node {
+fn place(host: &str, port: u16, asked: &SlotNode) -> SlotNode {
     if host.is_empty() || host == "?" {
-        return Node {
+        return SlotNode {
             host: Arc::clone(&asked.host),
             port,
         };
     }
-    Node::new(host, port)
+    SlotNode::new(host, port)
 }
 
 /// An error of a node that concerns the cluster. In all of these nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// That node has the slot.
-    Moved(u16, Node),
+    Moved(u16, SlotNode),
     /// The slot is on its way to that node, which serves this request already.
-    Ask(Node),
+    Ask(SlotNode),
     /// Some keys of the request have moved and others have not.
     TryAgain,
     /// The node is a replica, and was the primary before.
@@ -186,7 +186,7 @@ pub(super) enum Redirect {
 
 impl Redirect {
     /// Parses an error; `None` for every other one. `asked` is the node that sent it.
-    pub(super) fn read(line: &str, asked: &Node) -> Option<Redirect> {
+    pub(super) fn read(line: &str, asked: &SlotNode) -> Option<Redirect> {
         let mut words = line.split(' ');
         match words.next()? {
             "MOVED" => {
@@ -206,12 +206,12 @@ impl Redirect {
 }
 
 /// Parses `host:port`; an IPv6 address has no brackets there, so the last colon counts.
-fn address(text: &str, asked: &Node) -> Option<Node> {
+fn address(text: &str, asked: &SlotNode) -> Option<SlotNode> {
     let (host, port) = text.rsplit_once(':')?;
     Some(place(host, port.parse().ok()?, asked))
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for SlotTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("nodes", &self.nodes)
@@ -223,8 +223,8 @@ impl fmt::Debug for Table {
 mod tests {
     use super::*;
 
-    fn asked() -> Node {
-        Node::new("here", 7000)
+    fn asked() -> SlotNode {
+        SlotNode::new("here", 7000)
     }
 
     fn bytes(text: &str) -> Value {
@@ -250,16 +250,19 @@ mod tests {
             row(0, 100, &[("a", 1), ("b", 2)]),
             row(101, 16383, &[("", 3)]),
         ]);
-        let table = Table::read(&answer, &asked()).unwrap();
-        assert_eq!(table.owner(100), Some(&Node::new("a", 1)));
-        assert_eq!(table.owner(101), Some(&Node::new("here", 3)));
-        assert_eq!(table.primaries(), [Node::new("a", 1), Node::new("here", 3)]);
+        let table = SlotTable::read(&answer, &asked()).unwrap();
+        assert_eq!(table.owner(100), Some(&SlotNode::new("a", 1)));
+        assert_eq!(table.owner(101), Some(&SlotNode::new("here", 3)));
+        assert_eq!(
+            table.primaries(),
+            [SlotNode::new("a", 1), SlotNode::new("here", 3)]
+        );
         assert_eq!(table.nodes().len(), 3);
     }
 
     #[test]
     fn a_slot_that_nobody_has_has_no_owner_and_what_is_no_table_is_none() {
-        let table = Table::read(&Value::Array(vec![row(5, 5, &[("a", 1)])]), &asked()).unwrap();
+        let table = SlotTable::read(&Value::Array(vec![row(5, 5, &[("a", 1)])]), &asked()).unwrap();
         assert!(table.owner(4).is_none() && table.owner(5).is_some() && table.owner(6).is_none());
         for odd in [
             Value::Nil,
@@ -269,19 +272,19 @@ mod tests {
             Value::Array(vec![row(0, 1, &[("a", 70_000)])]),
             Value::Array(vec![row(0, 1, &[])]),
         ] {
-            assert!(Table::read(&odd, &asked()).is_none(), "{odd:?}");
+            assert!(SlotTable::read(&odd, &asked()).is_none(), "{odd:?}");
         }
     }
 
     #[test]
     fn a_move_is_news_once() {
-        let mut table = Table::default();
-        let node = Node::new("a", 1);
+        let mut table = SlotTable::default();
+        let node = SlotNode::new("a", 1);
         assert!(table.moved(7, &node) && !table.moved(7, &node));
         assert_eq!(table.owner(7), Some(&node));
-        let mut other = Table::default();
+        let mut other = SlotTable::default();
         assert!(!table.agrees(&other));
-        other.moved(7, &Node::new("b", 2));
+        other.moved(7, &SlotNode::new("b", 2));
         assert!(!table.agrees(&other));
         other.moved(7, &node);
         assert!(table.agrees(&other), "whoever else is known does not count");
@@ -292,15 +295,15 @@ mod tests {
         let read = |line: &str| Redirect::read(line, &asked());
         assert_eq!(
             read("MOVED 3999 127.0.0.1:6381"),
-            Some(Redirect::Moved(3999, Node::new("127.0.0.1", 6381)))
+            Some(Redirect::Moved(3999, SlotNode::new("127.0.0.1", 6381)))
         );
         assert_eq!(
             read("MOVED 3999 :6381"),
-            Some(Redirect::Moved(3999, Node::new("here", 6381)))
+            Some(Redirect::Moved(3999, SlotNode::new("here", 6381)))
         );
         assert_eq!(
             read("ASK 1 2001:db8::1:6381"),
-            Some(Redirect::Ask(Node::new("2001:db8::1", 6381)))
+            Some(Redirect::Ask(SlotNode::new("2001:db8::1", 6381)))
         );
         assert_eq!(
             read("TRYAGAIN Multiple keys request during rehashing of slot"),

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
-use super::slots::{Node, Table, slot_of};
+use super::slots::{SlotNode, SlotTable, slot_of};
 use crate::base::sync::hold;
 use crate::store::SharedSink;
 use crate::store::subscriptions::Subscriptions;
 
 /// The subscriptions at each node.
 pub(super) struct Subscribers {
-    by_node: Mutex<HashMap<Node, Arc<Subscriptions>>>,
+    by_node: Mutex<HashMap<SlotNode, Arc<Subscriptions>>>,
     pub(super) grown: Notify,
     /// True if the servers have channels that belong to a slot. Assumed until a server says otherwise.
     pub(super) sharded: AtomicBool,
@@ -41,7 +41,7 @@ impl Subscribers {
     }
 
     /// Returns a node's subscriptions, and whether its channels are sharded; `None` without a sink.
-    pub(super) fn at(&self, node: &Node) -> Option<(Arc<Subscriptions>, bool)> {
+    pub(super) fn at(&self, node: &SlotNode) -> Option<(Arc<Subscriptions>, bool)> {
         let sink = self.sink.get()?;
         let mut by_node = hold(&self.by_node);
         let sharded = self.sharded.load(Ordering::SeqCst);
@@ -53,13 +53,13 @@ impl Subscribers {
     }
 
     /// Wakes waiters whose channel's slot has left the node of their subscription.
-    pub(super) fn follow(&self, table: &Table) {
+    pub(super) fn follow(&self, table: &SlotTable) {
         for (node, set) in hold(&self.by_node).iter() {
             set.gone(|channel| table.owner(slot_of(channel)) != Some(node));
         }
     }
 
-    pub(super) fn nodes(&self) -> Vec<(Node, Arc<Subscriptions>)> {
+    pub(super) fn nodes(&self) -> Vec<(SlotNode, Arc<Subscriptions>)> {
         let by_node = hold(&self.by_node);
         let pairs = by_node.iter();
         pairs

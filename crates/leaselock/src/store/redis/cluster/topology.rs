@@ -12,7 +12,7 @@ use redis::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::slots::{Node, Table};
+use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
@@ -34,7 +34,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Topology {
     seeds: Vec<RedisUrl>,
-    table: Mutex<Table>,
+    table: Mutex<SlotTable>,
     /// Held by the task that asks the nodes, with the time of the latest reply.
     gate: tokio::sync::Mutex<Option<Moment>>,
     /// How often the nodes have replied.
@@ -69,11 +69,11 @@ impl Topology {
         self.changes.load(Ordering::SeqCst)
     }
 
-    pub(super) fn owner(&self, slot: u16) -> Option<Node> {
+    pub(super) fn owner(&self, slot: u16) -> Option<SlotNode> {
         hold(&self.table).owner(slot).cloned()
     }
 
-    pub(super) fn primaries(&self) -> Vec<Node> {
+    pub(super) fn primaries(&self) -> Vec<SlotNode> {
         hold(&self.table).primaries()
     }
 
@@ -82,7 +82,7 @@ impl Topology {
     }
 
     /// Returns the endpoint of a node: all have the login of the URL.
-    pub(super) fn endpoint(&self, node: &Node) -> Endpoint {
+    pub(super) fn endpoint(&self, node: &SlotNode) -> Endpoint {
         let mut url = self.seeds[0].clone();
         if let Place::Tcp { host, port, .. } = &mut url.place {
             (*host, *port) = (node.host.as_ref().to_owned(), node.port);
@@ -103,7 +103,7 @@ impl Topology {
     }
 
     /// Records that a slot belongs to another node.
-    pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &Node) {
+    pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &SlotNode) {
         let asked = self.asked();
         if hold(&self.table).moved(slot, to) {
             self.has_changed();
@@ -160,7 +160,7 @@ impl Topology {
     }
 
     /// Asks one node after the other, the next before a slow one has replied. The first reply counts.
-    async fn ask_the_nodes(&self, until: Moment) -> Result<Table, StoreError> {
+    async fn ask_the_nodes(&self, until: Moment) -> Result<SlotTable, StoreError> {
         let mut rest = self.candidates().into_iter();
         let mut asking = JoinSet::new();
         let mut failure = None;
@@ -192,7 +192,7 @@ impl Topology {
     /// Lists the nodes to ask: known ones first, then those of the URL.
     ///
     /// Known ones are in random order, so that one with an old view is not always the first.
-    fn candidates(&self) -> Vec<Node> {
+    fn candidates(&self) -> Vec<SlotNode> {
         let mut nodes = hold(&self.table).nodes().to_vec();
         if !nodes.is_empty() {
             let first = getrandom::u32().unwrap_or_default() as usize % nodes.len();
@@ -200,7 +200,7 @@ impl Topology {
         }
         for seed in &self.seeds {
             if let Place::Tcp { host, port, .. } = &seed.place {
-                let seed = Node::new(host, *port);
+                let seed = SlotNode::new(host, *port);
                 if !nodes.contains(&seed) {
                     nodes.push(seed);
                 }
@@ -216,7 +216,7 @@ impl Topology {
 }
 
 /// Returns a node's own table.
-async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError> {
+async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, StoreError> {
     let mut raw = endpoint.for_requests().await?;
     let slots = raw
         .connection
@@ -224,7 +224,7 @@ async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError>
         .await;
     match slots.map_err(|error| endpoint.connecting(error))? {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
-        answer => Table::read(&answer, node).ok_or_else(|| {
+        answer => SlotTable::read(&answer, node).ok_or_else(|| {
             let message = format!("the answer of CLUSTER SLOTS from {endpoint} was not understood");
             StoreError::refused(ErrorKind::Malformed, message)
         }),

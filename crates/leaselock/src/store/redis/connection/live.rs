@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::{Handle, Id};
 
-use crate::store::redis::driver::{Opened, RunningDriver};
+use crate::store::redis::driver::{OpenedConnection, RunningDriver};
 use crate::store::redis::push_receiver::PushReceiver;
 use crate::store::redis::socket::SocketControl;
 
@@ -22,7 +22,7 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(
-        raw: Opened<RunningDriver>,
+        raw: OpenedConnection<RunningDriver>,
         receiver: Option<Arc<PushReceiver>>,
         tried: bool,
     ) -> Arc<Self> {

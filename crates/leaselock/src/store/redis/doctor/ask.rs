@@ -5,11 +5,11 @@ use redis::{Cmd, Value};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::store::redis::error_map;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 
 /// Returns the reply, or the error line that the server sent instead.
 pub(super) async fn ask(
-    link: &Link,
+    link: &StoreLink,
     command: &Cmd,
     until: Moment,
 ) -> Result<Result<Value, String>, StoreError> {

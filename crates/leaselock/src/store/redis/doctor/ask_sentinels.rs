@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::task::JoinSet;
 
-use super::sentinels::{About, Told, View};
+use super::sentinels::{About, SentinelReply, View};
 use crate::base::error::StoreError;
 use crate::store::redis::answer;
 use crate::store::redis::endpoint::Endpoint;
@@ -23,7 +23,7 @@ pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
 }
 
 /// Collects the reports of the known Sentinels, and of those that they name.
-async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
+async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply> {
     let mut places = watch.in_turn();
     let mut asking = JoinSet::new();
     let mut told = Vec::new();
@@ -51,7 +51,7 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
         let (host, port) = &places[at];
         told.push((
             at,
-            Told {
+            SentinelReply {
                 place: address(host, *port),
                 said: outcome.map(|found| found.map(|(about, _)| about)),
             },
@@ -61,10 +61,14 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
     told.into_iter().map(|(_, one)| one).collect()
 }
 
-type Found = Option<(About, Vec<Address>)>;
+type SentinelReport = Option<(About, Vec<Address>)>;
 
 /// Asks one of them; `None` when it does not know the service.
-async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<Found, StoreError> {
+async fn about(
+    node: &Endpoint,
+    service: &str,
+    place: &Address,
+) -> Result<SentinelReport, StoreError> {
     // Without the right to the last one, one Sentinel with two addresses counts as two.
     let asked = replies_of(node, service, ["MYID"]).await?;
     let Some([named, about, others, id]) = asked else {

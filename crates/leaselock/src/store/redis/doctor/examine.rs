@@ -10,7 +10,7 @@ use super::{facts, permissions, promises, together};
 use crate::base::clock;
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Finding, NodeReport, Report, Verdict};
 use crate::store::url::Place;
@@ -28,7 +28,7 @@ const SETTINGS: [&str; 7] = [
 const LATENCY_SAMPLES: usize = 5;
 
 /// Examines one server.
-pub(crate) async fn one(link: &Link, within: Duration) -> Result<Report, StoreError> {
+pub(crate) async fn one(link: &StoreLink, within: Duration) -> Result<Report, StoreError> {
     let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
     let promises = promises::of(&[facts]);
     Ok(Report::new(link.describe(), checks, promises))
@@ -39,7 +39,7 @@ pub(crate) async fn one(link: &Link, within: Duration) -> Result<Report, StoreEr
 /// One that does not reply is unfit; when none does, that is an error.
 pub(crate) async fn all(
     name: String,
-    links: &[Link],
+    links: &[StoreLink],
     within: Duration,
 ) -> Result<Report, StoreError> {
     let until = CLOCK.now().plus(within);
@@ -79,7 +79,7 @@ pub(crate) async fn all(
 ///
 /// A server that does not reply at all is an error; one that refuses a command gets a warning in its place.
 async fn examine(
-    link: &Link,
+    link: &StoreLink,
     shape: Shape,
     until: Moment,
 ) -> Result<(Vec<Finding>, Facts), StoreError> {
@@ -117,7 +117,11 @@ fn unread(topic: &str, refusal: &str) -> Finding {
 }
 
 /// Measures the server's clock against ours, by the quickest reply, and the round trip.
-async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Finding, StoreError> {
+async fn measure(
+    link: &StoreLink,
+    facts: &mut Facts,
+    until: Moment,
+) -> Result<Finding, StoreError> {
     let mut trips = Vec::new();
     for _ in 0..LATENCY_SAMPLES {
         let (sent, wall) = (CLOCK.now(), clock::wall_us());
@@ -145,8 +149,10 @@ async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Findin
 }
 
 /// Reports whether others on the network path can read tokens and the password.
-fn transport(link: &Link) -> Option<Finding> {
-    let Link::Own(own) = link else { return None };
+fn transport(link: &StoreLink) -> Option<Finding> {
+    let StoreLink::Own(own) = link else {
+        return None;
+    };
     let local = |host: &str| {
         host == "localhost"
             || host
@@ -171,7 +177,7 @@ fn transport(link: &Link) -> Option<Finding> {
 }
 
 /// Checks that the functions of this version are there, for a client that calls them.
-async fn functions(link: &Link, until: Moment) -> Result<Option<Finding>, StoreError> {
+async fn functions(link: &StoreLink, until: Moment) -> Result<Option<Finding>, StoreError> {
     let Some(library) = link.functions() else {
         return Ok(None);
     };
@@ -188,8 +194,8 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Finding>, StoreE
 }
 
 /// Returns whether a login needs no password; `None` when only administrators may ask.
-async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError> {
-    let Link::Own(own) = link else {
+async fn is_open(link: &StoreLink, until: Moment) -> Result<Option<bool>, StoreError> {
+    let StoreLink::Own(own) = link else {
         return Ok(None);
     };
     if own.endpoint.url().password.is_none() {

@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) service: String,
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<SentinelReply>,
 }
 
 /// The report of one Sentinel.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SentinelReply {
     pub(crate) place: String,
     /// `None` when it does not know the service.
     pub(crate) said: Result<Option<About>, StoreError>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sentinels::{About, Told, View};
+use super::sentinels::{About, SentinelReply, View};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::report::{Finding, GuaranteeStatus, Verdict};
 
@@ -22,7 +22,7 @@ fn about(id: usize, of: u64) -> About {
 
 /// Creates a view in which so many reply, of so many that exist.
 fn view(answer: usize, of: u64) -> View {
-    let told = (0..answer).map(|id| Told {
+    let told = (0..answer).map(|id| SentinelReply {
         place: format!("s{id}:26379"),
         said: Ok(Some(about(id, of))),
     });
@@ -87,7 +87,7 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
     let error = StoreError::refused(ErrorKind::Unreachable, "Sentinel: no connection to s1");
     for (place, said) in [("s1", Err(error)), ("s2", Ok(None))] {
         let place = place.to_owned();
-        view.told.push(Told { place, said });
+        view.told.push(SentinelReply { place, said });
     }
     let (fit, said) = check(&view, "Sentinels");
     assert_eq!(fit, Verdict::Warn);

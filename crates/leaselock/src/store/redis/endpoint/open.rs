@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::driver::{Driver, Opened, RunningDriver};
+use crate::store::redis::driver::{Driver, OpenedConnection, RunningDriver};
 use crate::store::redis::error_map;
 use crate::store::redis::push_receiver::PushReceiver;
 use crate::store::redis::socket::{Socket, SocketControl};
@@ -22,7 +22,7 @@ const QUEUE: usize = 1024;
 
 impl Endpoint {
     /// Opens a connection for requests, logged in and replying.
-    pub(crate) async fn for_requests(&self) -> Result<Opened<RunningDriver>, StoreError> {
+    pub(crate) async fn for_requests(&self) -> Result<OpenedConnection<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
             // `greet` sends the login, because the redis client hides the server's reply to its own.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -46,7 +46,7 @@ impl Endpoint {
     pub(crate) async fn for_both(
         &self,
         receiver: &Arc<PushReceiver>,
-    ) -> Result<Opened<RunningDriver>, StoreError> {
+    ) -> Result<OpenedConnection<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
             let told = Arc::clone(receiver);
             let deliver = move |push| told.deliver(push);
@@ -64,7 +64,7 @@ impl Endpoint {
     pub(crate) async fn for_messages(
         &self,
         deliver: impl Fn(PushInfo) + Send + Sync + 'static,
-    ) -> Result<Opened<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
             let mut opened = self.open_to(deliver, 0).await?;
             if self.0.watch.is_some() {
@@ -83,7 +83,7 @@ impl Endpoint {
         &self,
         deliver: impl Fn(PushInfo) + Send + Sync + 'static,
         db: i64,
-    ) -> Result<Opened<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>, StoreError> {
         let mut login = RedisConnectionInfo::default()
             .set_skip_set_lib_name()
             .set_protocol(ProtocolVersion::RESP3)
@@ -110,7 +110,7 @@ impl Endpoint {
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
         control: Arc<SocketControl>,
-    ) -> Result<Opened<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>, StoreError> {
         let (stream, located) = self.dial().await?;
         let socket = Socket::new(stream, control.clone());
         // Every call has its own deadline; the redis client's would come first and hide it.
@@ -134,7 +134,7 @@ impl Endpoint {
         if let Some(located) = located {
             driver = located.hold(driver, Arc::clone(&control));
         }
-        Ok(Opened {
+        Ok(OpenedConnection {
             connection,
             control,
             driver,

@@ -11,8 +11,8 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Value;
 use crate::store::redis::answer::{malformed, understood};
 use crate::store::redis::dedicated::DedicatedConnection;
-use crate::store::redis::external_connection::{self, Request};
-use crate::store::redis::link::Link;
+use crate::store::redis::external_connection::{self, ExternalRequest};
+use crate::store::redis::link::StoreLink;
 
 impl RedisStore {
     /// Sends one command on the shared connection.
@@ -33,9 +33,11 @@ impl RedisStore {
         within: Duration,
     ) -> Result<DedicatedConnection, StoreError> {
         match &self.0 {
-            Link::Own(own) => DedicatedConnection::open(own.endpoint.clone(), handle, within).await,
-            Link::Cluster(_) => Err(on_one_server()),
-            Link::External(_) => {
+            StoreLink::Own(own) => {
+                DedicatedConnection::open(own.endpoint.clone(), handle, within).await
+            }
+            StoreLink::Cluster(_) => Err(on_one_server()),
+            StoreLink::External(_) => {
                 let message = "a connection that was handed in cannot be told to open others: build the client from a \
                                URL or from a redis::Client";
                 Err(StoreError::refused(ErrorKind::Unsupported, message))
@@ -77,11 +79,12 @@ impl RedisStore {
             pipeline.add_command(Cmd::new().arg(*words).clone());
         }
         let answer = match &self.0 {
-            Link::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
-            Link::External(theirs) => {
-                external_connection::ask(&**theirs, Request::Together(&pipeline), within).await?
+            StoreLink::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
+            StoreLink::External(theirs) => {
+                external_connection::ask(&**theirs, ExternalRequest::Together(&pipeline), within)
+                    .await?
             }
-            Link::Cluster(_) => return Err(on_one_server()),
+            StoreLink::Cluster(_) => return Err(on_one_server()),
         };
         match understood(answer, |line| self.0.explain(line))? {
             Value::Array(answers) => Ok(answers),

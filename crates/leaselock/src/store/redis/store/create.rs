@@ -10,18 +10,18 @@ use crate::base::error::InvalidInput;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::external_connection::Theirs;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::url::{Place, RedisUrl};
 
 impl RedisStore {
     /// Creates a store that connects on first use.
     pub(crate) fn from_url(url: RedisUrl) -> Self {
-        RedisStore(Link::to(Endpoint::new(url)))
+        RedisStore(StoreLink::to(Endpoint::new(url)))
     }
 
     /// Creates a store on a cluster with these among its nodes.
     pub(crate) fn from_nodes(seeds: Vec<RedisUrl>) -> Self {
-        RedisStore(Link::Cluster(Cluster::new(seeds)))
+        RedisStore(StoreLink::Cluster(Cluster::new(seeds)))
     }
 
     /// Creates a store with connections of our own to the client's server.
@@ -65,6 +65,6 @@ impl RedisStore {
     pub(crate) fn from_connection(
         connection: impl ConnectionLike + Clone + Send + Sync + 'static,
     ) -> Self {
-        RedisStore(Link::External(Arc::new(Theirs(connection))))
+        RedisStore(StoreLink::External(Arc::new(Theirs(connection))))
     }
 }

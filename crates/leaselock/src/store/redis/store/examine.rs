@@ -7,16 +7,16 @@ use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
 use crate::store::redis::doctor::ask_sentinels;
 use crate::store::redis::doctor::examine;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::report::Report;
 
 impl RedisStore {
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        let Link::Cluster(cluster) = &self.0 else {
+        let StoreLink::Cluster(cluster) = &self.0 else {
             return examine::one(&self.0, within).await;
         };
         let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
-        let primaries: Vec<_> = endpoints.into_iter().map(Link::to).collect();
+        let primaries: Vec<_> = endpoints.into_iter().map(StoreLink::to).collect();
         Box::pin(examine::all(self.describe(), &primaries, within)).await
     }
 

@@ -8,7 +8,7 @@ use super::RedisStore;
 use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, error_map};
 
 /// The result of loading the library.
@@ -46,11 +46,11 @@ impl RedisStore {
         library: &'static Library,
         within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
-        if let Link::Cluster(cluster) = &self.0 {
+        if let StoreLink::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
             let stores = endpoints
                 .into_iter()
-                .map(|node| RedisStore(Link::to(node)))
+                .map(|node| RedisStore(StoreLink::to(node)))
                 .collect();
             return load_on_each(stores, library, within).await;
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::RedisStore;
 use crate::base::clock::CLOCK;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::redis::{channels, health};
 use crate::store::subscriptions::Subscriptions;
-use crate::store::{Holder, SharedSink, Sink};
+use crate::store::{LeaseHolder, SharedSink, Sink};
 
 impl RedisStore {
     /// Delivers messages to the channel until dropped; none over a connection that was handed in.
@@ -30,23 +30,23 @@ impl RedisStore {
     /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
         match &self.0 {
-            Link::Own(own) => channels::serve(&own.endpoint, set).await,
-            Link::External(_) => std::future::pending().await,
-            Link::Cluster(cluster) => cluster.serve().await,
+            StoreLink::Own(own) => channels::serve(&own.endpoint, set).await,
+            StoreLink::External(_) => std::future::pending().await,
+            StoreLink::Cluster(cluster) => cluster.serve().await,
         }
     }
 
     /// Returns the subscriptions at the node that has the key, and whether its channels are sharded.
     pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match &self.0 {
-            Link::Cluster(cluster) => cluster.subscriptions_at(key),
+            StoreLink::Cluster(cluster) => cluster.subscriptions_at(key),
             _ => None,
         }
     }
 
     /// Enables wake-ups there from now on.
     pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
-        if let Link::Cluster(cluster) = &self.0 {
+        if let StoreLink::Cluster(cluster) = &self.0 {
             cluster.deliver_from_nodes(sink);
         }
     }
@@ -54,11 +54,11 @@ impl RedisStore {
     /// Follows the server to the address that the Sentinels report, until dropped.
     ///
     /// It has leases verified when connections end. A connection that was handed in reports nothing.
-    pub(crate) async fn follow(&self, holder: &dyn Holder) {
+    pub(crate) async fn follow(&self, holder: &dyn LeaseHolder) {
         match &self.0 {
-            Link::Own(own) => health::follow(own, holder).await,
-            Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
-            Link::External(_) => std::future::pending().await,
+            StoreLink::Own(own) => health::follow(own, holder).await,
+            StoreLink::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
+            StoreLink::External(_) => std::future::pending().await,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Malformed;
 use crate::store::redis::cluster::Cluster;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, error_map};
 
 const SCAN_COUNT: u32 = 500;
@@ -22,7 +22,7 @@ impl RedisStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         let until = CLOCK.now().plus(within);
-        if let Link::Cluster(cluster) = &self.0 {
+        if let StoreLink::Cluster(cluster) = &self.0 {
             return self.scan_nodes(cluster, cursor, pattern, until).await;
         }
         let answer = self.0.ask(&command(cursor, pattern), None, until).await?;

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::engine::services::batch::reply;
-use crate::engine::services::batch::reply::Pending;
+use crate::engine::services::batch::reply::PendingReply;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 
@@ -23,20 +23,24 @@ fn item(ttl_ms: u64) -> Item {
 }
 
 /// Queues one more request at `now_ms`, with a timeout of a second.
-fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Pending<()>) {
+fn ask(
+    queue: &mut BatchQueue<()>,
+    ttl_ms: u64,
+    now_ms: u64,
+) -> (Option<BatchSlot>, PendingReply<()>) {
     let (reply, pending) = reply::pair();
     let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
     (enqueued.slot, pending)
 }
 
-fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
+fn take(queue: &mut BatchQueue<()>, slot: &BatchSlot, now_ms: u64) -> usize {
     let (items, sent) = queue.take(slot, at(now_ms));
     assert_eq!(items.len(), sent.len());
     items.len()
 }
 
 /// Returns the outcome that the caller has, if any.
-fn outcome(pending: &mut Pending<()>) -> Option<BatchOutcome<()>> {
+fn outcome(pending: &mut PendingReply<()>) -> Option<BatchOutcome<()>> {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(pending).poll(&mut context) {
         Poll::Ready(outcome) => Some(outcome),
@@ -51,7 +55,7 @@ fn is_refused(outcome: Option<BatchOutcome<()>>) -> bool {
 
 #[test]
 fn one_request_is_sent_alone_and_the_next_are_batched() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     assert!(queue.take_solo());
     assert!(!queue.take_solo());
     let (first, _a) = ask(&mut queue, 1000, 0);
@@ -68,7 +72,7 @@ fn one_request_is_sent_alone_and_the_next_are_batched() {
 /// Two calls would leave where one can.
 #[test]
 fn a_request_that_comes_while_a_sender_is_about_to_take_its_next_batch_starts_no_other() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _a) = ask(&mut queue, 1000, 0);
     let slot = slot.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), 1);
@@ -81,7 +85,7 @@ fn a_request_that_comes_while_a_sender_is_about_to_take_its_next_batch_starts_no
 /// Otherwise the first task that returns from a batch would leave without the others, each time.
 #[test]
 fn no_request_is_sent_alone_after_a_large_batch_until_a_small_one() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let batch: Vec<_> = (0..LARGE_BATCH).map(|_| ask(&mut queue, 1000, 0)).collect();
     let slot = batch[0].0.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), LARGE_BATCH);
@@ -96,16 +100,16 @@ fn no_request_is_sent_alone_after_a_large_batch_until_a_small_one() {
 
 #[test]
 fn a_store_that_takes_one_name_per_call_gets_no_batch() {
-    let mut queue = Queue::<()>::new(1);
+    let mut queue = BatchQueue::<()>::new(1);
     assert!((0..10).all(|_| queue.take_solo()));
-    let mut queue = Queue::<()>::new(200);
+    let mut queue = BatchQueue::<()>::new(200);
     queue.disable();
     assert!((0..10).all(|_| queue.take_solo()));
 }
 
 #[test]
 fn at_most_two_batches_are_in_flight_and_none_is_larger_than_the_limit() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (mut slots, mut all) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         for _ in 0..BATCH_MAX + 1 {
@@ -122,7 +126,7 @@ fn at_most_two_batches_are_in_flight_and_none_is_larger_than_the_limit() {
 
 #[test]
 fn a_request_whose_caller_was_dropped_or_that_timed_out_is_not_sent() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, gone) = ask(&mut queue, 1000, 0);
     let (_, mut late) = ask(&mut queue, 1000, 0);
     let (_, mut in_time) = ask(&mut queue, 1000, 500);
@@ -134,7 +138,7 @@ fn a_request_whose_caller_was_dropped_or_that_timed_out_is_not_sent() {
 
 #[test]
 fn a_request_that_times_out_in_the_queue_fails_at_that_moment_and_is_never_sent() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _early) = ask(&mut queue, 1000, 0);
     let (_, _later) = ask(&mut queue, 1000, 500);
     let (late, next) = queue.sweep(at(999));
@@ -147,7 +151,7 @@ fn a_request_that_times_out_in_the_queue_fails_at_that_moment_and_is_never_sent(
 
 #[test]
 fn a_request_that_times_out_in_flight_is_found_although_its_batch_goes_on() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _early) = ask(&mut queue, 1000, 0);
     let (_, _later) = ask(&mut queue, 1000, 500);
     let slot = slot.unwrap();
@@ -162,8 +166,8 @@ fn a_request_that_times_out_in_flight_is_found_although_its_batch_goes_on() {
 
 #[test]
 fn a_request_that_times_out_before_the_next_sweep_hurries_it_and_no_other_does() {
-    let mut queue = Queue::new(200);
-    let wakes_watch = |queue: &mut Queue<()>, until_ms| {
+    let mut queue = BatchQueue::new(200);
+    let wakes_watch = |queue: &mut BatchQueue<()>, until_ms| {
         let (reply, pending) = reply::pair();
         drop(pending);
         let enqueued = queue.enqueue(item(1000), at(until_ms), at(0), reply);
@@ -189,7 +193,7 @@ fn the_first_answer_counts() {
 
 #[test]
 fn requests_with_other_terms_leave_in_a_call_of_their_own() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _a) = ask(&mut queue, 1000, 0);
     let others: Vec<_> = [1000, 2000, 3000, 2000, 1000]
         .map(|ttl_ms| ask(&mut queue, ttl_ms, 0))
@@ -203,7 +207,7 @@ fn requests_with_other_terms_leave_in_a_call_of_their_own() {
 /// Reads between the requests of a mutex, for example: a batch of one each would cost as much as no batches.
 #[test]
 fn requests_of_two_kinds_in_turn_fill_their_batches_and_the_first_in_the_queue_leaves_first() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _first) = ask(&mut queue, 1000, 0);
     let all: Vec<_> = (1..2 * BATCH_MAX as u64)
         .map(|number| ask(&mut queue, 1000 + number % 2, 0))
@@ -220,7 +224,7 @@ fn requests_of_two_kinds_in_turn_fill_their_batches_and_the_first_in_the_queue_l
 
 #[test]
 fn a_batch_passes_over_a_bounded_number_of_requests() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (slot, _first) = ask(&mut queue, 1000, 0);
     let others: Vec<_> = (0..PASSED_OVER_MAX)
         .map(|_| ask(&mut queue, 2000, 0))
@@ -239,7 +243,7 @@ fn a_batch_passes_over_a_bounded_number_of_requests() {
 /// A sender on a runtime that no thread drives any more keeps its slot until its call must have timed out.
 #[test]
 fn a_sender_that_is_stuck_loses_its_slot() {
-    let mut queue = Queue::new(200);
+    let mut queue = BatchQueue::new(200);
     let (mut stuck, mut all) = (Vec::new(), Vec::new());
     for _ in 0..SENDERS_MAX {
         let (slot, pending) = ask(&mut queue, 1000, 0);

@@ -30,20 +30,20 @@ fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> Le
 fn renewal_is_due_at_a_third_of_what_is_left_and_only_once() {
     let mut core = lease(true, None);
     assert_eq!(core.deadline(), at(988));
-    let Step::Until(due) = core.step(at(0)) else {
+    let NextStep::Until(due) = core.step(at(0)) else {
         panic!()
     };
     assert_eq!(due.as_nanos(), 988 * MS / 3);
-    assert_eq!(core.step(due), Step::Renew);
-    assert_eq!(core.step(due), Step::Until(at(988)));
+    assert_eq!(core.step(due), NextStep::Renew);
+    assert_eq!(core.step(due), NextStep::Until(at(988)));
 }
 
 #[test]
 fn a_lease_that_was_handed_over_for_less_gets_its_whole_ttl_by_its_first_renewal() {
     let mut core = lease_until(at(300), true, None);
     assert_eq!((core.deadline(), core.ttl()), (at(300), ttl(1000)));
-    assert_eq!(core.step(at(0)), Step::Until(at(100)));
-    assert_eq!(core.step(at(100)), Step::Renew);
+    assert_eq!(core.step(at(0)), NextStep::Until(at(100)));
+    assert_eq!(core.step(at(100)), NextStep::Renew);
     core.extended(at(100), at(110), core.ttl());
     assert_eq!(core.deadline(), at(1088));
 }
@@ -51,14 +51,17 @@ fn a_lease_that_was_handed_over_for_less_gets_its_whole_ttl_by_its_first_renewal
 #[test]
 fn a_lease_that_was_handed_over_for_less_and_is_not_renewed_ends_then() {
     let mut core = lease_until(at(300), true, None);
-    assert_eq!(core.step(at(100)), Step::Renew);
-    assert_eq!(core.step(at(300)), Step::Lost(LostReason::StoreUnreachable));
+    assert_eq!(core.step(at(100)), NextStep::Renew);
+    assert_eq!(
+        core.step(at(300)),
+        NextStep::Lost(LostReason::StoreUnreachable)
+    );
 }
 
 #[test]
 fn an_extension_counts_from_before_it_was_sent() {
     let mut core = lease(true, None);
-    assert_eq!(core.step(at(400)), Step::Renew);
+    assert_eq!(core.step(at(400)), NextStep::Renew);
     core.extended(at(400), at(700), ttl(1000));
     assert_eq!(core.deadline(), at(1388));
 }
@@ -66,15 +69,18 @@ fn an_extension_counts_from_before_it_was_sent() {
 #[test]
 fn a_failed_renewal_is_not_a_loss_and_is_tried_again_before_the_deadline() {
     let mut core = lease(true, None);
-    assert_eq!(core.step(at(400)), Step::Renew);
+    assert_eq!(core.step(at(400)), NextStep::Renew);
     core.failed(at(500), silence());
     assert!(core.is_suspect() && core.lost().is_none());
-    let Step::Until(retry) = core.step(at(500)) else {
+    let NextStep::Until(retry) = core.step(at(500)) else {
         panic!()
     };
     assert!(retry < at(988));
-    assert_eq!(core.step(retry), Step::Renew);
-    assert_eq!(core.step(at(988)), Step::Lost(LostReason::StoreUnreachable));
+    assert_eq!(core.step(retry), NextStep::Renew);
+    assert_eq!(
+        core.step(at(988)),
+        NextStep::Lost(LostReason::StoreUnreachable)
+    );
 }
 
 #[test]
@@ -94,28 +100,34 @@ fn the_error_of_the_last_renewal_stays_until_one_is_confirmed() {
 #[test]
 fn the_deadline_ends_the_lease_whatever_is_still_in_flight() {
     let mut core = lease(true, None);
-    assert_eq!(core.step(at(400)), Step::Renew);
-    assert_eq!(core.step(at(988)), Step::Lost(LostReason::StoreUnreachable));
+    assert_eq!(core.step(at(400)), NextStep::Renew);
+    assert_eq!(
+        core.step(at(988)),
+        NextStep::Lost(LostReason::StoreUnreachable)
+    );
     core.extended(at(400), at(990), ttl(1000));
     assert_eq!(core.lost(), Some(LostReason::StoreUnreachable));
-    assert_eq!(core.step(at(991)), Step::Over);
+    assert_eq!(core.step(at(991)), NextStep::Over);
 }
 
 #[test]
 fn without_renewal_the_lease_expires() {
     let mut core = lease(false, None);
-    assert_eq!(core.step(at(900)), Step::Until(at(988)));
-    assert_eq!(core.step(at(988)), Step::Lost(LostReason::Expired));
+    assert_eq!(core.step(at(900)), NextStep::Until(at(988)));
+    assert_eq!(core.step(at(988)), NextStep::Lost(LostReason::Expired));
 }
 
 #[test]
 fn the_longest_hold_bounds_every_extension() {
     let mut core = lease(true, Some(Duration::from_millis(1500)));
-    assert_eq!(core.step(at(400)), Step::Renew);
+    assert_eq!(core.step(at(400)), NextStep::Renew);
     core.extended(at(900), at(900), ttl(1000));
     assert_eq!(core.deadline(), at(1500));
-    assert_eq!(core.step(at(1499)), Step::Until(at(1500)));
-    assert_eq!(core.step(at(1500)), Step::Lost(LostReason::MaxHoldReached));
+    assert_eq!(core.step(at(1499)), NextStep::Until(at(1500)));
+    assert_eq!(
+        core.step(at(1500)),
+        NextStep::Lost(LostReason::MaxHoldReached)
+    );
 }
 
 #[test]
@@ -151,21 +163,25 @@ fn a_lease_that_is_nearly_due_goes_with_others_unless_its_last_renewal_failed() 
 #[test]
 fn a_lease_that_is_passed_on_keeps_its_time_and_is_renewed_once_it_is_taken_up() {
     let mut core = lease(true, None);
-    let Step::Until(due) = core.step(at(0)) else {
+    let NextStep::Until(due) = core.step(at(0)) else {
         panic!()
     };
     let mut next = core.passed_on(at(100), ttl(1000), None);
     assert!(core.end(LostReason::Released));
     assert_eq!((next.deadline(), next.next()), (at(988), due));
-    assert_eq!(next.step(due), Step::Until(at(988)), "no task has taken it");
+    assert_eq!(
+        next.step(due),
+        NextStep::Until(at(988)),
+        "no task has taken it"
+    );
     assert!(next.take_up(due));
-    assert_eq!(next.step(due), Step::Renew);
+    assert_eq!(next.step(due), NextStep::Renew);
 }
 
 #[test]
 fn a_renewal_in_flight_when_the_lease_is_passed_on_counts_for_the_next_task() {
     let mut core = lease(true, None);
-    assert_eq!(core.step(at(400)), Step::Renew);
+    assert_eq!(core.step(at(400)), NextStep::Renew);
     let mut next = core.passed_on(at(500), ttl(1000), None);
     assert!(!next.take_up(at(500)));
     next.extended(at(400), at(600), ttl(1000));
@@ -173,7 +189,7 @@ fn a_renewal_in_flight_when_the_lease_is_passed_on_counts_for_the_next_task() {
     // A renewal whose reply is lost does not stop the next one from being due.
     let mut other = core.passed_on(at(500), ttl(1000), None);
     assert!(!other.take_up(at(500)));
-    assert_eq!(other.step(other.next()), Step::Renew);
+    assert_eq!(other.step(other.next()), NextStep::Renew);
 }
 
 #[test]
@@ -192,7 +208,7 @@ fn each_task_has_a_longest_hold_of_its_own() {
 fn a_verification_is_due_at_once() {
     let mut core = lease(true, None);
     core.verify_soon(at(10));
-    assert_eq!(core.step(at(10)), Step::Renew);
+    assert_eq!(core.step(at(10)), NextStep::Renew);
 }
 
 #[test]
@@ -200,14 +216,14 @@ fn a_verification_is_repeated_until_a_later_request_has_its_reply() {
     let mut core = lease(true, None);
     core.extended(at(0), at(0), ttl(600_000));
     core.verify_soon(at(10));
-    assert_eq!(core.step(at(10)), Step::Renew);
+    assert_eq!(core.step(at(10)), NextStep::Renew);
     core.failed(at(20), silence());
     assert_eq!(core.next(), at(1_020), "much sooner than a sixth");
     core.verify_soon(at(1_000));
-    assert_eq!(core.step(at(1_000)), Step::Renew);
+    assert_eq!(core.step(at(1_000)), NextStep::Renew);
     core.extended(at(990), at(1_005), ttl(600_000));
-    assert_eq!(core.step(at(1_005)), Step::Renew, "asked before");
+    assert_eq!(core.step(at(1_005)), NextStep::Renew, "asked before");
     core.extended(at(1_005), at(1_006), ttl(600_000));
     assert!(core.next() > at(100_000));
-    assert_eq!(core.step(at(1_007)), Step::Until(core.next()));
+    assert_eq!(core.step(at(1_007)), NextStep::Until(core.next()));
 }

@@ -8,16 +8,16 @@ use super::*;
 
 const LATER: u64 = 1_000_000;
 
-fn hold(digest: &str, share: Share) -> Hold {
-    Hold {
+fn hold(digest: &str, share: GraphShare) -> GraphHold {
+    GraphHold {
         digest: digest.into(),
         client: "client".into(),
         share,
     }
 }
 
-fn waiter(digest: &str, share: Share, ticket: u64) -> Waiter {
-    Waiter {
+fn waiter(digest: &str, share: GraphShare, ticket: u64) -> GraphWaiter {
+    GraphWaiter {
         digest: digest.into(),
         share,
         priority: 0,
@@ -26,7 +26,7 @@ fn waiter(digest: &str, share: Share, ticket: u64) -> Waiter {
     }
 }
 
-fn lock(holds: Vec<Hold>, queue: Vec<Waiter>, permits: u64) -> Lock {
+fn lock(holds: Vec<GraphHold>, queue: Vec<GraphWaiter>, permits: u64) -> Lock {
     Lock {
         holds,
         queue,
@@ -36,8 +36,8 @@ fn lock(holds: Vec<Hold>, queue: Vec<Waiter>, permits: u64) -> Lock {
 }
 
 /// Owner `o` holds by the tokens of `held` and waits for `lock` by the token `waiter`.
-fn waits(owner: &str, held: &[&str], lock: &str, waiter: &str) -> Vec<(Digest, Wait)> {
-    let wait = Wait {
+fn waits(owner: &str, held: &[&str], lock: &str, waiter: &str) -> Vec<(Digest, GraphWait)> {
+    let wait = GraphWait {
         owner: owner.into(),
         label: owner.to_uppercase(),
         lock: lock.into(),
@@ -48,7 +48,7 @@ fn waits(owner: &str, held: &[&str], lock: &str, waiter: &str) -> Vec<(Digest, W
         .collect()
 }
 
-fn graph(locks: Vec<(&str, Lock)>, waits: Vec<Vec<(Digest, Wait)>>) -> Graph {
+fn graph(locks: Vec<(&str, Lock)>, waits: Vec<Vec<(Digest, GraphWait)>>) -> Graph {
     Graph {
         locks: locks
             .into_iter()
@@ -60,7 +60,7 @@ fn graph(locks: Vec<(&str, Lock)>, waits: Vec<Vec<(Digest, Wait)>>) -> Graph {
 
 /// Two owners that hold `x` and `y` alone and wait for the other one.
 fn crossed() -> Graph {
-    use Share::Exclusive;
+    use GraphShare::Exclusive;
     graph(
         vec![
             (
@@ -135,7 +135,7 @@ fn only_what_is_the_same_in_both_readings_counts() {
 /// `c` waits for `x` too, and no owner waits for `c`.
 #[test]
 fn an_owner_behind_a_circle_is_not_in_it() {
-    use Share::Exclusive;
+    use GraphShare::Exclusive;
     let mut graph = crossed();
     graph
         .locks
@@ -151,7 +151,7 @@ fn an_owner_behind_a_circle_is_not_in_it() {
 /// Two of three permits come back as soon as the second holder goes on.
 #[test]
 fn permits_are_counted_and_readers_are_not_in_each_others_way() {
-    use Share::{Exclusive, Permits, Read};
+    use GraphShare::{Exclusive, Permits, Read};
     let pool = |permits, wanted| {
         let holds = vec![hold("ap", Permits(1)), hold("free", Permits(2))];
         let pool = lock(holds, vec![waiter("bp", Permits(wanted), 2)], permits);
@@ -193,7 +193,7 @@ fn permits_are_counted_and_readers_are_not_in_each_others_way() {
 /// The reader `b` would fit beside the reader `a`, and waits behind a writer that does not.
 #[test]
 fn a_reader_behind_a_writer_can_be_in_a_circle_and_an_owner_alone_too() {
-    use Share::{Exclusive, Permits, Read};
+    use GraphShare::{Exclusive, Permits, Read};
     let queue = vec![waiter("w", Exclusive, 1), waiter("bx", Read, 2)];
     let x = lock(vec![hold("ax", Read)], queue, 0);
     let y = lock(
@@ -233,7 +233,7 @@ struct World {
     /// By owner: the digests of its tokens, and the lock and the token that it waits for.
     held: [Vec<Digest>; OWNERS],
     wait: [Option<(usize, Digest)>; OWNERS],
-    published: BTreeMap<Digest, Wait>,
+    published: BTreeMap<Digest, GraphWait>,
     tokens: u64,
 }
 
@@ -267,9 +267,9 @@ impl World {
         self.tokens += 1;
         let token = format!("t{}", self.tokens);
         let share = match (lock, what % 2) {
-            (0, _) => Share::Permits(1 + u64::from(what % 3)),
-            (_, 0) => Share::Read,
-            _ => Share::Exclusive,
+            (0, _) => GraphShare::Permits(1 + u64::from(what % 3)),
+            (_, 0) => GraphShare::Read,
+            _ => GraphShare::Exclusive,
         };
         self.locks[lock].permits = if lock == 0 { PERMITS } else { 0 };
         self.locks[lock]
@@ -299,18 +299,18 @@ impl World {
                 if !next.is_alive {
                     continue;
                 }
-                let shares: Vec<Share> =
+                let shares: Vec<GraphShare> =
                     self.locks[at].holds.iter().map(|hold| hold.share).collect();
                 let used = shares.iter().map(|share| {
-                    if let Share::Permits(count) = share {
+                    if let GraphShare::Permits(count) = share {
                         *count
                     } else {
                         0
                     }
                 });
                 let fits = match next.share {
-                    Share::Permits(count) => used.sum::<u64>() + count <= PERMITS,
-                    Share::Read => !shares.contains(&Share::Exclusive),
+                    GraphShare::Permits(count) => used.sum::<u64>() + count <= PERMITS,
+                    GraphShare::Read => !shares.contains(&GraphShare::Exclusive),
                     _ => shares.is_empty(),
                 };
                 if !fits {

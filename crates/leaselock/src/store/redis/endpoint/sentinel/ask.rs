@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
-use super::locator::{Address, Located, PrimaryLocator, Seen};
+use super::locator::{Address, Located, PrimaryLocator, SentinelAnswer};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::{answer, error_map};
@@ -23,7 +23,7 @@ struct Denials {
     /// How many do not know the name.
     unknown: usize,
     /// Reports of an older configuration than was seen before.
-    stale: Vec<Seen>,
+    stale: Vec<SentinelAnswer>,
     failure: Option<StoreError>,
 }
 
@@ -59,7 +59,7 @@ impl Endpoint {
         &self,
         watch: &PrimaryLocator,
         place: &Address,
-    ) -> Result<Option<Seen>, StoreError> {
+    ) -> Result<Option<SentinelAnswer>, StoreError> {
         let node = self.node(watch, place);
         read(
             &node,
@@ -168,7 +168,7 @@ pub(crate) async fn look(
     node: &Endpoint,
     watch: &PrimaryLocator,
     connection: &mut MultiplexedConnection,
-) -> Result<Option<Seen>, StoreError> {
+) -> Result<Option<SentinelAnswer>, StoreError> {
     let asked = replies(node, &watch.sentinels.service, [], connection).await?;
     read(node, asked)
 }
@@ -222,7 +222,7 @@ async fn replies<const MORE: usize, const ALL: usize>(
     }
 }
 
-fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<Seen>, StoreError> {
+fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<SentinelAnswer>, StoreError> {
     let Some([named, about, others]) = asked else {
         return Ok(None);
     };
@@ -230,12 +230,12 @@ fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<Seen>, Stor
     seen.map(Some).ok_or_else(|| not_understood(node))
 }
 
-fn seen(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
+fn seen(named: &Value, about: &Value, others: &Value) -> Option<SentinelAnswer> {
     let (host, port) = match &answer::texts(named)[..] {
         [host, port] => (host.clone(), port.clone()),
         _ => return None,
     };
-    Some(Seen {
+    Some(SentinelAnswer {
         primary: place(host, &port)?,
         epoch: answer::field(about, "config-epoch")?.parse().ok()?,
         others: places_in(others),
@@ -306,7 +306,7 @@ mod tests {
             list(&["ip", "bad host\r\n", "port", "1"]),
             list(&["ip", "10.0.0.3", "port", "0"]),
         ]);
-        let expected = Seen {
+        let expected = SentinelAnswer {
             primary: ("10.0.0.1".to_owned(), 6379),
             epoch: 7,
             others: vec![("10.0.0.2".to_owned(), 26379), ("::1".to_owned(), 1)],

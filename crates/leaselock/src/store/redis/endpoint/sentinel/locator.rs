@@ -22,11 +22,11 @@ pub(crate) struct PrimaryLocator {
     pub(crate) sentinels: Sentinels,
     /// The Sentinels to ask, the latest one that replied first.
     known: Mutex<Vec<Address>>,
-    pub(crate) named: watch::Sender<Named>,
+    pub(crate) named: watch::Sender<NamedPrimary>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedPrimary {
     pub(crate) primary: Option<Address>,
     /// The epoch of the configuration that named it: it grows with every switch.
     pub(crate) epoch: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Named {
 
 /// The report of one Sentinel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SentinelAnswer {
     pub(crate) primary: Address,
     pub(crate) epoch: u64,
     pub(crate) others: Vec<Address>,
@@ -83,7 +83,7 @@ impl PrimaryLocator {
     }
 
     /// Accepts a Sentinel's report; false when it is older than ours.
-    pub(crate) fn told(&self, seen: &Seen) -> bool {
+    pub(crate) fn told(&self, seen: &SentinelAnswer) -> bool {
         let known = seen.epoch >= self.named.borrow().epoch;
         if known {
             self.believe(seen);
@@ -91,7 +91,7 @@ impl PrimaryLocator {
         known
     }
 
-    pub(crate) fn believe(&self, seen: &Seen) {
+    pub(crate) fn believe(&self, seen: &SentinelAnswer) {
         self.named.send_if_modified(|named| {
             named.epoch = seen.epoch;
             let moved = named.primary.as_ref() != Some(&seen.primary);
@@ -109,7 +109,7 @@ impl PrimaryLocator {
     /// Returns the named server, for a connection from here on.
     pub(crate) fn located(&self) -> Option<Located> {
         let heard = self.named.subscribe();
-        let Named { primary, turn, .. } = heard.borrow().clone();
+        let NamedPrimary { primary, turn, .. } = heard.borrow().clone();
         let address = primary?;
         Some(Located {
             address,
@@ -139,7 +139,7 @@ impl PrimaryLocator {
 pub(crate) struct Located {
     address: Address,
     turn: u64,
-    heard: watch::Receiver<Named>,
+    heard: watch::Receiver<NamedPrimary>,
 }
 
 impl Located {

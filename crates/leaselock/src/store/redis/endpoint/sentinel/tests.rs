@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::locator::*;
 use crate::store::Event;
 use crate::store::redis::RedisStore;
-use crate::store::redis::link::Link;
+use crate::store::redis::link::StoreLink;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
 use crate::store::url;
 use crate::store::url::Target;
@@ -22,8 +22,8 @@ fn watch() -> PrimaryLocator {
     PrimaryLocator::of(&url).unwrap()
 }
 
-fn seen(port: u16, epoch: u64) -> Seen {
-    Seen {
+fn seen(port: u16, epoch: u64) -> SentinelAnswer {
+    SentinelAnswer {
         primary: ("h".to_owned(), port),
         epoch,
         others: Vec::new(),
@@ -97,7 +97,7 @@ fn service() -> (Server, Sentinels, RedisStore) {
 
 /// Names another primary, as at a switch.
 fn switch(store: &RedisStore) {
-    let Link::Own(own) = &store.0 else {
+    let StoreLink::Own(own) = &store.0 else {
         panic!("connections of our own")
     };
     assert!(own.endpoint.watch().unwrap().told(&seen(1, 1_000)));
