@@ -128,6 +128,7 @@ pub(crate) async fn works(folder: &Path, round: &str, again: bool, start_s: u64,
     }
     note(folder, "connected", "");
     tasks.join_all().await;
+    until_told(folder, "go on").await; // on a slow machine all may have ended before the process is struck
 }
 
 async fn runs(run: CronRun, point: Point, folder: &Path) {

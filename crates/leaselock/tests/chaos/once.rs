@@ -102,6 +102,7 @@ pub(crate) async fn works(folder: &Path, round: &str, refuses: bool, urls: &[&st
     }
     note(folder, "connected", "");
     tasks.join_all().await;
+    until_told(folder, "go on").await; // on a slow machine all may have ended before the process is struck
 }
 
 async fn works_on(once: &Once, key: &str, point: Point, folder: &Path) {
