@@ -28,6 +28,25 @@ impl Complaint {
     }
 }
 
+impl Complaint {
+    /// What is wrong with a page that `command` makes from `sources`, at the first line that differs.
+    pub(crate) fn of_page(
+        page: &str,
+        there: &str,
+        wanted: &str,
+        (sources, command): (&str, &str),
+    ) -> Option<Complaint> {
+        if there == wanted {
+            return None;
+        }
+        let both = there.lines().zip(wanted.lines());
+        let same = both.take_while(|(one, other)| one == other).count();
+        let wrong = format!("is not what {sources} say");
+        let right = format!("run `{command}` and look at what changed");
+        Some(Complaint::new(page, same + 1, wrong, right))
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Complaint {

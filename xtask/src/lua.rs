@@ -58,22 +58,8 @@ pub(crate) fn complaints(root: &Path) -> Vec<Complaint> {
 }
 
 fn compare(there: io::Result<String>, wanted: &str) -> Option<Complaint> {
-    let there = there.unwrap_or_default();
-    if there == wanted {
-        return None;
-    }
-    let same = there
-        .lines()
-        .zip(wanted.lines())
-        .take_while(|(a, b)| a == b)
-        .count();
-    let right = "run `cargo xtask lua --write` and look at what changed";
-    Some(Complaint::new(
-        README,
-        same + 1,
-        "is not what the headers say",
-        right,
-    ))
+    let made = ("the headers", "cargo xtask lua --write");
+    Complaint::of_page(README, &there.unwrap_or_default(), wanted, made)
 }
 
 /// Every rule on every script.

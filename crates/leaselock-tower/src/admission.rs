@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
@@ -28,6 +29,13 @@ impl OnError {
             OnError::Admit => Ok(()),
         }
     }
+}
+
+/// How long a request waits, and what becomes of it without the store.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms {
+    pub(crate) wait: Duration,
+    pub(crate) on_error: OnError,
 }
 
 /// A value for each request, by its method, its URI and its headers.

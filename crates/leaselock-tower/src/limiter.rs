@@ -11,7 +11,7 @@ use leaselock::satellite::Taken;
 use leaselock::{Limiter, LimiterError};
 use tower_layer::Layer;
 
-use crate::admission::{OnError, PerRequest};
+use crate::admission::{OnError, PerRequest, Terms};
 use crate::rate_limit_fields::{fields, limit_with, limit_without, seconds};
 use crate::service::{Admit, LayeredService, Refusal};
 
@@ -62,13 +62,7 @@ use crate::service::{Admit, LayeredService, Refusal};
 pub struct LimiterLayer {
     limiter: PerRequest<Option<Limiter>>,
     cost: PerRequest<u32>,
-    terms: LimiterTerms,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LimiterTerms {
-    wait: Duration,
-    on_error: OnError,
+    terms: Terms,
 }
 
 impl LimiterLayer {
@@ -86,11 +80,10 @@ impl LimiterLayer {
     /// `None` stands for a request without a limit: it passes. A limiter that has no valid name or rate is answered with
     /// 400, so [`validate`](Limiter::validate) one when the program starts.
     pub fn keyed(limiter_of: impl Fn(&Parts) -> Option<Limiter> + Send + Sync + 'static) -> Self {
-        let (wait, on_error) = (Duration::ZERO, OnError::default());
         LimiterLayer {
             limiter: PerRequest::new(limiter_of),
             cost: PerRequest::new(|_| 1),
-            terms: LimiterTerms { wait, on_error },
+            terms: Terms::default(),
         }
     }
 
@@ -114,11 +107,7 @@ impl LimiterLayer {
 }
 
 /// Returns the fields of the service's answer; none when the request passes without a limit.
-async fn admit(
-    limiter: Option<Limiter>,
-    cost: u32,
-    terms: LimiterTerms,
-) -> Result<HeaderMap, Refusal> {
+async fn admit(limiter: Option<Limiter>, cost: u32, terms: Terms) -> Result<HeaderMap, Refusal> {
     let Some(limiter) = limiter.filter(|_| cost > 0) else {
         return Ok(HeaderMap::new());
     };

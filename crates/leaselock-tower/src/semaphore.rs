@@ -9,7 +9,7 @@ use leaselock::error::InvalidInput;
 use leaselock::{AcquireError, Permit, Semaphore};
 use tower_layer::Layer;
 
-use crate::admission::{OnError, PerRequest};
+use crate::admission::{OnError, PerRequest, Terms};
 use crate::service::{Admit, LayeredService, Refusal};
 
 /// A layer of tower that lets so many requests run at a time, for all processes of a service together.
@@ -52,13 +52,8 @@ use crate::service::{Admit, LayeredService, Refusal};
 #[must_use = "a layer does nothing until it is around a service"]
 pub struct SemaphoreLayer {
     semaphore: PerRequest<Option<Semaphore>>,
-    terms: SemaphoreTerms,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct SemaphoreTerms {
-    wait: Duration,
-    on_error: OnError,
+    terms: Terms,
+    /// The answer when no permit is free.
     busy: StatusCode,
 }
 
@@ -70,7 +65,7 @@ impl SemaphoreLayer {
     pub fn new(semaphore: Semaphore) -> Result<Self, InvalidInput> {
         let semaphore = semaphore.validate()?;
         let mut layer = SemaphoreLayer::keyed(move |_| Some(semaphore.clone()));
-        layer.terms.busy = StatusCode::SERVICE_UNAVAILABLE;
+        layer.busy = StatusCode::SERVICE_UNAVAILABLE;
         Ok(layer)
     }
 
@@ -83,11 +78,8 @@ impl SemaphoreLayer {
     ) -> Self {
         SemaphoreLayer {
             semaphore: PerRequest::new(semaphore_of),
-            terms: SemaphoreTerms {
-                wait: Duration::ZERO,
-                on_error: OnError::default(),
-                busy: StatusCode::TOO_MANY_REQUESTS,
-            },
+            terms: Terms::default(),
+            busy: StatusCode::TOO_MANY_REQUESTS,
         }
     }
 
@@ -107,7 +99,8 @@ impl SemaphoreLayer {
 /// Returns the permit; `None` when the request passes without one.
 async fn admit(
     semaphore: Option<Semaphore>,
-    terms: SemaphoreTerms,
+    terms: Terms,
+    busy: StatusCode,
 ) -> Result<Option<Permit>, Refusal> {
     let Some(semaphore) = semaphore else {
         return Ok(None);
@@ -118,7 +111,7 @@ async fn admit(
     };
     match acquired {
         Ok(Some(permit)) => Ok(Some(permit)),
-        Ok(None) | Err(AcquireError::StillBusy { .. }) => Err(terms.busy.into()),
+        Ok(None) | Err(AcquireError::StillBusy { .. }) => Err(busy.into()),
         Err(AcquireError::Invalid(_)) => Err(StatusCode::BAD_REQUEST.into()),
         Err(error) => terms.on_error.decide(&error).map(|()| None),
     }
@@ -143,6 +136,6 @@ impl Admit for SemaphoreLayer {
         &self,
         request: &mut Parts,
     ) -> impl Future<Output = Result<Option<Permit>, Refusal>> + Send + 'static + use<> {
-        admit(self.semaphore.of(request), self.terms)
+        admit(self.semaphore.of(request), self.terms, self.busy)
     }
 }

@@ -194,6 +194,9 @@ impl Barrier {
                     return Err(BarrierError::Disagrees { name, parties });
                 }
                 Err(source) => {
+                    if waits_with.is_none() && !source.maybe_applied() {
+                        place.ends(); // it never arrived
+                    }
                     if let Some(source) = watch.gives_up(source) {
                         return Err(failed(source));
                     }

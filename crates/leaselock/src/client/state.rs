@@ -56,13 +56,14 @@ impl ClientState {
     pub(super) async fn close(&self) -> CloseReport {
         let engine = &self.engine;
         engine.close();
-        let Some(background) = engine.started() else {
-            engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without it
-            return CloseReport::default();
+        let (released, unconfirmed) = match engine.started() {
+            Some(background) => {
+                let cleanup = &background.cleanup;
+                cleanup.drained(&engine.clock, OPERATOR_WITHIN).await
+            }
+            None => (0, 0),
         };
-        let drained = background.cleanup.drained(&engine.clock, OPERATOR_WITHIN);
-        let (released, unconfirmed) = drained.await;
-        engine.store.is_clean(OPERATOR_WITHIN).await;
+        engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without the thread
         if self.held().is_empty() {
             engine.delete_record().await;
         }

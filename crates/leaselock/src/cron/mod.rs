@@ -15,8 +15,7 @@ mod tick;
 
 pub use self::claim::TickCalls;
 pub use self::error::CronError;
-pub use self::handle::Cron;
-pub use self::handle::LATE_MAX;
+pub use self::handle::{Cron, LATE_MAX};
 pub(crate) use self::kind::CRON;
 pub use self::outcome::Claim;
 pub use self::run::CronRun;

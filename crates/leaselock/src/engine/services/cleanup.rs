@@ -30,7 +30,7 @@ use crate::quorum::executor::Executor;
 const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
 /// When the second attempt follows the first: the server may run a request that was cut off just after the first
 /// cleanup, which uses another connection. Closing the client waits for this attempt.
-const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
+pub(super) const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
 /// When the third attempt follows: a server that had stalled has run its pending requests by then. Closing the client
 /// does not wait for this attempt.
 const THIRD_ATTEMPT_AFTER: Duration = Duration::from_secs(1);

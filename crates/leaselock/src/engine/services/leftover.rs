@@ -4,15 +4,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::cleanup::SECOND_ATTEMPT_AFTER;
 use super::core::Engine;
 use crate::base::error::StoreError;
 use crate::quorum::executor::Executor;
-
-/// When it is undone once more: the server may run a request that was cut off just after the first time, which uses
-/// another connection.
-const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
 
 /// How something is taken back. A second time changes nothing.
 pub(crate) trait Undo: Clone + Send + Sync + 'static {

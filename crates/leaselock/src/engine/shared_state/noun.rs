@@ -34,6 +34,7 @@ impl Noun {
     }
 
     pub(crate) fn keys(&self) -> Result<LockKeys, InvalidInput> {
-        LockKeys::new(&self.engine.prefix, &self.name()?)
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        LockKeys::new(&self.engine.prefix, name)
     }
 }
