@@ -9,11 +9,11 @@ use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 static RAISE: Script = script!("flag/raise");
-static INSPECT: Script = script!("flag/inspect", reads_only);
+static INSPECT_FLAG: Script = script!("flag/inspect", reads_only);
 
 /// Every script of this file.
 #[cfg(feature = "redis")]
-pub(crate) static SCRIPTS: Scripts = &[&RAISE, &INSPECT];
+pub(crate) static SCRIPTS: Scripts = &[&RAISE, &INSPECT_FLAG];
 
 /// Raises it. Runs `flag/raise`.
 #[derive(Debug)]
@@ -45,15 +45,15 @@ impl Operation for Raise<'_> {
 
 /// Reads whether it is up. Runs `flag/inspect`.
 #[derive(Debug)]
-pub(super) struct Inspect<'a> {
+pub(super) struct InspectFlag<'a> {
     pub(super) keys: &'a LockKeys,
 }
 
-impl Operation for Inspect<'_> {
+impl Operation for InspectFlag<'_> {
     type Reply = bool;
 
     fn script(&self) -> &'static Script {
-        &INSPECT
+        &INSPECT_FLAG
     }
 
     fn encode(&self, call: &mut Call) {
@@ -69,4 +69,4 @@ impl Operation for Inspect<'_> {
     }
 }
 
-on_one_store!(Raise<'_>, Inspect<'_>);
+on_one_store!(Raise<'_>, InspectFlag<'_>);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::calls::{Inspect, Raise};
+use super::calls::{InspectFlag, Raise};
 use crate::base::error::InspectError;
 use crate::client::Client;
 use crate::engine::services::broadcast;
@@ -55,7 +55,7 @@ impl Flag {
         let mut watch = Watch::new(engine, NOUN, &keys.lock, Some(until));
         loop {
             watch.listens(OPERATOR_WITHIN).await;
-            match engine.ask(&Inspect { keys }, OPERATOR_WITHIN).await {
+            match engine.ask(&InspectFlag { keys }, OPERATOR_WITHIN).await {
                 Ok(true) => return Ok(true),
                 Ok(false) => watch.has_reply(),
                 Err(source) => {
