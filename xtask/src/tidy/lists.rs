@@ -18,7 +18,7 @@ const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
 
 /// The page that names every way of waiting, and the traits that make one.
 const WAITING_PAGE: &str = "docs/internals/waiting.md";
-const WAITS: [&str; 2] = ["Attempt", "Callers"];
+const WAITS: [&str; 3] = ["Way", "Attempt", "Callers"];
 
 /// Levels whose events each have a row. Of the others the page may list what it likes.
 const WATCHED: [&str; 3] = ["error", "warn", "info"];

@@ -13,7 +13,8 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::values::kind::Kind;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::attempt::Acquisition;
+use crate::engine::ways::acquire::acquire;
+use crate::engine::ways::ask::Ask;
 
 /// A name, the kind of lock that is meant, and the options. It holds nothing.
 #[derive(Clone)]
@@ -80,8 +81,8 @@ impl Named {
         Ok(resource.with_mode(self.mode.clone()))
     }
 
-    /// Returns an acquisition with a token of its own; nothing is sent yet.
-    pub(crate) fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
+    /// Returns what is asked for, with a token of its own; nothing is sent yet.
+    pub(crate) fn ask(&self) -> Result<Ask<'_>, AcquireError> {
         let engine = &self.state.engine;
         if engine.is_closed() {
             return Err(AcquireError::Closed);
@@ -89,14 +90,13 @@ impl Named {
         let name = self.name()?;
         let (resource, request) = self.state.request(self.kind, name, &self.options)?;
         let resource = resource.with_mode(self.mode.clone());
-        let acquisition = Acquisition::new(engine, name, resource, request)?;
-        Ok(acquisition.owned_by(self.options.owner.clone()))
+        let ask = Ask::new(engine, name, resource, request)?;
+        Ok(ask.owned_by(self.options.owner.clone()))
     }
 
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        let mut acquisition = self.acquisition()?;
-        acquisition.run(wait, &self.state.groups).await
+        acquire(self.ask()?, wait, &self.state.groups).await
     }
 
     /// One request; `None` when the lock is busy.
@@ -134,9 +134,9 @@ impl Named {
             let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
             return Err(InvalidInput::new(right).into());
         }
-        let mut acquisition = self.acquisition()?.changing(record.token.clone(), into);
+        let ask = self.ask()?.changing(record.token.clone(), into);
         let wait = wait.unwrap_or_else(|| self.options.patience());
-        acquisition.run(wait, &self.state.groups).await
+        acquire(ask, wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {

@@ -16,7 +16,8 @@ use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumbers, Try};
+use crate::engine::ways::trying::{CallNumbers, Tries, Try};
+use crate::engine::ways::way::Way;
 
 /// What claims of one caller for one tick have in common: their requests are numbered together.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +74,7 @@ impl Cron {
         TickCalls(calls): TickCalls,
     ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
-        let mut acquisition = self.named.acquisition()?;
+        let mut ask = self.named.ask()?;
         let mut tries = ClaimTries {
             ttl: self.named.options.check()?,
             tick,
@@ -81,7 +82,7 @@ impl Cron {
             calls,
         };
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
-        let (lease, told) = acquisition.run_tries(&mut tries, NOUN, wait).await?;
+        let (lease, told) = Tries::new(&mut ask, &mut tries, NOUN, wait).run().await?;
         let lease = match (lease, self.named.options.copies) {
             (Some(lease), Some(copies)) => {
                 Some(Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?) // seldom

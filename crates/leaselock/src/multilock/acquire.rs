@@ -16,8 +16,9 @@ use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::all::{TryAll, try_all};
+use crate::engine::ways::all::{All, TryAll};
 use crate::engine::ways::schedule;
+use crate::engine::ways::way::Way;
 
 /// One script reads all of them.
 const NAMES_MAX: usize = 100;
@@ -127,7 +128,7 @@ impl<'a> Plan<'a> {
     async fn try_once(&self) -> Result<MultiLease, AcquireError> {
         match self.try_together().await? {
             TryAll::Granted(leases) => Ok(MultiLease::new(leases, true)),
-            TryAll::Busy(error) | TryAll::Failed(error) => Err(error),
+            TryAll::Busy(error) => Err(error),
             TryAll::OneByOne => match self.one_by_one(|| Wait::Never).await {
                 Ok(lease) => Ok(lease),
                 Err(TurnEnd::Failed(error)) => Err(error),
@@ -143,14 +144,12 @@ impl<'a> Plan<'a> {
         let left = || end.map(|end| end.saturating_since(self.clock.now()));
         let mut restarts = 0;
         loop {
-            match self.try_together().await? {
-                TryAll::Granted(leases) => return Ok(MultiLease::new(leases, true)),
-                TryAll::Failed(error)
-                    if !may_pass(&error) || left().is_some_and(|left| left.is_zero()) =>
-                {
+            match self.try_together().await {
+                Ok(TryAll::Granted(leases)) => return Ok(MultiLease::new(leases, true)),
+                Err(error) if !may_pass(&error) || left().is_some_and(|left| left.is_zero()) => {
                     return Err(error);
                 }
-                TryAll::Failed(_) | TryAll::Busy(_) | TryAll::OneByOne => {}
+                Err(_) | Ok(TryAll::Busy(_) | TryAll::OneByOne) => {}
             }
             let wait = || left().map_or(Wait::Forever, Wait::Timeout);
             match self.one_by_one(wait).await {
@@ -166,9 +165,9 @@ impl<'a> Plan<'a> {
 
     /// Asks for all names by one request, where that is possible.
     async fn try_together(&self) -> Result<TryAll, AcquireError> {
-        let acquisitions = self.names.iter().map(Named::acquisition);
-        let mut acquisitions = acquisitions.collect::<Result<Vec<_>, _>>()?;
-        Ok(try_all(&mut acquisitions).await)
+        let asks = self.names.iter().map(Named::ask);
+        let mut asks = asks.collect::<Result<Vec<_>, _>>()?;
+        All(&mut asks).run().await
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.

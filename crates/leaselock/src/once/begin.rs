@@ -16,7 +16,8 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::run::until_lost;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumbers, Try};
+use crate::engine::ways::trying::{CallNumbers, Tries, Try};
+use crate::engine::ways::way::Way;
 
 /// What a caller begins with: a run of its own, or the result of another one.
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl Once {
     pub async fn begin(&self) -> Result<OnceStart, OnceError> {
         let (_, terms) = self.terms()?;
         let (name, terms) = (self.named.name()?, Arc::new(terms));
-        let mut acquisition = self.named.acquisition()?;
+        let mut ask = self.named.ask()?;
         let mut tries = OnceTries {
             ttl: self.named.options.check()?,
             terms: Arc::clone(&terms),
@@ -117,7 +118,7 @@ impl Once {
         };
         let wait = self.named.options.patience();
         let name = name.clone();
-        match acquisition.run_tries(&mut tries, NOUN, wait).await? {
+        match Tries::new(&mut ask, &mut tries, NOUN, wait).run().await? {
             (Some(lease), OnceReply::Run { attempt }) => {
                 Ok(OnceStart::Run(OnceRun::new(lease, attempt, terms)))
             }

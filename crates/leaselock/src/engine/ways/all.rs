@@ -1,6 +1,7 @@
 //! Several locks by one request: all of them or none.
 
-use super::attempt::Acquisition;
+use super::ask::Ask;
+use super::way::Way;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::slots;
@@ -13,14 +14,12 @@ use crate::quorum::executor::Executor;
 
 /// What one request for several locks came to.
 pub(crate) enum TryAll {
-    /// The leases, in the order of the acquisitions.
+    /// The leases, in the order of what was asked for.
     Granted(Vec<Lease>),
     /// Nothing is held. The error names the lock that was busy.
     Busy(AcquireError),
     /// Nothing is held, and one request cannot decide: each lock needs its own.
     OneByOne,
-    /// The store did not serve the request. A later one may succeed.
-    Failed(AcquireError),
 }
 
 /// Returns true if the keys of all these locks can be in one call.
@@ -39,66 +38,69 @@ pub(crate) fn share_a_call<'a>(
     locks.all(|other| Some(slots::tag(&other.lock)) == first)
 }
 
-/// Acquires all locks by one request, if each is free and has no waiter. The acquisitions have the same options.
-pub(crate) async fn try_all(acquisitions: &mut [Acquisition<'_>]) -> TryAll {
-    let Some((first, others)) = acquisitions.split_first_mut() else {
-        return TryAll::OneByOne;
-    };
-    for other in others {
-        other.token = first.token.clone();
-    }
-    let (first, engine) = (&acquisitions[0], acquisitions[0].engine);
-    let resources: Vec<&Resource> = acquisitions.iter().map(|one| &one.resource).collect();
-    let Some(step) = &first.resource.kind.acquire_all else {
-        return TryAll::OneByOne;
-    };
-    // Replicas confirm each grant by itself; an owner may hold some of the names.
-    let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
-    if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
-        return TryAll::OneByOne;
-    }
-    let t0 = engine.clock.now();
-    let guards: Vec<CleanupGuard> = acquisitions.iter().map(|one| one.guard_from(t0)).collect();
-    let acquire = AcquireAll {
-        step,
-        resources: &resources,
-        token: &first.token,
-        ttl: first.request.ttl,
-    };
-    let within = engine.request_timeout(first.request.ttl);
-    let outcome = match engine.store.ask_one(&acquire, within).await {
-        Ok(answer) => understood(acquisitions, t0, answer),
-        Err(source) => Err(source),
-    };
-    let may_exist = outcome.as_ref().is_err_and(StoreError::maybe_applied);
-    for guard in guards {
-        guard.settle_unless(may_exist);
-    }
-    match outcome {
-        Ok(outcome) => outcome,
-        // One of the names, or the call as such, may have caused an error that does not pass.
-        Err(source) if !may_exist && !source.may_pass() => TryAll::OneByOne,
-        Err(source) => TryAll::Failed(acquisitions[0].error(source, may_exist)),
+/// Acquires all locks by one request, if each is free and has no waiter. They are asked for with the same options.
+pub(crate) struct All<'w, 'a>(pub(crate) &'w mut [Ask<'a>]);
+
+impl Way for All<'_, '_> {
+    type Got = TryAll;
+
+    /// An error says that the store did not serve the request.
+    async fn run(self) -> Result<TryAll, AcquireError> {
+        let All(asks) = self;
+        let Some((first, others)) = asks.split_first_mut() else {
+            return Ok(TryAll::OneByOne);
+        };
+        for other in others {
+            other.token = first.token.clone();
+        }
+        let (first, engine) = (&asks[0], asks[0].engine);
+        let resources: Vec<&Resource> = asks.iter().map(|one| &one.resource).collect();
+        let Some(step) = &first.resource.kind.acquire_all else {
+            return Ok(TryAll::OneByOne);
+        };
+        // Replicas confirm each grant by itself; an owner may hold some of the names.
+        let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
+        if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
+            return Ok(TryAll::OneByOne);
+        }
+        let t0 = engine.clock.now();
+        let guards: Vec<CleanupGuard> = asks.iter().map(|one| one.guard_from(t0)).collect();
+        let acquire = AcquireAll {
+            step,
+            resources: &resources,
+            token: &first.token,
+            ttl: first.request.ttl,
+        };
+        let outcome = match engine.store.ask_one(&acquire, first.within()).await {
+            Ok(answer) => understood(asks, t0, answer),
+            Err(source) => Err(source),
+        };
+        let may_exist = outcome.as_ref().is_err_and(StoreError::maybe_applied);
+        for guard in guards {
+            guard.settle_unless(may_exist);
+        }
+        match outcome {
+            Ok(outcome) => Ok(outcome),
+            // One of the names, or the call as such, may have caused an error that does not pass.
+            Err(source) if !may_exist && !source.may_pass() => Ok(TryAll::OneByOne),
+            Err(source) => Err(asks[0].error(source, may_exist)),
+        }
     }
 }
 
-fn understood(
-    acquisitions: &[Acquisition<'_>],
-    t0: Moment,
-    answer: AcquiredAll,
-) -> Result<TryAll, StoreError> {
-    let (first, engine) = (&acquisitions[0], acquisitions[0].engine);
+fn understood(asks: &[Ask<'_>], t0: Moment, answer: AcquiredAll) -> Result<TryAll, StoreError> {
+    let (first, engine) = (&asks[0], asks[0].engine);
     let now = engine.clock.now();
     match answer {
         AcquiredAll::Granted { fences, time_us } => {
             engine.note_time(t0, now, time_us);
-            let granted = acquisitions.iter().zip(fences);
+            let granted = asks.iter().zip(fences);
             let leases = granted.map(|(one, fence)| one.hold_since(t0, now, fence));
             leases.collect::<Result<_, _>>().map(TryAll::Granted)
         }
         AcquiredAll::Busy { seen, at } => {
             engine.note_time(t0, now, seen.time_us);
-            let busy = acquisitions.get(at).unwrap_or(first);
+            let busy = asks.get(at).unwrap_or(first);
             Ok(TryAll::Busy(busy.still_busy(t0, Some(seen))))
         }
         AcquiredAll::Separate { time_us } => {

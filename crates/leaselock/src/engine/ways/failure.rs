@@ -1,26 +1,12 @@
 //! The error that a failed acquisition ends with, and what it may have left behind.
 
-use std::time::Duration;
-
-use super::attempt::Acquisition;
+use super::ask::Ask;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, Detail, Lost, LostReason, StoreError};
 use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::values::grant::Seen;
 
-impl Acquisition<'_> {
-    /// A queue entry that could not be taken back is forgotten after a minute, and could be granted until then.
-    fn clear_in(&self) -> Duration {
-        /// How long a queue entry may be granted that could not be taken back.
-        const ENTRY_KEPT: Duration = Duration::from_secs(60);
-        let in_queue = if self.enters_queue {
-            ENTRY_KEPT
-        } else {
-            Duration::ZERO
-        };
-        in_queue + self.request.ttl.as_duration()
-    }
-
+impl Ask<'_> {
     /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may
     /// have had its effect, although this one had none.
     pub(super) fn failed(
@@ -33,7 +19,7 @@ impl Acquisition<'_> {
         self.error(source, may_exist)
     }
 
-    /// The error for the caller. See [`failed`](Acquisition::failed).
+    /// The error for the caller. See [`failed`](Ask::failed).
     pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
         let name = self.name.clone();
         match source.detail() {
@@ -58,7 +44,7 @@ impl Acquisition<'_> {
             },
             _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
                 name,
-                clear_in: self.clear_in(),
+                clear_in: self.request.ttl.as_duration(),
                 source,
             },
             _ => AcquireError::Store { name, source },

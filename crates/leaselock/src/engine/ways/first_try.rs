@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use super::attempt::Acquisition;
-use super::local::groups::LocalGroups;
+use super::ask::Ask;
 use super::patience::Patience;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
@@ -24,7 +23,7 @@ pub(super) enum FirstTry {
 }
 
 /// A wait whose first try was in vain.
-pub(super) struct StartedWait {
+pub(crate) struct StartedWait {
     /// Cleans up the token of the try, with which the wait goes on.
     pub(super) guard: CleanupGuard,
     pub(super) patience: Patience,
@@ -47,11 +46,11 @@ impl StartedWait {
     }
 }
 
-impl Acquisition<'_> {
-    /// `groups`: tasks of this client that wait for the same lock; `None` where there is no queue.
+impl Ask<'_> {
+    /// `is_waited_for`: tasks of this client wait in the queue for the same lock.
     pub(super) async fn try_with_others(
         &self,
-        groups: Option<&LocalGroups>,
+        is_waited_for: impl FnOnce() -> bool,
         t0: Moment,
     ) -> Result<FirstTry, StoreError> {
         let engine = self.engine;
@@ -59,14 +58,14 @@ impl Acquisition<'_> {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
         let lock = &self.resource.lock;
-        if groups.is_some_and(|groups| groups.has(lock)) || engine.poll_mutexes.has(lock) {
+        if is_waited_for() || engine.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
         let request = &self.request;
         let Some(item) = Item::of(&self.resource, &self.token, request.ttl, request.fences) else {
             return Ok(FirstTry::StartedWait(None));
         };
-        let within = engine.request_timeout(self.request.ttl);
+        let within = self.within();
         let guard = self.guard_from(t0);
         let Some(outcome) = engine.requests.acquire_with_others(item, t0, within) else {
             guard.settle();
@@ -100,11 +99,11 @@ impl Acquisition<'_> {
             BatchOutcome::Answer(answer) => answer?,
             BatchOutcome::NotPlain => return Ok(Err(Patience::default())),
             BatchOutcome::Alone => {
-                self.goes_by_itself();
+                self.note_contended();
                 return Ok(Err(Patience::default()));
             }
         };
-        let now = self.engine.clock.now();
+        let now = self.now();
         match answer {
             Acquired::Granted { fence, time_us, .. } => {
                 self.engine.note_time(t0, now, time_us);
@@ -116,17 +115,10 @@ impl Acquisition<'_> {
             }
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.engine.note_time(t0, now, seen.time_us);
-                self.goes_by_itself();
+                self.note_contended();
                 Ok(Err(Patience::after(Some(seen))))
             }
         }
-    }
-
-    pub(super) fn goes_by_itself(&self) {
-        let now = self.engine.clock.now();
-        self.engine
-            .requests
-            .note_contended(&self.resource.lock, now);
     }
 }
 

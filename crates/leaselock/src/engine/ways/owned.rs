@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::Acquisition;
-use super::deadlock::Detector;
+use super::ask::Ask;
+use super::choice::grant;
 use super::local::groups::LocalGroups;
+use super::way::Way;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, Deadlock};
 use crate::base::keyed_mutex::KeyedMutexGuard;
@@ -16,46 +17,50 @@ use crate::engine::guard::owner::holds::FoundHold;
 use crate::engine::values::mode::Mode;
 use crate::engine::values::request::Wait;
 
-impl Acquisition<'_> {
-    /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
-    pub(super) async fn run_as(
-        &mut self,
-        owner: &Owner,
-        mut wait: Wait,
-        groups: &Arc<LocalGroups>,
-    ) -> Result<Lease, AcquireError> {
-        let mode = Mode::of(&self.resource);
-        if let Some(lease) = self.covered(owner, mode)? {
+/// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
+pub(super) struct Owned<'w, 'a> {
+    pub(super) ask: &'w mut Ask<'a>,
+    pub(super) owner: Owner,
+    pub(super) wait: Wait,
+    pub(super) groups: &'w Arc<LocalGroups>,
+}
+
+impl Way for Owned<'_, '_> {
+    type Got = Lease;
+
+    async fn run(self) -> Result<Lease, AcquireError> {
+        let Owned {
+            ask,
+            owner,
+            mut wait,
+            groups,
+        } = self;
+        let mode = Mode::of(&ask.resource);
+        if let Some(lease) = ask.covered(&owner, mode)? {
             return Ok(lease);
         }
-        let start = self.now();
+        let start = ask.now();
         let mut turn = None;
         if mode != Mode::Permits {
-            turn = Some(self.turn(owner, wait, start).await?);
-            if let Some(lease) = self.covered(owner, mode)? {
+            turn = Some(ask.turn(&owner, wait, start).await?);
+            if let Some(lease) = ask.covered(&owner, mode)? {
                 return Ok(lease); // another task of the owner has acquired it meanwhile
             }
         }
         if let Wait::Timeout(limit) = wait {
-            wait = Wait::Timeout(limit.saturating_sub(self.now().saturating_since(start)));
+            wait = Wait::Timeout(limit.saturating_sub(ask.now().saturating_since(start)));
         }
-        let lease = self.grant(wait, groups).await?;
-        let number = owner.state.holds().add(mode, &lease, &self.request);
+        let lease = grant(ask, wait, groups).await?;
+        let number = owner.state.holds().add(mode, &lease, &ask.request);
         drop(turn); // after the entry, which the next task of the owner finds
-        Ok(self.guarded(owner, lease, number))
+        Ok(ask.guarded(&owner, lease, number))
     }
+}
 
+impl Ask<'_> {
     fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
         let guard = Guard::new(&owner.state, &self.resource.lock, number);
         lease.shared(Arc::new(guard))
-    }
-
-    /// Searches for a deadlock while an owner waits that holds something else.
-    pub(super) fn detector(&self) -> Option<Detector> {
-        let owner = &self.owner.as_ref()?.state;
-        let within = self.engine.request_timeout(self.request.ttl);
-        let digest = self.token.digest();
-        Detector::new(self.engine, owner, &self.resource.lock, digest, within)
     }
 
     /// Another guard of a lease that the owner holds. Sends no request.

@@ -1,106 +1,113 @@
-//! One poll of a waiter in the queue: the whole request, or as little of it as will do. See [`Far`].
+//! Waiting for a lock of another library: it has no queue, so a waiter tries again and again.
+//!
+//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order (`turn.rs`).
 
 use std::time::Duration;
 
-use super::attempt::{Acquisition, Outcome};
-use super::far::{Far, NEAR, NEAR_IN_LARGE, near};
-use super::queued::QueueEntry;
+use super::ask::Ask;
+use super::patience::Patience;
+use super::run::{Attempt, AttemptReply, Callers, Wake, run};
+use super::schedule;
+use super::solo::Solo;
+use super::way::Way;
 use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::engine::services::wakeups::grant_deadline::ClockSample;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::position::{Position, PositionReply};
+use crate::base::error::{AcquireError, StoreError};
+use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::custom::ReleaseSignal;
 
-fn is_near_in_most(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Waiting(_, position, _) if *position <= NEAR)
+/// Tries until the lock is granted or the time is over.
+pub(super) struct Poll<'w, 'a> {
+    pub(super) ask: &'w mut Ask<'a>,
+    pub(super) start: Moment,
+    pub(super) end: Option<Moment>,
 }
 
-impl Acquisition<'_> {
-    /// Makes a request of a waiter, or as little of it as will do.
-    pub(super) async fn poll(
-        &self,
-        entry: &mut QueueEntry,
-        seen: Option<&Seen>,
-        enters: bool,
-        channel: &str,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<Outcome, StoreError> {
-        let far = entry.far.filter(|_| enters && !channel.is_empty());
-        if let Some(far) = far {
-            if let Some(outcome) = self.as_before(far, entry, seen) {
-                return Ok(outcome);
+impl Way for Poll<'_, '_> {
+    type Got = Lease;
+
+    async fn run(self) -> Result<Lease, AcquireError> {
+        let Poll { ask, start, end } = self;
+        let turn = ask.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
+        let solo = Solo::without_queue(ask, start, end);
+        let mut polling = Polling {
+            ask,
+            turn: &turn,
+            end,
+            signal: None,
+            has_tried: false,
+        };
+        let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
+        polling.ask.without_queue(ended, &turn, start, &patience)
+    }
+}
+
+impl Ask<'_> {
+    /// Subscribes to what the lock's other users announce, while there is time.
+    async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
+        let connections = self.engine.connections().ok()?;
+        let within = self.within();
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        let custom = self.custom.as_ref()?;
+        custom.listen(&connections, within.min(left)).await
+    }
+}
+
+/// Tries for a lock without a queue, until one try takes it. Each try has a token of its own.
+struct Polling<'a, 'e> {
+    ask: &'a mut Ask<'e>,
+    turn: &'a KeyedMutexGuard,
+    end: Option<Moment>,
+    signal: Option<Box<dyn ReleaseSignal>>,
+    has_tried: bool,
+}
+
+impl Attempt for Polling<'_, '_> {
+    type Granted = Lease;
+
+    async fn ask<C: Callers>(
+        &mut self,
+        _now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<AttemptReply<Lease>, StoreError> {
+        if std::mem::replace(&mut self.has_tried, true) {
+            self.ask.draw_token()?;
+        }
+        let tried = self.ask.try_once().await?;
+        if let Some(signal) = &mut self.signal {
+            signal.has_tried(self.ask.now());
+        }
+        let seen = match tried {
+            Ok(lease) => return Ok(AttemptReply::Granted(lease)),
+            Err(seen) => seen,
+        };
+        self.turn.report(None);
+        callers.tell(&seen, 1);
+        let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
+        let mut pause = schedule::between_tries(seen.remaining, is_heard);
+        if !patience.has_met_the_store() {
+            self.signal = self.ask.listen(self.end).await;
+            if self.signal.is_some() {
+                pause = Duration::ZERO; // the release may have been announced just before
             }
-            if let Some(outcome) = Box::pin(self.position(channel, t0, within)).await? {
-                entry.far = self.far(&outcome);
-                return Ok(outcome);
+        }
+        patience.answered(seen, 1);
+        Ok(AttemptReply::NotYet(pause))
+    }
+
+    async fn woken(&mut self) -> Wake {
+        let announced = async {
+            match &self.signal {
+                Some(signal) => signal.told(&self.ask.engine.clock).await,
+                None => std::future::pending().await,
             }
-        }
-        entry.far = None;
-        let outcome = self.request(enters, channel, t0, within).await?;
-        // One that enters near the head is near in all but the largest files, and its next poll finds that out: asking
-        // now would cost each of a few waiters who come back all the time.
-        if entry.in_queue || !is_near_in_most(&outcome) {
-            entry.far = self.far(&outcome);
-        }
-        Ok(outcome)
-    }
-
-    fn far(&self, outcome: &Outcome) -> Option<Far> {
-        let Outcome::Waiting(_, position, reading) = outcome else {
-            return None;
         };
-        if *position <= NEAR_IN_LARGE {
-            return None;
+        tokio::select! {
+            () = self.turn.released() => {}
+            () = announced => {}
         }
-        let traffic = self.engine.store.traffic(&self.resource.lock)?;
-        if *position <= near(traffic) {
-            return None;
-        }
-        Some(Far {
-            position: *position,
-            commits: traffic.commits,
-            at: reading.received,
-        })
-    }
-
-    /// The latest answer, while a new one would hardly say anything else.
-    fn as_before(&self, far: Far, entry: &QueueEntry, seen: Option<&Seen>) -> Option<Outcome> {
-        let (reading, mut seen) = (entry.reading?, seen.cloned()?);
-        let now = self.engine.clock.now();
-        let traffic = self.engine.store.traffic(&self.resource.lock)?;
-        if !far.may_rest(now, traffic) {
-            return None;
-        }
-        let since = now.saturating_since(reading.received);
-        seen.remaining = seen.remaining.map(|rest| rest.saturating_sub(since));
-        Some(Outcome::Waiting(seen, far.position, reading))
-    }
-
-    async fn position(
-        &self,
-        channel: &str,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<Option<Outcome>, StoreError> {
-        let era = self.era();
-        let store = self.connection.unwrap_or(&self.engine.store);
-        let acquire = self.asks(true, channel);
-        let Some(position) = Position::of(&acquire) else {
-            return Ok(None);
-        };
-        let PositionReply::Waiting { seen, position } = store.ask_one(&position, within).await?
-        else {
-            return Ok(None);
-        };
-        let received = self.engine.clock.now();
-        self.engine.note_time(t0, received, seen.time_us);
-        let reading = ClockSample {
-            sent: t0,
-            received,
-            server_us: seen.time_us,
-            era: era.answered_over(self.era().connection),
-        };
-        Ok(Some(Outcome::Waiting(seen, position, reading)))
+        Wake::Poll
     }
 }

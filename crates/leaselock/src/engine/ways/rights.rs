@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::attempt::Acquisition;
+use super::ask::Ask;
 use crate::base::token::Token;
 use crate::engine::services::wakeups::notifier::Notifier;
 use crate::quorum::executor::Executor;
@@ -18,7 +18,7 @@ fn connections(store: &Executor, notifier: &Notifier) -> u64 {
     notifier.subscription() + store.epoch().unwrap_or_default()
 }
 
-impl Acquisition<'_> {
+impl Ask<'_> {
     /// Whether a release can wake the waiter of this token, which listens to `channel`. True until the store has said
     /// otherwise.
     pub(super) fn can_be_woken(&self, token: &Token, channel: &str) -> bool {
@@ -44,7 +44,7 @@ impl Acquisition<'_> {
         let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
         let notifier = Arc::clone(&background.notifier);
         let (token, channel) = (token.clone(), channel.to_owned());
-        let within = self.engine.request_timeout(self.request.ttl);
+        let within = self.within();
         drop(background.handle.spawn(async move {
             tokio::time::sleep(WAITED).await;
             let known = rights.of(&channel);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use leaselock_fence::Name;
 use tokio::sync::Notify;
 
-use super::attempt::Acquisition;
-use super::local::arrival::SoloWaiter;
+use super::ask::Ask;
 use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
 use super::run::{Callers, Review, Wake};
 use crate::base::clock::{Clock, Moment};
@@ -26,43 +25,39 @@ pub(super) struct Solo<'a> {
     pub(super) give_up_at: Moment,
     /// True if a last request is made when the time is over. A waiter in the queue leaves the queue instead.
     asks_at_end: bool,
-    /// Other tasks may come and share the queue entry.
-    pub(super) sharing: Option<SoloWaiter>,
+    /// Notified when others take the queue entry over.
+    called: Option<&'a Notify>,
     /// Notified when a poll has found it in the queue.
     pub(super) polled: Notify,
 }
 
 impl<'a> Solo<'a> {
     pub(super) fn in_queue(
-        acquisition: &Acquisition<'a>,
+        ask: &Ask<'a>,
         start: Moment,
         end: Option<Moment>,
-        sharing: Option<SoloWaiter>,
+        called: Option<&'a Notify>,
     ) -> Self {
         Solo {
-            name: acquisition.name,
-            clock: &acquisition.engine.clock,
-            on_wait: acquisition.request.on_wait.clone(),
-            longest: acquisition.engine.request_timeout(acquisition.request.ttl),
+            name: ask.name,
+            clock: &ask.engine.clock,
+            on_wait: ask.request.on_wait.clone(),
+            longest: ask.within(),
             end,
             give_up_at: end.unwrap_or_else(|| start.plus(NEVER_ANSWERED)),
             asks_at_end: false,
-            sharing,
+            called,
             polled: Notify::new(),
         }
     }
 
     /// A task that waits for a lock without a queue.
-    pub(super) fn without_queue(
-        acquisition: &Acquisition<'a>,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Self {
+    pub(super) fn without_queue(ask: &Ask<'a>, start: Moment, end: Option<Moment>) -> Self {
         let give_up_at = start.plus(NEVER_ANSWERED);
         Solo {
             give_up_at: end.map_or(give_up_at, |end| end.min(give_up_at)),
             asks_at_end: true,
-            ..Solo::in_queue(acquisition, start, end, None)
+            ..Solo::in_queue(ask, start, end, None)
         }
     }
 
@@ -114,8 +109,8 @@ impl Callers for Solo<'_> {
     }
 
     async fn changed(&self) {
-        match &self.sharing {
-            Some(sharing) => sharing.called().await,
+        match self.called {
+            Some(called) => called.notified().await,
             None => std::future::pending().await,
         }
     }

@@ -3,15 +3,17 @@
 //! Its waiters join no queue. Each tries again when a broadcast says that something has changed, when the holder's lease
 //! would end, and now and then.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::attempt::{Acquisition, Outcome};
+use super::ask::Ask;
+use super::outcome::Outcome;
 use super::patience::Patience;
 use super::run::{Attempt, AttemptReply, Callers, WaitEnd, Wake, run};
 use super::schedule;
 use super::solo::Solo;
+use super::way::Way;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::token::Token;
@@ -41,38 +43,60 @@ pub(crate) trait Try: Send + Sync {
     fn is_watched(&mut self, told: &Self::Told) -> bool;
 }
 
-impl Acquisition<'_> {
-    /// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
-    pub(crate) async fn run_tries<T: Try>(
-        &mut self,
-        tries: &mut T,
-        noun: &str,
-        wait: Wait,
-    ) -> Result<(Option<Lease>, T::Told), AcquireError> {
-        let start = self.now();
+/// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
+pub(crate) struct Tries<'w, 'a, T> {
+    ask: &'w mut Ask<'a>,
+    tries: &'w mut T,
+    noun: &'w str,
+    wait: Wait,
+}
+
+impl<'w, 'a, T: Try> Tries<'w, 'a, T> {
+    /// `noun`: whose broadcasts say that something has changed.
+    pub(crate) fn new(ask: &'w mut Ask<'a>, tries: &'w mut T, noun: &'w str, wait: Wait) -> Self {
+        Tries {
+            ask,
+            tries,
+            noun,
+            wait,
+        }
+    }
+}
+
+impl<T: Try> Way for Tries<'_, '_, T> {
+    type Got = (Option<Lease>, T::Told);
+
+    async fn run(self) -> Result<Self::Got, AcquireError> {
+        let Tries {
+            ask,
+            tries,
+            noun,
+            wait,
+        } = self;
+        let start = ask.now();
         let end = match wait {
             Wait::Never => Some(start),
             Wait::Timeout(limit) => Some(start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
-        let mut patience = Patience::default();
-        let solo = Solo::without_queue(self, start, end);
+        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
+        let solo = Solo::without_queue(ask, start, end);
         let mut trying = Trying {
-            listener: BroadcastListener::new(self.engine, noun, &self.resource.lock),
-            acquisition: self,
+            listener: BroadcastListener::new(ask.engine, noun, &ask.resource.lock),
+            ask,
             tries,
             watches: false,
         };
-        let clock = Arc::clone(trying.acquisition.engine);
-        let ended = run(&clock.clock, None, &mut patience, &solo, &mut trying).await;
+        let ended = run(clock, None, &mut patience, &solo, &mut trying).await;
+        let ask = trying.ask;
         let source = match ended {
             WaitEnd::Granted(granted) => return Ok(granted),
             WaitEnd::Failed(source) => Some(source),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => patience.error.clone(),
         };
         Err(match source {
-            Some(source) => self.error(source, false),
-            None => self.still_busy(start, patience.seen.clone()),
+            Some(source) => ask.error(source, false),
+            None => ask.still_busy(start, patience.seen.clone()),
         })
     }
 }
@@ -104,7 +128,7 @@ impl CallNumbers {
 }
 
 struct Trying<'a, 'e, T> {
-    acquisition: &'a mut Acquisition<'e>,
+    ask: &'a mut Ask<'e>,
     tries: &'a mut T,
     listener: BroadcastListener,
     /// True once a reply said that a broadcast will follow.
@@ -118,15 +142,13 @@ impl<T: Try> Trying<'_, '_, T> {
         t0: Moment,
         within: Duration,
     ) -> Result<(Option<Outcome>, T::Told), StoreError> {
-        let acquisition = &*self.acquisition;
-        let request = self
-            .tries
-            .request(&acquisition.resource, &acquisition.token);
-        let (guard, era) = (acquisition.guard_from(t0), acquisition.era());
-        let outcome = match acquisition.engine.ask(&request, within).await {
+        let ask = &*self.ask;
+        let request = self.tries.request(&ask.resource, &ask.token);
+        let (guard, era) = (ask.guard_from(t0), ask.era(None));
+        let outcome = match ask.engine.ask(&request, within).await {
             Ok((None, told)) => Ok((None, told)),
             Ok((Some(answer), told)) => {
-                let outcome = acquisition.outcome(answer, t0, era);
+                let outcome = ask.outcome(answer, t0, era);
                 outcome.map(|outcome| (Some(outcome), told))
             }
             Err(source) => Err(source),
@@ -167,7 +189,7 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
         if self.watches {
             let subscribed = broadcast::SUBSCRIBED_WITHIN.min(within);
             is_heard = self.listener.listens(subscribed).await;
-            t0 = self.acquisition.now();
+            t0 = self.ask.now();
         }
         let seen = match self.try_once(t0, within).await {
             Ok((None, told)) => return Ok(AttemptReply::Granted((None, told))),
@@ -176,7 +198,7 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
             }
             Ok((Some(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)), told)) => {
                 let watched = std::mem::replace(&mut self.watches, self.tries.is_watched(&told));
-                self.acquisition.draw_token()?;
+                self.ask.draw_token()?;
                 callers.tell(&seen, 0);
                 patience.answered(seen.clone(), 0);
                 if self.watches && !watched && !callers.end_before_pause(patience) {
@@ -185,7 +207,7 @@ impl<T: Try> Attempt for Trying<'_, '_, T> {
                 seen
             }
             Err(source) => {
-                self.acquisition.draw_token()?;
+                self.ask.draw_token()?;
                 return Err(source);
             }
         };

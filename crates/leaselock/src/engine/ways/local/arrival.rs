@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use leaselock_fence::Name;
+use tokio::sync::Notify;
 
 use super::group::{Current, GroupState, GroupWaiter, LocalGroup};
 use super::group_task;
@@ -12,7 +13,7 @@ use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::core::Engine;
 use crate::engine::ways::patience::Patience;
-use crate::engine::ways::queued::QueueEntry;
+use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::turn_budget::Share;
 
 /// How to wait.
@@ -63,9 +64,9 @@ impl SoloWaiter {
         }
     }
 
-    /// Ends when other tasks have come, with which the entry is to be shared.
-    pub(crate) async fn called(&self) {
-        self.group.called.notified().await;
+    /// Notified when other tasks have come, with which the entry is to be shared.
+    pub(crate) fn called(&self) -> &Notify {
+        &self.group.called
     }
 
     /// The lease passes on to tasks that have come meanwhile or come while it is held, if its grant reserved fences.

@@ -22,9 +22,9 @@ use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::grant::Seen;
 use crate::engine::values::kind::Kind;
 use crate::engine::values::request::{AcquireRequest, OnWait, Wait};
-use crate::engine::ways::attempt::PASSED;
+use crate::engine::ways::outcome::PASSED;
 use crate::engine::ways::patience::Patience;
-use crate::engine::ways::queued::QueueEntry;
+use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
 
 /// What tasks must have in common to share a queue entry.

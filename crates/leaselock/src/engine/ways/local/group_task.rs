@@ -12,9 +12,11 @@ use crate::engine::services::core::Engine;
 use crate::engine::values::grant::Seen;
 use crate::engine::values::request::{AcquireRequest, Waiting};
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::attempt::Acquisition;
+use crate::engine::ways::ask::Ask;
 use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
-use crate::engine::ways::queued::{QueueEntry, Queued};
+use crate::engine::ways::queue::entry::QueueEntry;
+use crate::engine::ways::queue::poller::Poller;
+use crate::engine::ways::queue::queued::Queued;
 use crate::engine::ways::run::{Callers, Review, WaitEnd, Wake, run};
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Wanted};
 
@@ -73,8 +75,8 @@ impl GroupTask {
             let lock = Arc::clone(&self.group.key);
             let resource = Resource::at(self.group.terms.kind, lock, self.engine.gate());
             let request = self.request.clone();
-            match Acquisition::new(&self.engine, &self.name, resource, request) {
-                Ok(acquisition) => self.wait_in_queue(acquisition, handed).await,
+            match Ask::new(&self.engine, &self.name, resource, request) {
+                Ok(ask) => self.wait_in_queue(ask, handed).await,
                 Err(error) => self.fail_all(&error),
             }
             self.group.state().in_queue = false;
@@ -129,38 +131,26 @@ impl GroupTask {
     }
 
     /// Waits in the queue with one token, until it is granted or no member needs it any more.
-    async fn wait_in_queue(
-        &self,
-        mut acquisition: Acquisition<'_>,
-        handed: Option<(QueueEntry, Patience)>,
-    ) {
-        acquisition.connection = Some(&acquisition.background.store);
-        acquisition.range = LOCAL_TURNS;
-        acquisition.enters_queue = true;
+    async fn wait_in_queue(&self, mut ask: Ask<'_>, handed: Option<(QueueEntry, Patience)>) {
         let (entry, mut patience) = handed.unwrap_or_else(|| {
-            let guard = acquisition.guard_from(self.now());
             let patience = Patience::after(self.latest_answer());
-            (QueueEntry::new(&acquisition, guard), patience)
+            (QueueEntry::new(&ask, ask.guard_from(self.now())), patience)
         });
-        acquisition.token = entry.registration.token().clone();
-        let acquisition = &acquisition;
-        let mut queued = Queued { acquisition, entry };
+        ask.token = entry.registration.token().clone();
+        let poller = Poller::new(&ask, Some(&ask.background.store), LOCAL_TURNS);
+        let mut queued = Queued { poller, entry };
         let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
-        let entry = queued.entry;
         match ended {
             WaitEnd::Granted((lease, share)) => {
-                let lease = entry.granted(lease);
+                let lease = queued.entry.granted(lease);
                 drop(self.group.granted(&self.engine, lease, share));
             }
-            WaitEnd::Failed(source) => {
-                let may_exist = entry.may_exist();
-                self.fail_all(&acquisition.failed(entry.guard, source, may_exist));
-            }
+            WaitEnd::Failed(source) => self.fail_all(&queued.failed(source)),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&patience);
                 let last = self.take_last_member(&patience);
                 let start = last.as_ref().map_or(self.now(), |member| member.start);
-                let left = acquisition.leave(entry, start, patience, within).await;
+                let left = queued.leave(start, patience, within).await;
                 if let (Some(member), Err(error)) = (last, left) {
                     member.handoff.offer(Err(error));
                 }

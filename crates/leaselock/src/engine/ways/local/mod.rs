@@ -6,3 +6,4 @@ pub(crate) mod group_task;
 pub(crate) mod groups;
 pub(crate) mod handoff;
 mod members;
+pub(crate) mod way;

@@ -1,33 +1,24 @@
-//! One attempt to acquire: the request that every way of waiting makes, and what its outcome means.
+//! What a reply or a message means: a lease, a position in the queue, or that the lock is busy.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::{Fence, Name};
+use leaselock_fence::Fence;
 
-use super::node_subscription::NodeSubscription;
+use super::ask::Ask;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, ErrorKind, StoreError};
-use crate::base::token::Token;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::owner::Owner;
-use crate::engine::services::cleanup::PendingCleanup;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::core::Engine;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::services::thread::Background;
 use crate::engine::services::wakeups::grant_deadline;
 use crate::engine::services::wakeups::grant_deadline::{
     ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain,
 };
 use crate::engine::values::calls::Acquire;
-use crate::engine::values::custom::CustomLock;
 use crate::engine::values::grant::{Acquired, Seen};
-use crate::engine::values::request::AcquireRequest;
-use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
@@ -37,30 +28,6 @@ pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
     None => panic!("five seconds are in range"),
 };
 
-/// One acquisition of one name.
-pub(crate) struct Acquisition<'a> {
-    pub(super) engine: &'a Arc<Engine>,
-    pub(super) background: &'a Background,
-    pub(super) name: &'a Name,
-    pub(super) resource: Resource,
-    pub(super) request: AcquireRequest,
-    /// For whom it acquires; `None` for an acquisition that shares no hold.
-    pub(super) owner: Option<Owner>,
-    pub(super) token: Token,
-    /// It enters the queue, so an entry of its own may be there.
-    pub(super) enters_queue: bool,
-    /// The connection of the client's thread. `None`: requests go over the user's own, by themselves or with others.
-    pub(super) connection: Option<&'a Executor>,
-    /// How many fencing tokens a grant reserves after a wait.
-    pub(super) range: u64,
-    /// What the next request writes, when the lock is not taken in the native way.
-    pub(super) custom: Option<Arc<dyn CustomLock>>,
-    /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
-    pub(super) becomes: Option<Resource>,
-    /// Where it listens, if that depends on the node of the lock.
-    pub(super) subscription: NodeSubscription,
-}
-
 /// What one request came to.
 pub(super) enum Outcome {
     Granted(Lease, Share),
@@ -69,97 +36,24 @@ pub(super) enum Outcome {
     Busy(Seen),
 }
 
-impl<'a> Acquisition<'a> {
-    pub(crate) fn new(
-        engine: &'a Arc<Engine>,
-        name: &'a Name,
-        resource: Resource,
-        request: AcquireRequest,
-    ) -> Result<Self, AcquireError> {
-        let internal = |source| AcquireError::Store {
-            name: name.clone(),
-            source,
-        };
-        let background = engine.background().map_err(internal)?;
-        let token = engine
-            .tokens
-            .token(&engine.id, request.fences)
-            .map_err(|error| internal(StoreError::no_random(error)))?;
-        Ok(Acquisition {
-            engine,
-            background,
-            name,
-            resource,
-            request,
-            owner: None,
-            token,
-            enters_queue: false,
-            connection: None,
-            range: 1,
-            custom: None,
-            becomes: None,
-            subscription: NodeSubscription::default(),
-        })
-    }
-
-    /// The same acquisition for this owner.
-    pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
-        self.owner = owner;
-        self
-    }
-
-    /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
-    /// `into`.
-    pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
-        self.request.fences = token.is_fenced();
-        (self.token, self.becomes) = (token, Some(into));
-        self
-    }
-
-    pub(super) fn now(&self) -> Moment {
-        self.engine.clock.now()
-    }
-
-    /// Draws the token of the next try. A change keeps the token of its lease.
-    pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
-        if self.becomes.is_some() {
-            return Ok(());
-        }
-        let (tokens, id) = (&self.engine.tokens, &self.engine.id);
-        let token = tokens.token(id, self.request.fences);
-        self.token = token.map_err(StoreError::no_random)?;
-        Ok(())
-    }
-
-    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
-        let drawn = self.draw_token();
-        drawn.map_err(|source| self.error(source, false))
-    }
-
+impl Ask<'_> {
     /// Makes one request, which begins at `t0`: read before this, and so before it can leave. The caller has a cleanup
-    /// guard for the token.
+    /// guard for the token. `over`: the connection of the client's thread; `None`: requests go over the user's own, by
+    /// themselves or with others.
     pub(super) async fn request(
         &self,
-        waits: bool,
-        channel: &str,
+        acquire: &Acquire<'_>,
+        over: Option<&Executor>,
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        if let Some(custom) = &self.custom {
-            return Box::pin(self.request_by(custom, t0, within)).await;
-        }
-        #[cfg(feature = "redis")]
-        if let Some(quorum) = self.engine.store.majority() {
-            return Box::pin(self.request_by_vote(quorum, t0, within)).await;
-        }
-        let acquire = self.asks(waits, channel);
-        let era = self.era();
-        let answer = match self.connection {
+        let era = self.era(over);
+        let answer = match over {
             // Large, as is each way that is not the plain one.
-            Some(connection) => Box::pin(connection.ask(&acquire, within)).await?,
-            None => self.engine.requests.acquire(&acquire, t0, within).await?,
+            Some(connection) => Box::pin(connection.ask(acquire, within)).await?,
+            None => self.engine.requests.acquire(acquire, t0, within).await?,
         };
-        self.outcome(answer, t0, era.answered_over(self.era().connection))
+        self.outcome(answer, t0, era.answered_over(self.era(over).connection))
     }
 
     /// What the reply to a request means that left at `t0` and whose reply is here now.
@@ -214,8 +108,13 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// What it asks of a store that decides by itself.
-    pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
+    /// What it asks of a store that decides by itself. `range`: how many fencing tokens a grant reserves after a wait.
+    pub(super) fn acquire_call<'b>(
+        &'b self,
+        waits: bool,
+        channel: &'b str,
+        range: u64,
+    ) -> Acquire<'b> {
         let passed = if self.request.renews {
             self.request.ttl.min(PASSED)
         } else {
@@ -230,7 +129,7 @@ impl<'a> Acquisition<'a> {
             priority: self.request.priority,
             channel,
             fencing: self.request.fences,
-            range: self.range,
+            range,
         }
     }
 
@@ -251,9 +150,9 @@ impl<'a> Acquisition<'a> {
     }
 
     /// What answers and messages that belong together have in common.
-    pub(super) fn era(&self) -> ClockContext {
+    pub(super) fn era(&self, over: Option<&Executor>) -> ClockContext {
         ClockContext {
-            connection: self.connection.unwrap_or(&self.engine.store).epoch(),
+            connection: over.unwrap_or(&self.engine.store).epoch(),
             subscription: self.background.notifier.subscription(),
             jumps: self.engine.clock_watch.jumps(),
         }
@@ -264,11 +163,12 @@ impl<'a> Acquisition<'a> {
         &self,
         reading: &ClockSample,
         heard: &ReceivedGrant,
+        over: Option<&Executor>,
     ) -> Result<(Lease, Share), Uncertain> {
         if self.engine.strict.is_some() {
             return Err(Uncertain::Strict);
         }
-        let (era, now) = (self.era(), self.engine.clock.now());
+        let (era, now) = (self.era(over), self.now());
         let LeaseWindow { began, deadline } =
             grant_deadline::reckon(reading, heard, era, now, self.engine.drift)?;
         let share = Share {
@@ -333,21 +233,5 @@ impl<'a> Acquisition<'a> {
             self.request.ttl,
         );
         lease
-    }
-
-    /// Cleans up after a request that leaves at this moment.
-    pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
-        let (resource, token) = (self.resource.clone(), self.token.clone());
-        let cleanup =
-            PendingCleanup::acquisition(resource, token, now.plus(self.request.ttl.as_duration()));
-        CleanupGuard::new(
-            self.background.cleanup.clone(),
-            cleanup.with_custom(self.custom.clone()),
-        )
-    }
-
-    /// When a grant of a request that leaves now has ended by itself.
-    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
-        now.plus(self.request.ttl.as_duration())
     }
 }

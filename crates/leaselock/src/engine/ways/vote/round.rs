@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::attempt::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
+use crate::engine::guard::lease::Lease;
 use crate::engine::values::ballot::{Accept, AcceptAnswer, CastVote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::{ReleaseAnswer, Seen};
+use crate::engine::ways::ask::Ask;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
 
@@ -42,7 +43,20 @@ pub(super) struct LostRound {
     pub(super) ours: usize,
 }
 
-impl Acquisition<'_> {
+impl Ask<'_> {
+    /// Makes one round, for a task that does not wait.
+    pub(crate) async fn vote_once(
+        &self,
+        quorum: &QuorumStore,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Result<Lease, Seen>, StoreError> {
+        match self.round(quorum, "", t0, within, PATIENCE).await? {
+            Round::Won { fence, .. } => self.hold_since(t0, self.now(), fence).map(Ok),
+            Round::Lost(lost) => Ok(Err(lost.seen)),
+        }
+    }
+
     /// Asks for votes once, under a token that was never used before: what comes late of an earlier round must not undo
     /// a vote of this one. `caller` is to be woken by a release where the lock is busy.
     pub(super) async fn round(
@@ -73,7 +87,7 @@ impl Acquisition<'_> {
             }
             let ours = votes.count(VoteAnswer::is_ours);
             if ours >= votes.needed() {
-                let left = within.saturating_sub(self.engine.clock.now().saturating_since(t0));
+                let left = within.saturating_sub(self.now().saturating_since(t0));
                 if let Some(fence) = self.second_proposal(quorum, votes, left).await {
                     return Ok(Round::Won {
                         fence: Some(fence),
@@ -87,7 +101,7 @@ impl Acquisition<'_> {
             }
             // With the answers of a majority it is a matter of others who have it; those that are late may be dead.
             let settled = votes.is_majority(|_| true);
-            let so_far = self.engine.clock.now().saturating_since(t0);
+            let so_far = self.now().saturating_since(t0);
             let left = if settled {
                 patience.max(so_far * 4)
             } else {

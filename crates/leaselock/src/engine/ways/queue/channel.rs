@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::attempt::Acquisition;
+use super::poller::Poller;
 
-impl Acquisition<'_> {
+impl Poller<'_, '_> {
     /// Returns whether the next request enters the queue, and the channel at which this client listens. The channel is
     /// empty while the client hears nothing: then there are only polls. `is_there`: the store has answered.
     ///
@@ -16,7 +16,8 @@ impl Acquisition<'_> {
         in_queue: bool,
         within: Duration,
     ) -> (bool, &str) {
-        let (store, notifier) = (&self.engine.store, &self.background.notifier);
+        let (engine, notifier) = (self.ask.engine, &self.ask.background.notifier);
+        let store = &engine.store;
         if !store.capabilities().wakes {
             return (true, "");
         }
@@ -25,14 +26,14 @@ impl Acquisition<'_> {
             let channel = self.channel_at_node(is_there, begins, within);
             return (is_there, channel.await);
         }
-        let along = self.connection.is_none()
+        let along = self.over.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
-            return (true, &self.engine.channel_along);
+            return (true, &engine.channel_along);
         }
         let listens = notifier.is_listening() || (begins && Box::pin(notifier.ready(within)).await);
         if listens {
-            return (true, &self.engine.channel);
+            return (true, &engine.channel);
         }
         if is_there {
             notifier.want(); // in the background; all waiters poll when it is there
@@ -42,7 +43,7 @@ impl Acquisition<'_> {
 
     /// The channel is that of the connection of the requests.
     pub(super) fn is_along(&self, channel: &str) -> bool {
-        std::ptr::eq(channel, self.engine.channel_along.as_str())
+        std::ptr::eq(channel, self.ask.engine.channel_along.as_str())
     }
 
     /// The queue entry names a channel at which this client does not listen, or names none although the client could
@@ -51,10 +52,10 @@ impl Acquisition<'_> {
         if self.node_changed() {
             return true;
         }
-        if self.connection.is_some() {
+        if self.over.is_some() {
             return false; // the client's thread has one channel
         }
-        let hears = self.engine.store.hears();
+        let hears = self.ask.engine.store.hears();
         if self.is_along(channel) {
             !hears
         } else {
@@ -71,7 +72,7 @@ impl Acquisition<'_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (engine, lock) = (self.engine, &self.resource.lock);
+        let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
         let node = &self.subscription;
         let heard = Box::pin(node.listens(&engine.store, &engine.channel, lock, within));
         heard.await.unwrap_or_default()
@@ -79,7 +80,7 @@ impl Acquisition<'_> {
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        let (store, lock) = (&self.engine.store, &self.resource.lock);
+        let (store, lock) = (&self.ask.engine.store, &self.ask.resource.lock);
         self.subscription.node_changed(store, lock)
     }
 }

@@ -1,0 +1,132 @@
+//! What is asked for, in whatever way: one name, and what its caller wants of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leaselock_fence::Name;
+
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::base::token::Token;
+use crate::engine::guard::owner::Owner;
+use crate::engine::services::cleanup::PendingCleanup;
+use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::services::core::Engine;
+use crate::engine::services::thread::Background;
+use crate::engine::values::custom::CustomLock;
+use crate::engine::values::request::AcquireRequest;
+use crate::engine::values::resource::Resource;
+
+/// One acquisition of one name. A way changes nothing of it but the try.
+pub(crate) struct Ask<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) background: &'a Background,
+    pub(super) name: &'a Name,
+    pub(super) resource: Resource,
+    pub(super) request: AcquireRequest,
+    /// For whom it acquires; `None` for an acquisition that shares no hold.
+    pub(super) owner: Option<Owner>,
+    /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
+    pub(super) becomes: Option<Resource>,
+    /// The token of this try.
+    pub(super) token: Token,
+    /// What this try writes, when the lock is not taken in the native way.
+    pub(super) custom: Option<Arc<dyn CustomLock>>,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn new(
+        engine: &'a Arc<Engine>,
+        name: &'a Name,
+        resource: Resource,
+        request: AcquireRequest,
+    ) -> Result<Self, AcquireError> {
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
+        let background = engine.background().map_err(internal)?;
+        let token = engine
+            .tokens
+            .token(&engine.id, request.fences)
+            .map_err(|error| internal(StoreError::no_random(error)))?;
+        Ok(Ask {
+            engine,
+            background,
+            name,
+            resource,
+            request,
+            owner: None,
+            becomes: None,
+            token,
+            custom: None,
+        })
+    }
+
+    /// The same for this owner.
+    pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
+    /// `into`.
+    pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
+        self.request.fences = token.is_fenced();
+        (self.token, self.becomes) = (token, Some(into));
+        self
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock.now()
+    }
+
+    /// How long a request may take.
+    pub(super) fn within(&self) -> Duration {
+        self.engine.request_timeout(self.request.ttl)
+    }
+
+    /// Draws the token of the next try. A change keeps the token of its lease.
+    pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
+        if self.becomes.is_some() {
+            return Ok(());
+        }
+        let (tokens, id) = (&self.engine.tokens, &self.engine.id);
+        let token = tokens.token(id, self.request.fences);
+        self.token = token.map_err(StoreError::no_random)?;
+        Ok(())
+    }
+
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
+        let drawn = self.draw_token();
+        drawn.map_err(|source| self.error(source, false))
+    }
+
+    /// Cleans up after a request that leaves at this moment.
+    pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
+        let (resource, token) = (self.resource.clone(), self.token.clone());
+        let cleanup = PendingCleanup::acquisition(resource, token, self.ends_at_latest(now));
+        CleanupGuard::new(
+            self.background.cleanup.clone(),
+            cleanup.with_custom(self.custom.clone()),
+        )
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
+        now.plus(self.request.ttl.as_duration())
+    }
+
+    /// Others were seen to want the lock a moment ago.
+    #[cfg(feature = "redis")]
+    pub(super) fn is_contended(&self) -> bool {
+        let requests = &self.engine.requests;
+        requests.is_contended(&self.resource.lock, self.now())
+    }
+
+    /// Others want the lock: its requests leave alone for a while.
+    pub(super) fn note_contended(&self) {
+        let requests = &self.engine.requests;
+        requests.note_contended(&self.resource.lock, self.now());
+    }
+}

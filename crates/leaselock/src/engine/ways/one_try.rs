@@ -1,0 +1,103 @@
+//! One try without a queue entry: a script call, the way of another library, or a round of votes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ask::Ask;
+#[cfg(feature = "redis")]
+use super::first_try::FirstTry;
+use super::outcome::Outcome;
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::engine::guard::lease::Lease;
+use crate::engine::values::custom::{CustomLock, TakeOutcome};
+use crate::engine::values::grant::Seen;
+
+impl Ask<'_> {
+    /// The lease, or what keeps it from being granted.
+    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
+        #[cfg(feature = "redis")]
+        if !self.engine.store.has_queue()
+            && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
+        {
+            return Ok(Ok(lease));
+        }
+        let t0 = self.now();
+        self.prepare_custom().await?;
+        let guard = self.guard_from(t0);
+        let tried = self.try_alone(t0, self.within()).await;
+        guard.settle_unless(tried.as_ref().is_err_and(StoreError::maybe_applied));
+        tried
+    }
+
+    async fn try_alone(
+        &self,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Result<Lease, Seen>, StoreError> {
+        if let Some(custom) = &self.custom {
+            return Box::pin(self.take(custom, t0, within)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Some(quorum) = self.engine.store.majority() {
+            return Box::pin(self.vote_once(quorum, t0, within)).await;
+        }
+        let call = self.acquire_call(false, "", 1);
+        Ok(match self.request(&call, None, t0, within).await? {
+            Outcome::Granted(lease, _) => Ok(lease),
+            Outcome::Waiting(seen, ..) | Outcome::Busy(seen) => Err(seen),
+        })
+    }
+
+    /// Makes what the next request writes. It may say when the lock ends, so the lease is counted from before this. It is
+    /// new for each try, so that a try whose reply was lost can be told from the next one.
+    async fn prepare_custom(&mut self) -> Result<(), StoreError> {
+        let before = self.custom.take();
+        let Some(custom) = &self.request.custom else {
+            return Ok(());
+        };
+        let (connections, within) = (self.engine.connections()?, self.within());
+        let (resource, token, ttl) = (&self.resource, &self.token, self.request.ttl);
+        let made = custom.prepare(resource, token, ttl, before, &connections, within);
+        self.custom = Some(made.await?);
+        Ok(())
+    }
+
+    /// Takes the lock in the other library's way.
+    async fn take(
+        &self,
+        custom: &Arc<dyn CustomLock>,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Result<Lease, Seen>, StoreError> {
+        let store = &self.engine.store;
+        match custom.take(store, self.request.ttl, within).await? {
+            TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
+            TakeOutcome::Busy { remaining } => Ok(Err(Seen {
+                remaining,
+                holder: None,
+                time_us: 0,
+                quarantine: None,
+            })),
+        }
+    }
+
+    /// Makes one try together with other acquisitions, if there are some. If it is in vain, the task tries by itself under
+    /// another token: what takes the votes of this one back may come late.
+    #[cfg(feature = "redis")]
+    async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, StoreError> {
+        match self.try_with_others(|| false, self.now()).await? {
+            FirstTry::Granted(lease) => return Ok(Some(lease)),
+            FirstTry::StartedWait(None) => {}
+            FirstTry::StartedWait(Some(begun)) => {
+                if let Some(source) = begun.patience.error.clone() {
+                    begun.guard.settle_unless(source.maybe_applied());
+                    return Err(source);
+                }
+                begun.give_up();
+                self.draw_token()?;
+            }
+        }
+        Ok(None)
+    }
+}

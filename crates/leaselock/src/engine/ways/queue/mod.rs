@@ -1,0 +1,9 @@
+//! Waiting in the queue, with one entry.
+
+mod channel;
+pub(super) mod entry;
+mod far;
+mod node_subscription;
+pub(super) mod poller;
+pub(super) mod queued;
+pub(super) mod way;

@@ -1,0 +1,218 @@
+//! Waiting for a lock of a quorum: rounds of votes, between which a release wakes the waiter, or a timer does.
+//!
+//! There is no queue, because a majority cannot agree on a position in one. A release wakes one waiter on each node: the
+//! one that has asked for the longest time there, which is mostly the same one on all. Of the tasks of one client that wait
+//! for the same lock, one votes, and the others wait behind it.
+
+use std::time::Duration;
+
+use super::backoff::{PollReason, RoundBackoff};
+use super::round::{PATIENCE, Round};
+use super::wakeups::VoteWakeups;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, NodeVote, StoreError, Vote};
+use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::engine::guard::lease::Lease;
+use crate::engine::ways::ask::Ask;
+use crate::engine::ways::first_try::{FirstTry, StartedWait};
+use crate::engine::ways::patience::Patience;
+use crate::engine::ways::run::{Attempt, AttemptReply, Callers, Wake, run};
+use crate::engine::ways::solo::Solo;
+use crate::engine::ways::way::Way;
+use crate::quorum::group::QuorumStore;
+use crate::quorum::tally::majority;
+
+/// Votes until the lock is granted or the time is over.
+pub(crate) struct Rounds<'w, 'a> {
+    pub(crate) ask: &'w mut Ask<'a>,
+    pub(crate) quorum: &'w QuorumStore,
+    pub(crate) start: Moment,
+    pub(crate) end: Option<Moment>,
+}
+
+impl Way for Rounds<'_, '_> {
+    type Got = Lease;
+
+    async fn run(self) -> Result<Lease, AcquireError> {
+        let Rounds {
+            ask,
+            quorum,
+            start,
+            end,
+        } = self;
+        let first = ask.try_with_others(|| false, start).await;
+        match first.map_err(|source| ask.error(source, false))? {
+            FirstTry::Granted(lease) => return Ok(lease),
+            FirstTry::StartedWait(Some(begun)) => ask.goes_on(*begun, end).await?,
+            FirstTry::StartedWait(None) => {}
+        }
+        let turn = ask.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
+        let solo = Solo::without_queue(ask, start, end);
+        let mut voting = Voting {
+            // Most locks are free, and what a wait needs is made for those that are not.
+            wakeups: ask.is_contended().then(|| VoteWakeups::new(ask, quorum)),
+            ask,
+            quorum,
+            turn: &turn,
+            end,
+            rounds: 0,
+            backoff: RoundBackoff::default(),
+        };
+        let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
+        let Voting { ask, wakeups, .. } = voting;
+        drop(wakeups);
+        ask.without_queue(ended, &turn, start, &patience)
+    }
+}
+
+impl Ask<'_> {
+    /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
+    async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
+        let (now, error) = (self.now(), begun.patience.error.clone());
+        if let (Some(source), true) = (error, end.is_some_and(|end| now >= end)) {
+            return Err(self.failed(begun.guard, source, false));
+        }
+        let again = now.plus(begun.pause.unwrap_or_default());
+        begun.give_up();
+        let until = end.map_or(again, |end| end.min(again));
+        if until > now {
+            self.engine.clock.sleep_until(until).await;
+        }
+        Ok(())
+    }
+
+    /// Messages arrive, or did not in the time of one request.
+    async fn hears(&self, end: Option<Moment>) -> bool {
+        let within = self.within();
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        let notifier = &self.background.notifier;
+        notifier.is_listening() || notifier.ready(within.min(left)).await
+    }
+}
+
+/// A majority of the nodes is there, whatever they say.
+fn is_answered(votes: &[NodeVote]) -> bool {
+    let there = votes.iter().filter(|one| one.vote != Vote::Silent).count();
+    there >= majority(votes.len())
+}
+
+/// Nodes that stay out for a while need not be asked before, when too few others are left.
+fn pause_of(source: &StoreError) -> Duration {
+    /// The longest pause of a waiter while nodes stay out of votes.
+    const MOST: Duration = Duration::from_secs(1);
+    let rests = source.votes().iter().filter_map(|one| match one.vote {
+        Vote::NotVoting { rest } => Some(rest),
+        _ => None,
+    });
+    rests.min().unwrap_or_default().min(MOST)
+}
+
+/// So many rounds are made before one that waits for every node, so that those which are slow and not dead have their
+/// say. Not more often, because a waiter keeps its votes from others meanwhile.
+const PATIENT_EACH: u32 = 8;
+
+/// Votes in rounds until one is won.
+struct Voting<'a, 'e> {
+    ask: &'a mut Ask<'e>,
+    quorum: &'a QuorumStore,
+    turn: &'a KeyedMutexGuard,
+    end: Option<Moment>,
+    wakeups: Option<VoteWakeups>,
+    rounds: u32,
+    backoff: RoundBackoff,
+}
+
+impl Voting<'_, '_> {
+    /// After a lost round: registers for wake-ups, and says on what the next pause can rely. `has_asked`: the round asked
+    /// the nodes for a wake-up.
+    async fn listen(&mut self, has_asked: bool) -> PollReason {
+        let ask = &*self.ask;
+        ask.note_contended();
+        let new = || VoteWakeups::new(ask, self.quorum);
+        let token = self.wakeups.get_or_insert_with(new).registration.token();
+        let channel = &ask.engine.channel;
+        if !ask.hears(self.end).await || !ask.can_be_woken(token, channel) {
+            PollReason::Timer
+        } else if has_asked {
+            PollReason::Wakeup
+        } else {
+            PollReason::Registration
+        }
+    }
+}
+
+impl Attempt for Voting<'_, '_> {
+    type Granted = Lease;
+
+    async fn ask<C: Callers>(
+        &mut self,
+        _now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<AttemptReply<Lease>, StoreError> {
+        self.ask.draw_token()?;
+        let ask = &*self.ask;
+        let t0 = ask.now();
+        let guard = ask.guard_from(t0);
+        let within = ask.within();
+        self.rounds = self.rounds.wrapping_add(1);
+        let is_patient = self.rounds.is_multiple_of(PATIENT_EACH);
+        let grace = if is_patient { within } else { PATIENCE };
+        let is_listening = ask.background.notifier.is_listening();
+        let wakeups = self.wakeups.as_mut().filter(|_| is_listening);
+        let asks = wakeups.map(VoteWakeups::asks);
+        let caller = asks.as_deref().unwrap_or_default();
+        let round = ask.round(self.quorum, caller, t0, within, grace);
+        let granted = match round.await {
+            Ok(Round::Won { fence, unanimous }) => ask
+                .hold_since(t0, ask.now(), fence)
+                .map(|lease| (lease, unanimous)),
+            Ok(Round::Lost(lost)) => {
+                guard.settle();
+                self.turn.report(None);
+                callers.tell(&lost.seen, 1);
+                let reason = self.listen(asks.is_some()).await;
+                let took = self.ask.now().saturating_since(t0);
+                let pause = self.backoff.after(&lost, reason, took);
+                patience.answered(lost.seen, 1);
+                return Ok(AttemptReply::NotYet(pause));
+            }
+            Err(source) => Err(source),
+        };
+        match granted {
+            Ok((lease, unanimous)) => {
+                guard.settle();
+                if let Some(wakeups) = &mut self.wakeups {
+                    wakeups.has_won(unanimous);
+                }
+                Ok(AttemptReply::Granted(lease))
+            }
+            Err(source) => {
+                guard.settle_unless(source.maybe_applied());
+                if is_answered(source.votes()) {
+                    patience.found_the_store();
+                }
+                Err(source)
+            }
+        }
+    }
+
+    fn rest_after(&self, error: &StoreError) -> Duration {
+        pause_of(error)
+    }
+
+    async fn woken(&mut self) -> Wake {
+        let message = async {
+            match &self.wakeups {
+                Some(wakeups) => wakeups.registration.woken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.turn.released() => {}
+            () = message => {}
+        }
+        Wake::Poll
+    }
+}
