@@ -10,7 +10,7 @@ use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, LeftBarrier};
 use super::error::BarrierError;
 use super::place::PartyPlace;
 use crate::base::clock::Moment;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::InvalidInput;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
@@ -151,8 +151,8 @@ impl Barrier {
             source,
         };
         engine.background().map_err(failed)?; // so that a dropped party can leave
-        let token = engine.tokens.token(&engine.id, false);
-        let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
+        let token = engine.ids.token(false);
+        let token = token.map_err(failed)?;
         let channel = broadcast::channel_of(engine, NOUN, &keys.lock);
         let mut watch = Watch::new(engine, NOUN, &keys.lock, until);
         let mut place = Leftover::new(engine, PartyPlace { keys, token });

@@ -125,7 +125,7 @@ impl Subject {
     }
 
     fn new_token(&mut self) -> usize {
-        let id = &self.client.state.engine.id;
+        let id = &self.client.state.engine.ids.client;
         self.tokens.push(Token::random(id, false).unwrap());
         self.tokens.len() - 1
     }

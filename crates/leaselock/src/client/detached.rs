@@ -123,8 +123,8 @@ async fn detach(
         Detached::Expired => return Err(lost(LostReason::KeyMissing)),
         Detached::Taken => return Err(lost(LostReason::TakenOver)),
     }
-    let record = keys::client_record(&engine.prefix, client.as_str());
-    let about = engine.about.encode();
+    let record = keys::client_record(&engine.ids.prefix, client.as_str());
+    let about = engine.ids.about.encode();
     announce(engine, &record, &about, ttl, within).await;
     let note = |text| Note::of(&kept.resource, &successor, text, ttl);
     if let Some(note) = kept.why.as_deref().and_then(note) {
@@ -221,7 +221,7 @@ impl DetachedLease {
 
     async fn record(&self, within: Duration) -> Option<(String, String)> {
         let client = token::client_of(self.handle.token().secret().as_bytes())?;
-        let record = keys::client_record(&self.engine.prefix, client);
+        let record = keys::client_record(&self.engine.ids.prefix, client);
         let who = Who { record: &record };
         let about = self.engine.ask(&who, within).await.ok()??;
         Some((record, about.encode()))
@@ -248,7 +248,7 @@ impl DetachedLease {
         };
         let outcome = release(&self.engine, name, &request, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
-            let record = keys::client_record(&self.engine.prefix, client);
+            let record = keys::client_record(&self.engine.ids.prefix, client);
             announce(&self.engine, &record, "", DEFAULT_TTL, within).await;
             if let Some(erase) = Note::of(&resource, self.handle.token(), "", DEFAULT_TTL) {
                 drop(self.engine.ask(&erase, within).await);

@@ -69,7 +69,7 @@ pub(crate) use on_every_client;
 on_every_client! {
     /// Returns this client's id, as others see it. Not a secret.
     pub fn id(&self) -> &str {
-        self.state.engine.id.as_str()
+        self.state.engine.ids.client.as_str()
     }
 
     /// Names the store, for messages and logs: the URLs without user and password, or the folder.
@@ -82,8 +82,8 @@ on_every_client! {
     /// The label is for people: at most 200 characters, no secret. The first acquisition reports a bad one.
     pub fn owner(&self, label: impl Into<String>) -> Owner {
         let engine = &self.state.engine;
-        let number = engine.owners.fetch_add(1, Ordering::Relaxed);
-        Owner::new(&engine.id, number, label.into())
+        let number = engine.ids.owners.fetch_add(1, Ordering::Relaxed);
+        Owner::new(&engine.ids.client, number, label.into())
     }
 
     /// Returns the owner of the process that has started this one, by what its [`to_inherit`](Owner::to_inherit) says.
@@ -94,7 +94,7 @@ on_every_client! {
     /// [`InvalidInput`] when the text is not such a line.
     pub fn inherit_owner(&self, text: &str) -> Result<Owner, InvalidInput> {
         let says = "this is not the line of an owner; one is what `to_inherit` returns";
-        let owner = Owner::inherit(&self.state.engine.id, text);
+        let owner = Owner::inherit(&self.state.engine.ids.client, text);
         owner.ok_or_else(|| InvalidInput::new(says))
     }
 

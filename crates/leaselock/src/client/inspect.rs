@@ -119,7 +119,7 @@ on_every_client! {
 pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, InspectError> {
     let mut seen = look(engine, name, &mut People::of(engine)).await?;
     if !engine.store.is_majority() {
-        let types = Types::beside(&LockKeys::new(&engine.prefix, name)?);
+        let types = Types::beside(&LockKeys::new(&engine.ids.prefix, name)?);
         let found = engine.store.ask_one(&types, WITHIN).await?;
         let mut damaged = types.damage(&found);
         damaged.retain(|one| !seen.damaged.contains(one));
@@ -133,7 +133,7 @@ pub(super) async fn look(
     name: &Name,
     people: &mut People<'_>,
 ) -> Result<Inspection, InspectError> {
-    let keys = LockKeys::new(&engine.prefix, name)?;
+    let keys = LockKeys::new(&engine.ids.prefix, name)?;
     let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
@@ -217,7 +217,7 @@ pub(crate) async fn break_lease(
     name: &Name,
     terms: BreakOptions,
 ) -> Result<BreakOutcome, BreakError> {
-    let keys = LockKeys::new(&engine.prefix, name)?.behind(engine.gate());
+    let keys = LockKeys::new(&engine.ids.prefix, name)?.behind(engine.gate());
     let step = Break {
         keys: &keys,
         only: terms.only_fence,

@@ -61,7 +61,7 @@ impl Handle {
         if !engine.store.has_queue() && !kind.votes {
             return Err(refused("a quorum has none; use the client of one store"));
         }
-        let keys = LockKeys::new(&engine.prefix, &self.name)?.behind(engine.gate());
+        let keys = LockKeys::new(&engine.ids.prefix, &self.name)?.behind(engine.gate());
         Ok(Resource::new(kind, keys).with_mode(self.mode.clone()))
     }
 

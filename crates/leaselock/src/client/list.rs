@@ -42,7 +42,7 @@ impl Client {
 }
 
 async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
-    let whole = format!("{}{pattern}", escaped(&engine.prefix));
+    let whole = format!("{}{pattern}", escaped(&engine.ids.prefix));
     if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
         let message =
             "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
@@ -55,7 +55,7 @@ async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, In
         let (next, candidates) = engine.store.scan(cursor, &whole, WITHIN).await?;
         for key in locks_among(engine, &candidates).await? {
             let name = key
-                .strip_prefix(&engine.prefix)
+                .strip_prefix(&engine.ids.prefix)
                 .and_then(|name| Name::new(name).ok());
             let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
                 continue;

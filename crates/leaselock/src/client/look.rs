@@ -28,7 +28,7 @@ pub(crate) async fn look(
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,
     };
-    let keys = LockKeys::new(&engine.prefix, &name)?;
+    let keys = LockKeys::new(&engine.ids.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
         (Protocol::SetnxGetset, Holding::Held(holder)) => {

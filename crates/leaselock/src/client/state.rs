@@ -84,16 +84,18 @@ impl ClientState {
         let ttl = options.check()?;
         engine.check_strict(ttl)?;
         if let Some(owner) = &options.owner {
-            owner.check(&engine.id)?;
+            owner.check(&engine.ids.client)?;
         }
-        let keys = protocol.keys(&engine.prefix, name)?.behind(engine.gate());
+        let keys = protocol
+            .keys(&engine.ids.prefix, name)?
+            .behind(engine.gate());
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
         check_supported(engine, protocol)?;
         let store = &engine.store;
         store.check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;
-        let custom = Custom::of(protocol, &engine.prefix);
+        let custom = Custom::of(protocol, &engine.ids.prefix);
         let request = AcquireRequest {
             ttl,
             priority: options.priority,
@@ -136,7 +138,7 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
 impl fmt::Debug for ClientState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientState")
-            .field("id", &self.engine.id.as_str())
+            .field("id", &self.engine.ids.client.as_str())
             .field("store", &self.engine.store.describe())
             .finish_non_exhaustive()
     }

@@ -26,7 +26,7 @@ impl Client {
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
         let mut gates =
-            quarantine_key::gates(&self.engine().prefix, self.engine().store.is_cluster());
+            quarantine_key::gates(&self.engine().ids.prefix, self.engine().store.is_cluster());
         let mut asking = JoinSet::new();
         loop {
             let free = GATES_AT_ONCE - asking.len();

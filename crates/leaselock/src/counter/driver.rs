@@ -95,7 +95,7 @@ impl CounterDriver {
     }
 
     async fn send_next(&self) -> bool {
-        let number = || self.engine.numbers.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = || self.engine.ids.numbers.fetch_add(1, Ordering::SeqCst) + 1;
         let now = self.engine.clock.now();
         let Some(request) = self.queue.next(self.id, now, number) else {
             return false;

@@ -39,7 +39,7 @@ pub(super) async fn send(
 ) -> ChangeEnd {
     let change = ChangeOnce {
         keys,
-        client: engine.id.as_str(),
+        client: engine.ids.client.as_str(),
         number: request.number,
         change: request.change,
         terms: &request.terms,

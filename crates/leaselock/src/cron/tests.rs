@@ -76,7 +76,7 @@ impl Subject {
     }
 
     fn new_token(&mut self) -> usize {
-        let id = &self.client.state.engine.id;
+        let id = &self.client.state.engine.ids.client;
         self.tokens.push(Token::random(id, true).unwrap());
         self.fences.push(0);
         self.tokens.len() - 1

@@ -8,7 +8,7 @@ use super::band::{Band, Rate};
 use super::calls::{PermitRequest, Take, Taken};
 use super::error::LimiterError;
 use super::reservation::Reservation;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::InvalidInput;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::Noun;
@@ -243,8 +243,8 @@ impl Limiter {
             source,
         };
         engine.background().map_err(failed)?; // so that a dropped wait can give back
-        let token = engine.tokens.token(&engine.id, false);
-        let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
+        let token = engine.ids.token(false);
+        let token = token.map_err(failed)?;
         let until = limit.map(|limit| clock.now().plus(limit));
         let mut reservation = Reservation::new(engine, request, token);
         loop {

@@ -63,7 +63,7 @@ impl Subject {
     }
 
     fn new_token(&mut self) -> usize {
-        let id = &self.client.state.engine.id;
+        let id = &self.client.state.engine.ids.client;
         self.tokens.push(Token::random(id, true).unwrap());
         self.runs.push(None);
         self.tokens.len() - 1

@@ -20,7 +20,7 @@ pub(crate) fn read_every(heard: bool) -> Duration {
 
 /// Returns the channel that a script publishes on. In a cluster the script finds out whether servers have sharded ones.
 pub(crate) fn channel_of(engine: &Engine, noun: &str, lock: &str) -> String {
-    keys::broadcast_channel(&engine.prefix, noun, lock, engine.store.is_cluster())
+    keys::broadcast_channel(&engine.ids.prefix, noun, lock, engine.store.is_cluster())
 }
 
 /// Listens for changes of one noun under one name. Dropping it ends that.
@@ -36,7 +36,7 @@ pub(crate) struct BroadcastListener {
 impl BroadcastListener {
     /// Creates it; nothing is subscribed yet.
     pub(crate) fn new(engine: &Arc<Engine>, noun: &str, lock: &Arc<str>) -> Self {
-        let name = |sharded| keys::broadcast_channel(&engine.prefix, noun, lock, sharded);
+        let name = |sharded| keys::broadcast_channel(&engine.ids.prefix, noun, lock, sharded);
         BroadcastListener {
             engine: Arc::clone(engine),
             lock: Arc::clone(lock),

@@ -6,27 +6,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leaselock_fence::Name;
-#[cfg(feature = "redis")]
-use tokio::sync::Semaphore;
 
 use super::cleanup::Cleanup;
+use super::ids::Ids;
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
+use super::limits::Limits;
 use super::renewal;
-#[cfg(feature = "redis")]
-use super::replica_pool::ReplicaPool;
 use super::requests::Requests;
 use super::shared::SharedStates;
 use super::thread::{Background, Parts};
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{AcquireError, InvalidInput, StoreError};
-use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::token::{ClientId, Stock, Token};
+use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
 use crate::engine::values::custom::Connections;
-#[cfg(feature = "redis")]
-use crate::engine::values::custom::OWN_CONNECTIONS_MOST;
 use crate::engine::values::gate::Strict;
 use crate::engine::values::grant::Seen;
 use crate::engine::values::identity::{Announce, Process};
@@ -47,33 +42,21 @@ const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
 const RECORD_EVERY: Duration = Duration::from_secs(20);
 pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
-/// One store, one identity, one background thread.
+/// What the services of one client are: everything that ways, guards and primitives use of it.
 pub(crate) struct Engine {
-    pub(crate) id: ClientId,
-    pub(crate) prefix: String,
-    /// The channel of the client's own thread.
-    pub(crate) channel: String,
-    /// The channel of the connection of the requests.
-    pub(crate) channel_along: String,
-    pub(crate) record: String,
-    pub(crate) about: Process,
-    pub(crate) drift: Drift,
-    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) ids: Ids,
     pub(crate) clock: Clock,
+    pub(crate) drift: Drift,
+    /// What the server's replies say of its clock.
+    pub(crate) clock_watch: Arc<ClockWatch>,
     pub(crate) store: Executor,
     pub(crate) requests: Requests,
-    pub(crate) tokens: Stock,
-    pub(crate) clock_watch: Arc<ClockWatch>,
+    pub(crate) limits: Limits,
     /// Set in strict mode.
     pub(crate) strict: Option<Strict>,
-    /// Lets one task of this client at a time poll a lock of another protocol, which has no queue.
-    pub(crate) poll_mutexes: KeyedMutex,
-    /// Limits how many locks have a connection of their own.
-    #[cfg(feature = "redis")]
-    pub(crate) permits: Arc<Semaphore>,
-    /// The connections on which requests wait for replicas.
-    #[cfg(feature = "redis")]
-    pub(crate) replica_pool: ReplicaPool,
+    /// What its tasks share for one key.
+    pub(crate) shared: SharedStates,
+    pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
@@ -81,12 +64,6 @@ pub(crate) struct Engine {
     announced: AtomicU64,
     /// True once the client has begun to write its record, so that there may be one to delete.
     has_announced: AtomicBool,
-    /// How many owners were made.
-    pub(crate) owners: AtomicU64,
-    /// The latest number of a change that this client has sent; it never sends another one under the same number.
-    pub(crate) numbers: AtomicU64,
-    /// What its tasks share for one key.
-    pub(crate) shared: SharedStates,
 }
 
 /// The parts of an engine.
@@ -114,27 +91,15 @@ impl Engine {
             strict,
         } = settings;
         Engine {
-            channel: keys::wake_channel(&prefix, &id),
-            channel_along: keys::wake_channel_along(&prefix, &id),
-            record: keys::client_record(&prefix, id.as_str()),
+            ids: Ids::new(id, prefix, about),
             requests: Requests::new(&store, &clock, strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
-            tokens: Stock::default(),
-            poll_mutexes: KeyedMutex::default(),
-            #[cfg(feature = "redis")]
-            permits: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
-            #[cfg(feature = "redis")]
-            replica_pool: ReplicaPool::default(),
+            limits: Limits::default(),
+            shared: SharedStates::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
             has_announced: AtomicBool::new(false),
-            owners: AtomicU64::new(0),
-            numbers: AtomicU64::new(0),
-            shared: SharedStates::default(),
-            id,
-            prefix,
-            about,
             drift,
             request_timeout,
             clock,
@@ -152,8 +117,8 @@ impl Engine {
                     clock: &self.clock,
                     request_timeout: self.request_timeout,
                     clock_watch: &self.clock_watch,
-                    channel: &self.channel,
-                    channel_along: &self.channel_along,
+                    channel: &self.ids.channel,
+                    channel_along: &self.ids.channel_along,
                 })?;
                 self.requests.watch(&background.handle);
                 Ok(background)
@@ -192,7 +157,7 @@ impl Engine {
             thread: background.handle.clone(),
             subscriptions: Arc::clone(&background.subscriptions),
             #[cfg(feature = "redis")]
-            permits: Arc::clone(&self.permits),
+            permits: Arc::clone(&self.limits.own_connections),
         })
     }
 
@@ -289,7 +254,7 @@ impl Engine {
     pub(crate) async fn delete_record(&self) {
         if self.has_announced.load(Ordering::SeqCst) {
             let gone = Announce {
-                record: &self.record,
+                record: &self.ids.record,
                 about: "",
                 ttl: RECORD_TTL,
             };
@@ -303,7 +268,7 @@ impl Engine {
         self.has_announced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
         let holds = |background: &Background| !background.renewal.is_empty();
         let ended = self.is_closed() && !self.started().is_some_and(holds);
-        (!ended).then(|| (self.record.clone(), self.about.encode()))
+        (!ended).then(|| (self.ids.record.clone(), self.ids.about.encode()))
     }
 
     /// Returns true if the client holds or waits for a lock. A request in flight counts, because it has called
@@ -347,7 +312,7 @@ impl Engine {
     }
 
     pub(crate) fn record_of(&self, client: &str) -> String {
-        keys::client_record(&self.prefix, client)
+        keys::client_record(&self.ids.prefix, client)
     }
 }
 
@@ -379,14 +344,14 @@ impl Engine {
             };
         }
         let holder = seen.and_then(|seen| seen.holder.clone());
-        AcquireError::still_busy(name, waited, holder, self.id.as_str())
+        AcquireError::still_busy(name, waited, holder, self.ids.client.as_str())
     }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("id", &self.id.as_str())
+            .field("id", &self.ids.client.as_str())
             .finish_non_exhaustive()
     }
 }

@@ -5,8 +5,10 @@ pub(crate) mod batch;
 pub(crate) mod broadcast;
 pub(crate) mod cleanup;
 pub(crate) mod core;
+pub(crate) mod ids;
 pub(crate) mod lease;
 pub(crate) mod leftover;
+pub(crate) mod limits;
 pub(crate) mod renewal;
 #[cfg(feature = "redis")]
 pub(crate) mod replica_pool;

@@ -35,6 +35,6 @@ impl Noun {
 
     pub(crate) fn keys(&self) -> Result<LockKeys, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        LockKeys::new(&self.engine.prefix, name)
+        LockKeys::new(&self.engine.ids.prefix, name)
     }
 }

@@ -46,10 +46,7 @@ impl<'a> Ask<'a> {
             source,
         };
         let background = engine.background().map_err(internal)?;
-        let token = engine
-            .tokens
-            .token(&engine.id, request.fences)
-            .map_err(|error| internal(StoreError::no_random(error)))?;
+        let token = engine.ids.token(request.fences).map_err(internal)?;
         Ok(Ask {
             engine,
             background,
@@ -91,9 +88,7 @@ impl<'a> Ask<'a> {
         if self.becomes.is_some() {
             return Ok(());
         }
-        let (tokens, id) = (&self.engine.tokens, &self.engine.id);
-        let token = tokens.token(id, self.request.fences);
-        self.token = token.map_err(StoreError::no_random)?;
+        self.token = self.engine.ids.token(self.request.fences)?;
         Ok(())
     }
 

@@ -58,7 +58,7 @@ impl Ask<'_> {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
         let lock = &self.resource.lock;
-        if is_waited_for() || engine.poll_mutexes.has(lock) {
+        if is_waited_for() || engine.limits.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
         let request = &self.request;

@@ -72,7 +72,7 @@ impl Ask<'_> {
             FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
             FoundHold::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
             FoundHold::WaitsForItself(way_out) => {
-                let (label, client) = (owner.label(), self.engine.id.as_str());
+                let (label, client) = (owner.label(), self.engine.ids.client.as_str());
                 let name = self.name.clone();
                 let deadlock = Deadlock::of_itself(label, client, &name, way_out);
                 return Err(AcquireError::Deadlock { name, deadlock });
@@ -107,7 +107,7 @@ impl Ask<'_> {
             turn = interest.turn() => Ok(interest.enter(turn)),
             () = over => {
                 let waited = self.now().saturating_since(start);
-                let own = self.engine.id.as_str();
+                let own = self.engine.ids.client.as_str();
                 Err(AcquireError::still_busy(self.name.clone(), waited, Some(own.to_owned()), own))
             }
         }

@@ -17,7 +17,11 @@ impl Ask<'_> {
         end: Option<Moment>,
     ) -> Result<KeyedMutexGuard, AcquireError> {
         let clock = &self.engine.clock;
-        let interest = self.engine.poll_mutexes.interest(&self.resource.lock);
+        let interest = self
+            .engine
+            .limits
+            .poll_mutexes
+            .interest(&self.resource.lock);
         let silence = async {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await

@@ -69,7 +69,7 @@ async fn release_custom(
     } else {
         custom.release(&engine.store, left, within).await
     };
-    engine.poll_mutexes.notify(custom.lock());
+    engine.limits.poll_mutexes.notify(custom.lock());
     given_back(name, answer, false)
 }
 

@@ -132,7 +132,7 @@ impl Detector {
                     .push(hold.digest.clone());
             }
             for (client, held) in by_client {
-                let owners = keys::client_owners(&self.engine.prefix, client);
+                let owners = keys::client_owners(&self.engine.ids.prefix, client);
                 let waits = Waits {
                     owners: &owners,
                     held: &held,
@@ -171,7 +171,7 @@ impl Detector {
 
     /// The name of a lock that another client has published.
     fn name(&self, lock: &str) -> Option<Name> {
-        Name::new(lock.strip_prefix(&self.engine.prefix)?).ok()
+        Name::new(lock.strip_prefix(&self.engine.ids.prefix)?).ok()
     }
 
     /// The circle for people; `None` when a part of it is not known.

@@ -41,7 +41,7 @@ impl Published {
     ) -> Option<Self> {
         let mut held = BTreeMap::<String, Vec<String>>::new();
         for (client, digest) in owner.held() {
-            let key = keys::client_owners(&engine.prefix, &client);
+            let key = keys::client_owners(&engine.ids.prefix, &client);
             held.entry(key).or_default().push(digest);
         }
         if held.is_empty() {

@@ -38,7 +38,7 @@ impl GroupTask {
                     return;
                 };
                 let seen = match (&state.current, &state.seen) {
-                    (Some(_), _) => Seen::held_by(self.engine.id.as_str()),
+                    (Some(_), _) => Seen::held_by(self.engine.ids.client.as_str()),
                     (None, Some((seen, _))) => Some(seen.clone()),
                     (None, None) => None,
                 };

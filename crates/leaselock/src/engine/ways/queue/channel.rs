@@ -29,11 +29,11 @@ impl Poller<'_, '_> {
         let along = self.over.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
-            return (true, &engine.channel_along);
+            return (true, &engine.ids.channel_along);
         }
         let listens = notifier.is_listening() || (begins && Box::pin(notifier.ready(within)).await);
         if listens {
-            return (true, &engine.channel);
+            return (true, &engine.ids.channel);
         }
         if is_there {
             notifier.want(); // in the background; all waiters poll when it is there
@@ -43,7 +43,7 @@ impl Poller<'_, '_> {
 
     /// The channel is that of the connection of the requests.
     pub(super) fn is_along(&self, channel: &str) -> bool {
-        std::ptr::eq(channel, self.ask.engine.channel_along.as_str())
+        std::ptr::eq(channel, self.ask.engine.ids.channel_along.as_str())
     }
 
     /// The queue entry names a channel at which this client does not listen, or names none although the client could
@@ -74,7 +74,7 @@ impl Poller<'_, '_> {
         let within = if begins { within } else { within.min(BRIEFLY) };
         let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
         let node = &self.subscription;
-        let heard = Box::pin(node.listens(&engine.store, &engine.channel, lock, within));
+        let heard = Box::pin(node.listens(&engine.store, &engine.ids.channel, lock, within));
         heard.await.unwrap_or_default()
     }
 

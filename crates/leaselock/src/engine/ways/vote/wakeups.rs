@@ -32,7 +32,7 @@ impl VoteWakeups {
             quorum: quorum.clone(),
             handle: background.handle.clone(),
             resource: ask.resource.clone(),
-            text: format!("{} {}", token.secret(), ask.engine.channel).into(),
+            text: format!("{} {}", token.secret(), ask.engine.ids.channel).into(),
             asked: false,
             won: false,
         }

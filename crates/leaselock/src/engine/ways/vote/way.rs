@@ -131,7 +131,7 @@ impl Voting<'_, '_> {
         ask.note_contended();
         let new = || VoteWakeups::new(ask, self.quorum);
         let token = self.wakeups.get_or_insert_with(new).registration.token();
-        let channel = &ask.engine.channel;
+        let channel = &ask.engine.ids.channel;
         if !ask.hears(self.end).await || !ask.can_be_woken(token, channel) {
             PollReason::Timer
         } else if has_asked {

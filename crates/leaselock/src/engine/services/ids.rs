@@ -1,0 +1,49 @@
+//! Who a client is, and the names and numbers that it gives away only once.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::base::error::StoreError;
+use crate::base::token::{ClientId, Stock, Token};
+use crate::engine::values::identity::Process;
+use crate::script::keys;
+
+/// Who a client is, and where it is reached.
+pub(crate) struct Ids {
+    pub(crate) client: ClientId,
+    /// What each of its keys begins with.
+    pub(crate) prefix: String,
+    /// The channel of the client's own thread.
+    pub(crate) channel: String,
+    /// The channel of the connection of the requests.
+    pub(crate) channel_along: String,
+    /// The key of the record in which others read who it is.
+    pub(crate) record: String,
+    pub(crate) about: Process,
+    /// How many owners were made.
+    pub(crate) owners: AtomicU64,
+    /// The latest number of a change that this client has sent; it never sends another one under the same number.
+    pub(crate) numbers: AtomicU64,
+    tokens: Stock,
+}
+
+impl Ids {
+    pub(crate) fn new(client: ClientId, prefix: String, about: Process) -> Self {
+        Ids {
+            channel: keys::wake_channel(&prefix, &client),
+            channel_along: keys::wake_channel_along(&prefix, &client),
+            record: keys::client_record(&prefix, client.as_str()),
+            owners: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
+            tokens: Stock::default(),
+            client,
+            prefix,
+            about,
+        }
+    }
+
+    /// Draws a token.
+    pub(crate) fn token(&self, fencing: bool) -> Result<Token, StoreError> {
+        let token = self.tokens.token(&self.client, fencing);
+        token.map_err(StoreError::no_random)
+    }
+}
