@@ -3,6 +3,7 @@
 //! The library is made of layers, and an arrow (one file names another one) points down only. Without a rule that a
 //! program checks, one import after the other turns layers into a circle, and a circle can only be read as a whole.
 
+mod budgets;
 mod cycles;
 mod layers;
 mod names;
@@ -12,14 +13,14 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use self::layers::Layers;
-use self::tree::{Arrow, Tree};
+use self::budgets::Budget;
+use self::layers::{Layers, PAGE};
+use self::tree::{Arrow, Tree, below};
 use crate::complaint::Complaint;
 use crate::files::File;
 
 /// Longer files are lists that grew. Unit tests do not count.
 const LINES_MAX: usize = 400;
-const PAGE: &str = "ARCHITECTURE.md";
 const LIBRARY: &str = "crates/leaselock/src";
 /// Folders whose order the page has, and the heading of the table.
 const ORDERED: [(&str, &str); 2] = [
@@ -45,11 +46,12 @@ pub(crate) fn check(all: &[File], found: &mut Vec<Complaint>) {
         found.extend(broken(&tree, &orders(all, folder)));
         if folder == LIBRARY {
             found.extend(names::repeated(&tree));
+            found.extend(budgets::broken(&tree, folder, &Budget::all(page(all))));
         }
     }
 }
 
-/// Lines without unit tests, by layer, and in all.
+/// Lines without unit tests, by layer and in all, and those of each mechanism beside its budget.
 pub(crate) fn count(all: &[File]) -> String {
     let tree = Tree::of(all, LIBRARY, "lib.rs");
     let orders = orders(all, LIBRARY);
@@ -76,6 +78,7 @@ pub(crate) fn count(all: &[File]) -> String {
         "{total:>7} lines {:>4} files  in all, without tests",
         tree.modules.len()
     ));
+    lines.extend(budgets::table(&tree, LIBRARY, &Budget::all(page(all))));
     lines.join("\n")
 }
 
@@ -87,8 +90,7 @@ struct Order {
 
 /// The orders of this crate's folders.
 fn orders(all: &[File], of: &str) -> Vec<Order> {
-    let page = all.iter().find(|file| file.path == PAGE);
-    let page = page.map_or("", |file| file.text.as_str());
+    let page = page(all);
     let ordered = ORDERED.iter().filter(|(folder, _)| folder.starts_with(of));
     ordered
         .map(|(folder, heading)| Order {
@@ -98,8 +100,9 @@ fn orders(all: &[File], of: &str) -> Vec<Order> {
         .collect()
 }
 
-fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
-    path.strip_prefix(folder)?.strip_prefix('/')
+fn page(all: &[File]) -> &str {
+    let page = all.iter().find(|file| file.path == PAGE);
+    page.map_or("", |file| file.text.as_str())
 }
 
 /// All that the rules find in one crate.

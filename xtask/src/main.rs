@@ -23,7 +23,7 @@ const USAGE: &str = "\
 cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
-                            lines without tests, by layer; --write renews docs/internals/times.md
+                            lines without tests, by layer and by mechanism; --write renews docs/internals/times.md
 cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
                             must keep
 cargo xtask peers           installs the lock libraries of others that tests share locks with

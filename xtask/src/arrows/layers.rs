@@ -1,5 +1,6 @@
 //! The order of the library's layers, and of the storeys of its engine, as ARCHITECTURE.md has them.
 
+pub(super) const PAGE: &str = "ARCHITECTURE.md";
 /// What the page calls a folder that it need not name: a primitive's.
 const PRIMITIVE: &str = "*/kind";
 /// What such a folder has one of: the table of a kind of lock, or the requests of what holds nothing.

@@ -231,3 +231,94 @@ fn a_name_of_two_types_is_refused_unless_it_is_on_the_list() {
         "{found:?}"
     );
 }
+
+/// The complaints about a library of two files of ten lines each, with this table of budgets.
+fn weighed(rows: &str) -> Vec<String> {
+    let page = format!(
+        "{LAYERED}\n{}\n\n| mechanism | at most | now at most | buys | lies in |\n|---|--:|--:|---|---|\n{rows}",
+        budgets::HEADING
+    );
+    let ten = "\n".repeat(10);
+    let all = [
+        file(PAGE, &page),
+        file(&format!("{LIBRARY}/lib.rs"), "mod base; mod store;"),
+        file(&format!("{LIBRARY}/base.rs"), "mod clock;"),
+        file(&format!("{LIBRARY}/base/clock.rs"), &ten),
+        file(&format!("{LIBRARY}/store.rs"), &ten),
+    ];
+    let mut found = Vec::new();
+    check(&all, &mut found);
+    let found = found.iter().filter(|one| one.file == PAGE);
+    found
+        .map(|one| format!("{}; {}", one.wrong, one.right))
+        .collect()
+}
+
+#[test]
+fn a_mechanism_within_its_budget_is_as_it_should_be() {
+    let rows = "| clocks | 10 | | time | `base/` |\n| store | 1,000 | | data | `store.rs` |\n| all | 22 | | | |\n";
+    assert_eq!(weighed(rows), [""; 0]);
+}
+
+#[test]
+fn a_mechanism_over_its_budget_is_refused_with_its_largest_files() {
+    let found = weighed("| both | 18 | | much | `base/`, `store.rs` |\n");
+    let wrong = "both: 20 lines, which is 2 more than its budget of 18; \
+                 say it with less; the largest files: base/clock.rs (10), store.rs (10)";
+    assert_eq!(found, [wrong]);
+    let found = weighed("| all | 18 | | | |\n");
+    assert!(
+        found[0].starts_with("all: 22 lines, which is 4 more"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_mechanism_over_its_budget_keeps_the_figure_of_the_page_and_that_figure_follows_it() {
+    assert_eq!(
+        weighed("| both | 18 | 20 | | `base/`, `store.rs` |\n"),
+        [""; 0]
+    );
+    let found = weighed("| both | 18 | 19 | | `base/`, `store.rs` |\n");
+    assert!(
+        found[0].contains("which is 1 more than its budget of 19"),
+        "{found:?}"
+    );
+    let found = weighed("| both | 18 | 100 | | `base/`, `store.rs` |\n");
+    assert!(found[0].ends_with("write 20 there"), "{found:?}");
+    let found = weighed("| both | 20 | 21 | | `base/`, `store.rs` |\n");
+    assert!(
+        found[0].starts_with("both: 20 lines are within the budget of 20"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_budget_of_what_is_not_there_or_is_another_ones_is_refused() {
+    let found = weighed(
+        "| clocks | 10 | | | `base/`, `attic/` |\n| store | 20 | | | `store.rs`, `base/clock.rs` |\n",
+    );
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].starts_with("clocks: there is no `attic/`"),
+        "{found:?}"
+    );
+    let wrong = format!("store: {LIBRARY}/base/clock.rs is part of clocks too");
+    assert!(found[1].starts_with(&wrong), "{found:?}");
+}
+
+#[test]
+fn the_lines_of_a_mechanism_are_counted_beside_its_budget() {
+    let row = "| clocks | 1 | 2 | time | `base.rs` |\n";
+    let page = format!("{LAYERED}\n{}\n\n{row}", budgets::HEADING);
+    let all = [
+        file(PAGE, &page),
+        file(&format!("{LIBRARY}/lib.rs"), "mod base;"),
+        file(&format!("{LIBRARY}/base.rs"), "fn f() {}\nfn g() {}\n"),
+    ];
+    let text = count(&all);
+    assert!(
+        text.ends_with("      2 of      1  clocks, 1 too many"),
+        "{text}"
+    );
+}

@@ -5,6 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::outline::Outline;
 use crate::files::File;
 
+/// What of a path is below a folder.
+pub(super) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    path.strip_prefix(folder)?.strip_prefix('/')
+}
+
 /// Each non-test file of a crate as a module.
 #[derive(Debug)]
 pub(super) struct Tree {
