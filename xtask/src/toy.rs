@@ -25,7 +25,7 @@ const REGISTRATION: [(&str, &str); 6] = [
     ("\nmod latch;", "\nmod flag;"),
     (
         "\npub use crate::latch::{Latch, LatchError, LatchState};",
-        "\npub use crate::flag::Flag;",
+        "\npub use crate::flag::{Flag, FlagError};",
     ),
     ("\n    latch::SCRIPTS,", "\n    flag::SCRIPTS,"),
     ("\nmod mutex;", "\nmod toy;"),

@@ -2,7 +2,7 @@
 //!
 //! It reads tokens and not types, and so knows only these shapes:
 //! - `static WHO: Script = script!("client/who", …)`, read by `impl Operation for Who { … fn encode … fn decode … }` of
-//!   the same file, or of another one in its folder;
+//!   the same file, or of another one in its folder, or by `operation! { … struct Who … fn encode … fn decode … }` there;
 //! - `acquire: … script!("mutex/acquire") …`, or `step!(…)`, in the table of a kind, read by `impl Operation for Acquire` of the engine.
 //!
 //! A `decode` has its arms itself, or says `Reply::decode(answer)`: such a decoder serves the scripts of all kinds.
@@ -114,7 +114,7 @@ fn operation<'a>(
         .map(|(path, file)| (path.as_str(), file.as_slice()));
     let mut places = std::iter::once((path, file)).chain(others);
     places.find_map(|(path, file)| {
-        let region = block(file, &["Operation", "for", &name])?;
+        let region = block(file, &["Operation", "for", &name]).or_else(|| table(file, &name))?;
         Some(Operation { path, file, region })
     })
 }
@@ -141,6 +141,13 @@ fn block<'a>(tokens: &'a [Token], words: &[&str]) -> Option<&'a [Token]> {
     let at = (0..tokens.len()).find(|at| matches_at(tokens, *at, words))?;
     let open = at + tokens[at..].iter().position(|token| token.is("{"))?;
     Some(&tokens[open..skip_brackets(tokens, open)])
+}
+
+/// The block of `operation!` that declares this request.
+fn table<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
+    let tables = (0..tokens.len()).filter(|at| matches_at(tokens, *at, &["operation", "!", "{"]));
+    let mut tables = tables.map(|at| &tokens[at + 2..skip_brackets(tokens, at + 2)]);
+    tables.find(|table| (0..table.len()).any(|at| matches_at(table, at, &["struct", name])))
 }
 
 /// How many keys beside the lock the kind has in whose table the script is, in this field of the table.

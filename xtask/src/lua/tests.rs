@@ -431,6 +431,20 @@ fn rust_half_decodes_exactly_the_answers_of_the_header() {
 }
 
 #[test]
+fn an_operation_may_be_declared_as_a_table() {
+    let declared = |name: &str| {
+        let table = format!("operation! {{\n    pub(super) struct {name} {{ locks: u8, }}");
+        changed("impl Operation for Renew {", &table)
+    };
+    assert_eq!(declared("Renew"), []);
+    let found = declared("Release");
+    assert!(
+        found[0].wrong.contains("no operation of its name"),
+        "{found:#?}"
+    );
+}
+
+#[test]
 fn decoder_may_leave_its_arms_to_a_function_beside_it() {
     let found = changed(
         "match reply.tag() { \"renewed\" | \"kept\" | \"gone\" => {} }\n    }\n}",

@@ -2,11 +2,11 @@
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::quorum::votable::on_one_store;
+use crate::engine::shared_state::operation::operation;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Script, script};
 
 static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");
 static LEAVE: Script = script!("barrier/leave");
@@ -35,19 +35,6 @@ impl BarrierPass {
     }
 }
 
-/// Waits for the others, or goes on waiting. Runs `barrier/arrive`.
-#[derive(Debug)]
-pub(super) struct ArriveAtBarrier<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) token: &'a Token,
-    pub(super) parties: u32,
-    pub(super) lease: Ttl,
-    pub(super) generation: u64,
-    pub(super) channel: &'a str,
-    /// An earlier wait that knows that it passed.
-    pub(super) told: Option<&'a Token>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArrivalAtBarrier {
     Passed { index: u32 },
@@ -56,49 +43,30 @@ pub(super) enum ArrivalAtBarrier {
     Disagrees { parties: u32 },
 }
 
-impl Operation for ArriveAtBarrier<'_> {
-    type Reply = ArrivalAtBarrier;
-
-    fn script(&self) -> &'static Script {
-        &ARRIVE_AT_BARRIER
+operation! {
+    /// Waits for the others, or goes on waiting. Runs `barrier/arrive`.
+    pub(super) struct ArriveAtBarrier<'a> {
+        keys: &'a LockKeys,
+        token: &'a Token,
+        parties: u32,
+        lease: Ttl,
+        generation: u64,
+        channel: &'a str,
+        /// An earlier wait that knows that it passed.
+        told: Option<&'a Token>,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("barrier"))
-            .key(self.keys.beside("passed"));
-        call.arg(self.token)
-            .arg(u64::from(self.parties))
-            .arg(self.lease.as_ms())
-            .arg(self.generation)
-            .arg(KEPT_MS.max(self.lease.as_ms()))
-            .arg(self.channel)
-            .arg(self.told.map_or("", Token::secret));
+    script &ARRIVE_AT_BARRIER;
+    fn encode(call) {
+        call.key(keys.beside("barrier")).key(keys.beside("passed"));
+        call.arg(token).arg(u64::from(*parties)).arg(lease.as_ms()).arg(generation);
+        call.arg(KEPT_MS.max(lease.as_ms())).arg(channel).arg(told.map_or("", Token::secret));
     }
-
-    fn decode(answer: &Answer) -> Result<ArrivalAtBarrier, Malformed> {
-        Ok(match answer.tag() {
-            "passed" => ArrivalAtBarrier::Passed {
-                index: answer.small(0)?,
-            },
-            "waiting" => ArrivalAtBarrier::Waiting {
-                arrived: answer.small(0)?,
-            },
-            "missed" => ArrivalAtBarrier::Missed {
-                generation: answer.number(0)?,
-            },
-            "disagrees" => ArrivalAtBarrier::Disagrees {
-                parties: answer.small(0)?,
-            },
-            _ => return Err(Malformed),
-        })
+    fn decode(answer) -> ArrivalAtBarrier {
+        "passed" => ArrivalAtBarrier::Passed { index: answer.small(0)? },
+        "waiting" => ArrivalAtBarrier::Waiting { arrived: answer.small(0)? },
+        "missed" => ArrivalAtBarrier::Missed { generation: answer.number(0)? },
+        "disagrees" => ArrivalAtBarrier::Disagrees { parties: answer.small(0)? },
     }
-}
-
-/// Gives up waiting. Runs `barrier/leave`.
-#[derive(Debug)]
-pub(super) struct Leave<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) token: &'a Token,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,28 +78,20 @@ pub(super) enum LeftBarrier {
     Left,
 }
 
-impl Operation for Leave<'_> {
-    type Reply = LeftBarrier;
-
-    fn script(&self) -> &'static Script {
-        &LEAVE
+operation! {
+    /// Gives up waiting, as a party does that is dropped. Runs `barrier/leave`.
+    #[derive(Clone)]
+    pub(super) struct Leave {
+        keys: LockKeys,
+        token: Token,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("barrier"))
-            .key(self.keys.beside("passed"));
-        call.arg(self.token);
+    script &LEAVE;
+    fn encode(call) {
+        call.key(keys.beside("barrier")).key(keys.beside("passed"));
+        call.arg(token);
     }
-
-    fn decode(answer: &Answer) -> Result<LeftBarrier, Malformed> {
-        match answer.tag() {
-            "passed" => Ok(LeftBarrier::Passed {
-                index: answer.small(0)?,
-            }),
-            "left" => Ok(LeftBarrier::Left),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> LeftBarrier {
+        "passed" => LeftBarrier::Passed { index: answer.small(0)? },
+        "left" => LeftBarrier::Left,
     }
 }
-
-on_one_store!(ArriveAtBarrier<'_>, Leave<'_>);

@@ -2,58 +2,45 @@
 
 use std::time::Duration;
 
-use leaselock_fence::Name;
+use crate::base::error::{InvalidInput, noun_error, rounded};
 
-use crate::base::error::{InvalidInput, StoreError, rounded};
+noun_error! {
+    /// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
+    #[derive(Debug, Clone, thiserror::Error)]
+    pub enum BarrierError of name: "The barrier's name." {
+        /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.
+        Store,
 
-/// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum BarrierError {
-    /// A name, a number of parties or a lease is out of its range. Nothing was sent.
-    #[error(transparent)]
-    Invalid(#[from] InvalidInput),
+        /// A name, a number of parties or a lease is out of its range. Nothing was sent.
+        #[error(transparent)]
+        Invalid(#[from] InvalidInput),
 
-    /// The wait ended before all had arrived. The caller does not count any more.
-    #[error("`{name}`: {arrived} of {parties} had arrived after {:?}", rounded(*waited))]
-    TimedOut {
-        /// The barrier's name.
-        name: Name,
-        /// How many waited at the last poll, the caller included.
-        arrived: u32,
-        /// How many pass together.
-        parties: u32,
-        /// How long the caller waited.
-        waited: Duration,
-    },
+        /// The wait ended before all had arrived. The caller does not count any more.
+        #[error("`{name}`: {arrived} of {parties} had arrived after {:?}", rounded(*waited))]
+        TimedOut {
+            /// How many waited at the last poll, the caller included.
+            arrived: u32,
+            /// How many pass together.
+            parties: u32,
+            /// How long the caller waited.
+            waited: Duration,
+        },
 
-    /// Those who wait say that another number of parties pass together. The caller does not count.
-    #[error("`{name}` is a barrier for {parties} parties by the word of those who wait")]
-    Disagrees {
-        /// The barrier's name.
-        name: Name,
-        /// How many pass together.
-        parties: u32,
-    },
+        /// Those who wait say that another number of parties pass together. The caller does not count.
+        #[error("`{name}` is a barrier for {parties} parties by the word of those who wait")]
+        Disagrees {
+            /// How many pass together.
+            parties: u32,
+        },
 
-    /// The store does not know any more whether the caller passed with the others. Its lease was over, because it was
-    /// frozen or the store was out of reach, or the server has lost its data.
-    #[error(
-        "`{name}`: the store does not know any more whether we passed; generation {generation} waits now"
-    )]
-    Missed {
-        /// The barrier's name.
-        name: Name,
-        /// The generation that waits now.
-        generation: u64,
-    },
-
-    /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.
-    #[error("`{name}`: {source}")]
-    Store {
-        /// The barrier's name.
-        name: Name,
-        /// The store's error.
-        source: StoreError,
-    },
+        /// The store does not know any more whether the caller passed with the others. Its lease was over, because it was
+        /// frozen or the store was out of reach, or the server has lost its data.
+        #[error(
+            "`{name}`: the store does not know any more whether we passed; generation {generation} waits now"
+        )]
+        Missed {
+            /// The generation that waits now.
+            generation: u64,
+        },
+    }
 }

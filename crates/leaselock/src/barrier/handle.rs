@@ -4,25 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, LeftBarrier};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, LeftBarrier};
 use super::error::BarrierError;
-use super::place::PartyPlace;
 use crate::base::clock::Moment;
 use crate::base::error::InvalidInput;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::client::Client;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::services::leftover::Leftover;
-use crate::engine::shared_state::noun::Noun;
-use crate::engine::shared_state::watch::Watch;
-use crate::script::keys::LockKeys;
+use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 
-const NOUN: &str = "barrier";
 /// All that wait pass in one step of the store.
 const PARTIES_MAX: u32 = 10_000;
 
@@ -74,7 +66,7 @@ impl Client {
     /// ```
     pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
         Barrier {
-            noun: Noun::new(self.engine(), name),
+            noun: Noun::new(self.engine(), "barrier", name),
             parties,
             lease: DEFAULT_TTL.as_duration(),
             generation: Arc::default(),
@@ -90,27 +82,15 @@ impl Barrier {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.noun.as_str()
-    }
+    name_and_validate!(noun, checked);
 
-    /// Checks now what the first operation would refuse.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.checked()?;
-        Ok(self)
-    }
-
-    fn checked(&self) -> Result<(Name, LockKeys, Ttl), InvalidInput> {
+    fn checked(&self) -> Result<(ValidNoun, Ttl), InvalidInput> {
         if !(1..=PARTIES_MAX).contains(&self.parties) {
             let parties = self.parties;
             let text = format!("a barrier has 1 to {PARTIES_MAX} parties, and not {parties}");
             return Err(InvalidInput::new(text));
         }
-        Ok((self.noun.name()?, self.noun.keys()?, Ttl::new(self.lease)?))
+        Ok((self.noun.valid()?, Ttl::new(self.lease)?))
     }
 
     /// Waits until all have arrived, without a limit.
@@ -144,18 +124,11 @@ impl Barrier {
     }
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<BarrierPass, BarrierError> {
-        let (name, keys, lease) = self.checked()?;
+        let (barrier, lease) = self.checked()?;
         let engine = &self.noun.engine;
-        let failed = |source| BarrierError::Store {
-            name: name.clone(),
-            source,
-        };
-        engine.background().map_err(failed)?; // so that a dropped party can leave
-        let token = engine.ids.token(false);
-        let token = token.map_err(failed)?;
-        let channel = broadcast::channel_of(engine, NOUN, &keys.lock);
-        let mut watch = Watch::new(engine, NOUN, &keys.lock, until);
-        let mut place = Leftover::new(engine, PartyPlace { keys, token });
+        let (keys, token) = (barrier.keys.clone(), barrier.new_token()?);
+        let (channel, mut watch) = (barrier.channel(), barrier.watch(until));
+        let mut place = Leftover::new(engine, Leave { keys, token });
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
         let told = hold(&self.told).pop();
@@ -187,35 +160,34 @@ impl Barrier {
                 }
                 Ok(ArrivalAtBarrier::Missed { generation }) => {
                     place.ends();
+                    let name = barrier.name;
                     return Err(BarrierError::Missed { name, generation });
                 }
                 Ok(ArrivalAtBarrier::Disagrees { parties }) => {
                     place.ends();
+                    let name = barrier.name;
                     return Err(BarrierError::Disagrees { name, parties });
                 }
                 Err(source) => {
                     if waits_with.is_none() && !source.maybe_applied() {
                         place.ends(); // it never arrived
                     }
-                    if let Some(source) = watch.gives_up(source) {
-                        return Err(failed(source));
-                    }
+                    watch.goes_on_after(barrier.failure(source))?;
                 }
             }
             if watch.is_over() {
                 let waited = engine.clock.now().saturating_since(began);
-                return match engine.ask(&place.what().leave(), OPERATOR_WITHIN).await {
-                    Ok(LeftBarrier::Passed { index }) => Ok(self.passed(place, generation, index)),
-                    Ok(LeftBarrier::Left) => {
+                return match barrier.ask(place.what()).await? {
+                    LeftBarrier::Passed { index } => Ok(self.passed(place, generation, index)),
+                    LeftBarrier::Left => {
                         place.ends();
                         Err(BarrierError::TimedOut {
-                            name,
+                            name: barrier.name,
                             arrived: waits_with.unwrap_or_default(),
                             parties: self.parties,
                             waited,
                         })
                     }
-                    Err(source) => Err(failed(source)),
                 };
             }
             watch.pause(lease.as_duration() / 3).await;
@@ -223,7 +195,7 @@ impl Barrier {
     }
 
     /// The next wait begins in the generation behind this one, or finds out which one waits.
-    fn passed(&self, mut place: Leftover<PartyPlace>, generation: u64, index: u32) -> BarrierPass {
+    fn passed(&self, mut place: Leftover<Leave>, generation: u64, index: u32) -> BarrierPass {
         self.generation.store(generation + 1, Ordering::SeqCst);
         hold(&self.told).push(place.what().token.clone());
         place.ends();

@@ -3,7 +3,6 @@
 mod calls;
 mod error;
 mod handle;
-mod place;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

@@ -175,8 +175,8 @@ impl Subject {
 
     async fn leave(&mut self, token: usize, generation: u64) -> Said {
         let leave = Leave {
-            keys: &self.keys,
-            token: &self.tokens[token],
+            keys: self.keys.clone(),
+            token: self.tokens[token].clone(),
         };
         match self
             .client

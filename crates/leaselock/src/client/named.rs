@@ -65,6 +65,11 @@ impl Named {
         }
     }
 
+    /// Returns the name; `None` for a malformed one.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(Name::as_str)
+    }
+
     pub(crate) fn name(&self) -> Result<&Name, InvalidInput> {
         self.name.as_ref().map_err(Clone::clone)
     }

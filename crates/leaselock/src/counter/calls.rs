@@ -5,11 +5,11 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 
 use super::change::{Change, ChangeTerms, Settled};
-use crate::quorum::votable::on_one_store;
+use crate::engine::shared_state::operation::operation;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Malformed, Script, script};
 
 static CHANGE_ONCE: Script = script!("counter/change");
 static READ: Script = script!("counter/read", reads_only);
@@ -21,77 +21,52 @@ pub(crate) static SCRIPTS: Scripts = &[&CHANGE_ONCE, &READ];
 /// How long the store remembers a client's latest change and its reply.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
-/// Changes the counter once, however often it is sent. Runs `counter/change`.
-#[derive(Debug)]
-pub(super) struct ChangeOnce<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) client: &'a str,
-    pub(super) number: u64,
-    pub(super) change: Change,
-    pub(super) terms: &'a ChangeTerms,
-}
-
-impl Operation for ChangeOnce<'_> {
-    type Reply = Option<Settled>;
-
-    fn script(&self) -> &'static Script {
-        &CHANGE_ONCE
+operation! {
+    /// Changes the counter once, however often it is sent. Runs `counter/change`.
+    pub(super) struct ChangeOnce<'a> {
+        keys: &'a LockKeys,
+        client: &'a str,
+        number: u64,
+        change: Change,
+        terms: &'a ChangeTerms,
     }
-
-    fn encode(&self, call: &mut Call) {
-        let counter = self.keys.beside("counter");
-        let (verb, value, expected) = match self.change {
+    script &CHANGE_ONCE;
+    fn encode(call) {
+        let counter = keys.beside("counter");
+        let (verb, value, expected) = match change {
             Change::Add(value) => ("add", value, String::new()),
             Change::Set { expected, value } => ("set", value, expected.to_string()),
         };
-        call.key(counter).key(format!("{counter}:{}", self.client));
-        call.arg(self.number).arg(REMEMBERED);
+        call.key(counter).key(format!("{counter}:{client}"));
+        call.arg(number).arg(REMEMBERED);
         call.arg(verb).arg(value.to_string()).arg(expected);
-        call.arg(self.terms.kept.unwrap_or_default());
-        let shown = self.terms.shown.as_ref();
+        call.arg(terms.kept.unwrap_or_default());
+        let shown = terms.shown.as_ref();
         let fence = shown.map(|shown| shown.fence().to_string());
         let owner = shown.map_or("", |shown| shown.owner());
         let lock = shown.map_or("", |shown| shown.name().as_str());
         call.arg(fence.unwrap_or_default()).arg(owner).arg(lock);
     }
-
-    /// `None` when a later change of this client has come.
-    fn decode(answer: &Answer) -> Result<Option<Settled>, Malformed> {
-        Ok(Some(match answer.tag() {
-            "done" => Settled::Done(answer.signed(0)?),
-            "differs" => Settled::Differs(answer.signed(0)?),
-            "overflow" => Settled::Overflow(answer.signed(0)?),
-            "stale" => Settled::Stale(Fence::new(answer.number(0)?)),
-            "other" => Settled::OtherName(Name::new(answer.text(0)?).map_err(|_| Malformed)?),
-            "late" => return Ok(None),
-            _ => return Err(Malformed),
-        }))
+    fn decode(answer) -> Option<Settled> {
+        "done" => Some(Settled::Done(answer.signed(0)?)),
+        "differs" => Some(Settled::Differs(answer.signed(0)?)),
+        "overflow" => Some(Settled::Overflow(answer.signed(0)?)),
+        "stale" => Some(Settled::Stale(Fence::new(answer.number(0)?))),
+        "other" => Some(Settled::OtherName(Name::new(answer.text(0)?).map_err(|_| Malformed)?)),
+        "late" => None, // a later change of this client has come
     }
 }
 
-/// Reads the counter. Runs `counter/read`.
-#[derive(Debug)]
-pub(super) struct Read<'a> {
-    pub(super) keys: &'a LockKeys,
-}
-
-impl Operation for Read<'_> {
-    type Reply = i64;
-
-    fn script(&self) -> &'static Script {
-        &READ
+operation! {
+    /// Reads the counter. Runs `counter/read`.
+    pub(super) struct Read<'a> {
+        keys: &'a LockKeys,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("counter"));
+    script &READ;
+    fn encode(call) {
+        call.key(keys.beside("counter"));
     }
-
-    fn decode(answer: &Answer) -> Result<i64, Malformed> {
-        match answer.tag() {
-            "value" => answer.signed(0),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> i64 {
+        "value" => answer.signed(0)?,
     }
 }
-
-on_one_store!(ChangeOnce<'_>, Read<'_>);

@@ -8,13 +8,11 @@ use tokio::sync::oneshot;
 use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
-use crate::engine::services::core::Engine;
 use crate::quorum::executor::Executor;
 
 /// Asks for a change, and waits for what becomes of it.
 pub(super) async fn ask(
     queue: &Arc<ChangeQueue>,
-    engine: &Arc<Engine>,
     change: Change,
     terms: ChangeTerms,
 ) -> ChangeReply {
@@ -26,30 +24,26 @@ pub(super) async fn ask(
         is_alone,
         told,
     };
-    hear(queue, engine, Some(pending), hears).await
+    hear(queue, Some(pending), hears).await
 }
 
 /// Waits for what becomes of a change, and sends it while no other task does.
 pub(super) async fn hear(
     queue: &Arc<ChangeQueue>,
-    engine: &Arc<Engine>,
     pending: Option<PendingChange>,
     hears: oneshot::Receiver<ChangeReply>,
 ) -> ChangeReply {
+    let engine = &queue.noun.engine;
     let background = match engine.background() {
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
     match queue.enqueue(pending, || engine.clock.now()) {
         // The future of a request is large: tasks that only wait do not pay for its size.
-        Role::Sends(id) => {
-            let driver = CounterDriver::new(queue, engine, &engine.store, id);
-            Box::pin(driver.send_one()).await;
-        }
+        Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
         Role::Waits => {}
         Role::WaitsAndStartsWatch => {
-            let (queue, engine) = (Arc::downgrade(queue), Arc::downgrade(engine));
-            drop(background.handle.spawn(watch(queue, engine)));
+            drop(background.handle.spawn(watch(Arc::downgrade(queue))));
         }
     }
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
@@ -62,19 +56,14 @@ pub(super) async fn hear(
 /// dropped, or never be polled again, while others wait.
 struct CounterDriver {
     queue: Arc<ChangeQueue>,
-    engine: Arc<Engine>,
     store: Executor,
     id: DriverId,
 }
 
 impl CounterDriver {
-    fn new(queue: &Arc<ChangeQueue>, engine: &Arc<Engine>, store: &Executor, id: DriverId) -> Self {
-        CounterDriver {
-            queue: Arc::clone(queue),
-            engine: Arc::clone(engine),
-            store: store.clone(),
-            id,
-        }
+    fn new(queue: &Arc<ChangeQueue>, store: &Executor, id: DriverId) -> Self {
+        let (queue, store) = (Arc::clone(queue), store.clone());
+        CounterDriver { queue, store, id }
     }
 
     /// Sends one request, and leaves the others to a task.
@@ -95,15 +84,15 @@ impl CounterDriver {
     }
 
     async fn send_next(&self) -> bool {
-        let number = || self.engine.ids.numbers.fetch_add(1, Ordering::SeqCst) + 1;
-        let now = self.engine.clock.now();
+        let noun = &self.queue.noun;
+        let number = || noun.engine.ids.numbers.fetch_add(1, Ordering::SeqCst) + 1;
+        let now = noun.engine.clock.now();
         let Some(request) = self.queue.next(self.id, now, number) else {
             return false;
         };
         let number = request.number;
-        let keys = &self.queue.keys;
         let makes_progress = |now| self.queue.note_progress(self.id, now);
-        let ended = send(&self.engine, &self.store, keys, request, makes_progress).await;
+        let ended = send(noun, &self.store, request, makes_progress).await;
         self.queue.finish(self.id, number, &ended);
         true
     }
@@ -112,28 +101,31 @@ impl CounterDriver {
 /// The request in flight may have arrived: the client's thread sends it again, under the number that it has.
 impl Drop for CounterDriver {
     fn drop(&mut self) {
-        let next = self.queue.replace(self.id, self.engine.clock.now());
-        if let (Some(id), Some(background)) = (next, self.engine.started()) {
-            let driver = CounterDriver::new(&self.queue, &self.engine, &background.store, id);
+        let engine = &self.queue.noun.engine;
+        let next = self.queue.replace(self.id, engine.clock.now());
+        if let (Some(id), Some(background)) = (next, engine.started()) {
+            let driver = CounterDriver::new(&self.queue, &background.store, id);
             drop(background.handle.spawn(driver.run()));
         }
     }
 }
 
 /// Sends in place of a driver that makes no progress, because no thread drives its runtime, or its future is not polled.
-async fn watch(queue: Weak<ChangeQueue>, engine: Weak<Engine>) {
+async fn watch(queue: Weak<ChangeQueue>) {
     loop {
-        let Some(every) = engine.upgrade().map(|engine| within(&engine)) else {
+        let Some(every) = queue.upgrade().map(|queue| within(&queue.noun.engine)) else {
             return;
         };
         tokio::time::sleep(every).await;
-        let (Some(queue), Some(engine)) = (queue.upgrade(), engine.upgrade()) else {
+        let Some(queue) = queue.upgrade() else {
             return;
         };
+        let engine = &queue.noun.engine;
         match (queue.check(engine.clock.now(), every), engine.started()) {
             (Progress::Overdue(id), Some(background)) => {
-                let driver = CounterDriver::new(&queue, &engine, &background.store, id);
-                driver.run().await;
+                CounterDriver::new(&queue, &background.store, id)
+                    .run()
+                    .await;
             }
             (Progress::Sends, Some(_)) => {}
             _ => return,

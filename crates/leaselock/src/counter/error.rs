@@ -9,140 +9,112 @@ use tokio::sync::oneshot;
 use super::change::{ChangeEnd, ChangeReply, Settled};
 use super::driver::hear;
 use super::queue::ChangeQueue;
-use crate::base::error::{InvalidInput, StoreError};
-use crate::engine::services::core::Engine;
+use crate::base::error::{InvalidInput, StoreError, noun_error};
 
-/// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CounterError {
-    /// A name or an option is out of its range. Nothing was sent.
-    #[error(transparent)]
-    Invalid(#[from] InvalidInput),
+noun_error! {
+    /// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.
+    #[derive(Debug, thiserror::Error)]
+    pub enum CounterError of name: "The counter's name." {
+        /// The store did not reply, or refused. The counter was not changed.
+        Store,
 
-    /// The counter has another number than the expected one. It was not changed.
-    #[error("`{name}` is {value}, and not the expected number")]
-    Differs {
-        /// The counter's name.
-        name: Name,
-        /// Its number.
-        value: i64,
-    },
+        /// A name or an option is out of its range. Nothing was sent.
+        #[error(transparent)]
+        Invalid(#[from] InvalidInput),
 
-    /// The sum needs more than 64 bits. The counter was not changed.
-    #[error("`{name}` is {value}: the sum needs more than 64 bits")]
-    Overflow {
-        /// The counter's name.
-        name: Name,
-        /// Its number.
-        value: i64,
-    },
+        /// The counter has another number than the expected one. It was not changed.
+        #[error("`{name}` is {value}, and not the expected number")]
+        Differs {
+            /// Its number.
+            value: i64,
+        },
 
-    /// A later holder was here, so the lease has ended: stop. The counter was not changed.
-    #[error("`{name}`: the fencing token is stale: the counter has seen {seen}")]
-    Stale {
-        /// The counter's name.
-        name: Name,
-        /// What the later holder has shown; the same number, if the lock's store has given it to two holders.
-        seen: Fence,
-    },
+        /// The sum needs more than 64 bits. The counter was not changed.
+        #[error("`{name}` is {value}: the sum needs more than 64 bits")]
+        Overflow {
+            /// Its number.
+            value: i64,
+        },
 
-    /// Holders of another lock change this counter, and fencing tokens of different names cannot be compared. The counter
-    /// was not changed.
-    #[error("`{name}`: the lock that was shown does not protect this counter: `{lock}` does")]
-    OtherName {
-        /// The counter's name.
-        name: Name,
-        /// The name of the lock that protects it: that of the first holder who has changed it.
-        lock: Name,
-    },
+        /// A later holder was here, so the lease has ended: stop. The counter was not changed.
+        #[error("`{name}`: the fencing token is stale: the counter has seen {seen}")]
+        Stale {
+            /// What the later holder has shown; the same number, if the lock's store has given it to two holders.
+            seen: Fence,
+        },
 
-    /// **The change counts**, and too few replicas have confirmed it in time: a failover may lose it.
-    ///
-    /// Do not repeat it. When `add(0)` succeeds later with the same option, the replicas have this change too.
-    #[error(
-        "`{name}` is {value}, but {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
-        source.as_ref().map(|source| format!(": {source}")).unwrap_or_default()
-    )]
-    TooFewReplicas {
-        /// The counter's name.
-        name: Name,
-        /// Its number after the change.
-        value: i64,
-        /// How many replicas were required.
-        required: u32,
-        /// How many have confirmed it.
-        confirmed: u32,
-        /// How long the client waited for them.
-        timeout: Duration,
-        /// Why the server did not say how many; `None` if it did.
-        source: Option<StoreError>,
-    },
+        /// Holders of another lock change this counter, and fencing tokens of different names cannot be compared. The counter
+        /// was not changed.
+        #[error("`{name}`: the lock that was shown does not protect this counter: `{lock}` does")]
+        OtherName {
+            /// The name of the lock that protects it: that of the first holder who has changed it.
+            lock: Name,
+        },
 
-    /// No reply came for five seconds. The change counts once or not at all, and [`UnknownChange::resolve`] asks which.
-    #[error(transparent)]
-    Unknown(Box<UnknownChange>),
+        /// **The change counts**, and too few replicas have confirmed it in time: a failover may lose it.
+        ///
+        /// Do not repeat it. When `add(0)` succeeds later with the same option, the replicas have this change too.
+        #[error(
+            "`{name}` is {value}, but {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
+            source.as_ref().map(|source| format!(": {source}")).unwrap_or_default()
+        )]
+        TooFewReplicas {
+            /// Its number after the change.
+            value: i64,
+            /// How many replicas were required.
+            required: u32,
+            /// How many have confirmed it.
+            confirmed: u32,
+            /// How long the client waited for them.
+            timeout: Duration,
+            /// Why the server did not say how many; `None` if it did.
+            source: Option<StoreError>,
+        },
 
-    /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
-    #[error("`{name}`: the change counts once or not at all, and it is too late to ask")]
-    Forgotten {
-        /// The counter's name.
-        name: Name,
-    },
+        /// No reply came for five seconds. The change counts once or not at all, and [`UnknownChange::resolve`] asks which.
+        #[error(transparent)]
+        Unknown(Box<UnknownChange>),
 
-    /// The store did not reply, or refused. The counter was not changed.
-    #[error("`{name}`: {source}")]
-    Store {
-        /// The counter's name.
-        name: Name,
-        /// The store's error.
-        source: StoreError,
-    },
+        /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
+        #[error("`{name}`: the change counts once or not at all, and it is too late to ask")]
+        Forgotten {},
+    }
 }
 
 impl CounterError {
     /// What a task was told, as what its caller gets.
-    pub(super) fn of(
-        queue: &Arc<ChangeQueue>,
-        engine: &Arc<Engine>,
-        told: ChangeReply,
-    ) -> Result<i64, CounterError> {
+    pub(super) fn of(queue: &Arc<ChangeQueue>, told: ChangeReply) -> Result<i64, CounterError> {
         let ChangeReply(ended, later) = told;
-        let name = queue.name.clone();
-        Err(match (ended, later) {
-            (ChangeEnd::Settled(Settled::Done(value), None), _) => return Ok(value),
-            (ChangeEnd::Settled(Settled::Done(value), Some(lacking)), _) => {
-                CounterError::TooFewReplicas {
-                    name,
-                    value,
-                    required: lacking.asked.replicas,
-                    confirmed: lacking.confirmed,
-                    timeout: lacking.asked.within,
-                    source: lacking.source.clone(),
-                }
-            }
-            (ChangeEnd::Settled(Settled::Differs(value), _), _) => {
-                CounterError::Differs { name, value }
-            }
-            (ChangeEnd::Settled(Settled::Overflow(value), _), _) => {
-                CounterError::Overflow { name, value }
-            }
-            (ChangeEnd::Settled(Settled::Stale(seen), _), _) => CounterError::Stale { name, seen },
-            (ChangeEnd::Settled(Settled::OtherName(lock), _), _) => {
-                CounterError::OtherName { name, lock }
-            }
-            (ChangeEnd::Refused(source), _) => CounterError::Store { name, source },
+        let name = queue.noun.name.clone();
+        let (settled, lacking) = match (ended, later) {
+            (ChangeEnd::Settled(settled, lacking), _) => (settled, lacking),
+            (ChangeEnd::Refused(source), _) => return Err(CounterError::Store { name, source }),
             (ChangeEnd::Unknown(source), Some(later)) => {
-                CounterError::Unknown(Box::new(UnknownChange {
-                    queue: Arc::clone(queue),
-                    engine: Arc::clone(engine),
+                let queue = Arc::clone(queue);
+                return Err(CounterError::Unknown(Box::new(UnknownChange {
+                    queue,
                     source,
                     later,
-                }))
+                })));
             }
             (ChangeEnd::Unknown(_), None) | (ChangeEnd::Forgotten, _) => {
-                CounterError::Forgotten { name }
+                return Err(CounterError::Forgotten { name });
             }
+        };
+        Err(match (settled, lacking) {
+            (Settled::Done(value), None) => return Ok(value),
+            (Settled::Done(value), Some(lacking)) => CounterError::TooFewReplicas {
+                name,
+                value,
+                required: lacking.asked.replicas,
+                confirmed: lacking.confirmed,
+                timeout: lacking.asked.within,
+                source: lacking.source.clone(),
+            },
+            (Settled::Differs(value), _) => CounterError::Differs { name, value },
+            (Settled::Overflow(value), _) => CounterError::Overflow { name, value },
+            (Settled::Stale(seen), _) => CounterError::Stale { name, seen },
+            (Settled::OtherName(lock), _) => CounterError::OtherName { name, lock },
         })
     }
 }
@@ -151,11 +123,10 @@ impl CounterError {
 ///
 /// Until it is resolved or dropped, later changes of this client fail and do not count, unless the store replies again.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}`: the change counts once or not at all: {source}", queue.name)]
+#[error("`{}`: the change counts once or not at all: {source}", queue.noun.name)]
 #[must_use = "resolve it to learn whether the change counts"]
 pub struct UnknownChange {
     queue: Arc<ChangeQueue>,
-    engine: Arc<Engine>,
     source: StoreError,
     later: oneshot::Receiver<ChangeReply>,
 }
@@ -163,7 +134,7 @@ pub struct UnknownChange {
 impl UnknownChange {
     /// Returns the counter's name.
     pub fn name(&self) -> &Name {
-        &self.queue.name
+        &self.queue.noun.name
     }
 
     /// Returns why no reply came.
@@ -183,7 +154,7 @@ impl UnknownChange {
     /// [`CounterError::Unknown`] again while no reply comes, and [`CounterError::Forgotten`] once it is too late. Any
     /// other error says what became of the change.
     pub async fn resolve(self) -> Result<i64, CounterError> {
-        let told = hear(&self.queue, &self.engine, None, self.later).await;
-        CounterError::of(&self.queue, &self.engine, told)
+        let told = hear(&self.queue, None, self.later).await;
+        CounterError::of(&self.queue, told)
     }
 }

@@ -13,8 +13,7 @@ use super::error::CounterError;
 use super::queue::ChangeQueue;
 use crate::base::error::InvalidInput;
 use crate::client::Client;
-use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::shared_state::noun::Noun;
+use crate::engine::shared_state::noun::{Noun, name_and_validate};
 use crate::engine::values::request::Copies;
 
 /// How long a counter may be kept.
@@ -77,7 +76,7 @@ impl Client {
     /// ```
     pub fn counter(&self, name: impl Into<String>) -> Counter {
         Counter {
-            noun: Noun::new(self.engine(), name),
+            noun: Noun::new(self.engine(), "counter", name),
             terms: ChangeTerms::default(),
             queue: OnceLock::new(),
         }
@@ -135,19 +134,7 @@ impl Counter {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.noun.as_str()
-    }
-
-    /// Checks now what the first operation would refuse.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.queue()?;
-        Ok(self)
-    }
+    name_and_validate!(noun, queue);
 
     /// Returns the queue that all tasks of the client share, after a check of what was set.
     fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
@@ -166,12 +153,12 @@ impl Counter {
             return Err(InvalidInput::new(text));
         }
         engine.check_replicas(terms.copies)?;
-        let (name, keys) = (self.noun.name()?, self.noun.keys()?);
-        let lock = Arc::clone(&keys.lock);
-        let new = || ChangeQueue::new(name, keys);
+        let noun = self.noun.valid()?;
+        let (word, lock) = (noun.word, Arc::clone(&noun.keys.lock));
+        let new = || ChangeQueue::new(noun);
         Ok(self
             .queue
-            .get_or_init(|| engine.shared.get("counter", &lock, new)))
+            .get_or_init(|| engine.shared.get(word, &lock, new)))
     }
 
     /// Adds 1, and returns the sum.
@@ -230,17 +217,13 @@ impl Counter {
     /// [`CounterError::Store`]: the number is not known.
     pub async fn get(&self) -> Result<i64, CounterError> {
         let queue = self.queue()?;
-        let read = Read { keys: &queue.keys };
-        let read = self.noun.engine.ask(&read, OPERATOR_WITHIN).await;
-        read.map_err(|source| {
-            let name = queue.name.clone();
-            CounterError::Store { name, source }
-        })
+        let keys = &queue.noun.keys;
+        Ok(queue.noun.ask(&Read { keys }).await?)
     }
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {
-        let (queue, engine) = (self.queue()?, &self.noun.engine);
-        let told = ask(queue, engine, change, self.terms.clone()).await;
-        CounterError::of(queue, engine, told)
+        let queue = self.queue()?;
+        let told = ask(queue, change, self.terms.clone()).await;
+        CounterError::of(queue, told)
     }
 }

@@ -1,22 +1,25 @@
 //! The changes that the tasks of one client ask of one counter: plain state, with the time as an argument.
+//!
+//! This is no `Batcher` (`engine/services/batch/`). A batch sends a request once and tells *unknown* when it times out; a
+//! change is sent again under its number, by whoever sends for the counter then, and may still be settled after its tasks
+//! were told. The store remembers a client's latest number only, so a counter has one request in flight, where batches of
+//! many names have two; and changes become one sum with one reply, where the requests of a batch stay apart. What both have
+//! in common, the replacement of a sender that makes no progress, is one comparison of times in each.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::change::{Batch, ChangeEnd, ChangeRequest, PendingChange};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
-use crate::script::keys::LockKeys;
+use crate::engine::shared_state::noun::ValidNoun;
 
 /// The queue of one counter of one client: one request is in flight, the other changes wait.
 #[derive(Debug)]
 pub(super) struct ChangeQueue {
-    pub(super) name: Name,
-    pub(super) keys: LockKeys,
+    pub(super) noun: ValidNoun,
     state: Mutex<QueueState>,
 }
 
@@ -72,9 +75,9 @@ impl QueueState {
 }
 
 impl ChangeQueue {
-    pub(super) fn new(name: Name, keys: LockKeys) -> Self {
+    pub(super) fn new(noun: ValidNoun) -> Self {
         let state = Mutex::default();
-        ChangeQueue { name, keys, state }
+        ChangeQueue { noun, state }
     }
 
     /// Appends a change, or asks for the one that is not settled.
@@ -131,13 +134,11 @@ impl ChangeQueue {
             return waiting.for_each(|pending| pending.tell(refused.clone()));
         }
         drop(state); // a task that is woken asks for its next change
-        let again = batch.tell(ended);
+        let mut again = VecDeque::from(batch.tell(ended));
         if !again.is_empty() {
             let waiting = &mut hold(&self.state).waiting;
-            again
-                .into_iter()
-                .rev()
-                .for_each(|one| waiting.push_front(one));
+            again.append(waiting);
+            *waiting = again;
         }
     }
 

@@ -10,9 +10,9 @@ use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::guard::replicas::Written;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::shared_state::noun::ValidNoun;
 use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
-use crate::script::keys::LockKeys;
 
 /// How long a task waits for a reply that was lost.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,14 +31,14 @@ pub(super) fn within(engine: &Engine) -> Duration {
 
 /// Sends a change, and again under the same number while its reply is lost. `makes_progress` is called before and after each request.
 pub(super) async fn send(
-    engine: &Engine,
+    noun: &ValidNoun,
     store: &Executor,
-    keys: &LockKeys,
     request: ChangeRequest,
     makes_progress: impl Fn(Moment),
 ) -> ChangeEnd {
+    let engine = &noun.engine;
     let change = ChangeOnce {
-        keys,
+        keys: &noun.keys,
         client: engine.ids.client.as_str(),
         number: request.number,
         change: request.change,

@@ -4,19 +4,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::kind::INSPECT_TICKS;
 use super::outcome::Claim;
 use super::state::{CronState, LatestTick, Overlap, TickState};
 use super::tick::Tick;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::engine::shared_state::operation::operation;
+use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumber, Tried};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-
-pub(super) static INSPECT_TICKS: Script = script!("cron/inspect", reads_only);
+use crate::engine::ways::trying::Tried;
+use crate::quorum::votable::on_one_store;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// What every claim of one caller says of the schedule.
 #[derive(Debug)]
@@ -39,17 +37,15 @@ pub(super) enum Again {
     First,
 }
 
-/// Claims a tick. Runs `cron/acquire`.
-#[derive(Debug)]
-pub(super) struct Acquire {
-    pub(super) resource: Resource,
-    pub(super) token: Token,
-    pub(super) ttl: Ttl,
+/// What one caller asks for.
+#[derive(Debug, Clone)]
+pub(super) struct AskedTick {
     pub(super) tick: Tick,
     pub(super) terms: Arc<CronTerms>,
-    /// Which request of which call this is.
-    pub(super) number: CallNumber,
 }
+
+/// Claims a tick. Runs `cron/acquire`.
+pub(super) type Acquire = BeginRun<AskedTick>;
 
 /// What a caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +62,15 @@ pub(super) enum CronReply {
     Busy,
 }
 
+impl RunTerms for AskedTick {
+    const NOUN: &'static str = "cron";
+    type Told = CronReply;
+
+    fn is_watched(&mut self, told: &CronReply) -> bool {
+        *told == CronReply::Behind
+    }
+}
+
 impl Operation for Acquire {
     type Reply = Tried<CronReply>;
 
@@ -75,22 +80,23 @@ impl Operation for Acquire {
 
     fn encode(&self, call: &mut Call) {
         self.resource.write_keys(call);
+        let AskedTick { tick, terms } = &self.asked;
         call.arg(&self.token)
             .arg(self.ttl.as_ms())
-            .arg(self.tick.0)
-            .arg(self.terms.late_us)
-            .arg(match self.terms.again {
+            .arg(tick.0)
+            .arg(terms.late_us)
+            .arg(match terms.again {
                 Again::Never => "0",
                 Again::Claimed => "1",
                 Again::First => "first",
             })
-            .arg(match self.terms.overlap {
+            .arg(match terms.overlap {
                 Overlap::Skip => "skip",
                 Overlap::Wait => "wait",
             })
             .arg(&self.number.call)
             .arg(self.number.request)
-            .arg(&self.terms.channel);
+            .arg(&terms.channel);
         if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
@@ -99,7 +105,7 @@ impl Operation for Acquire {
     fn decode(answer: &Answer) -> Result<Tried<CronReply>, Malformed> {
         let why = match answer.tag() {
             "granted" => {
-                let attempt = attempt(answer, 4)?;
+                let attempt = answer.small(4)?;
                 let tick = Tick::from_answer(answer, 5)?.ok_or(Malformed)?;
                 let granted = Acquired::decode(answer)?;
                 return Ok((Some(granted), CronReply::Run { attempt, tick }));
@@ -130,58 +136,42 @@ impl Operation for Acquire {
     }
 }
 
-fn attempt(answer: &Answer, at: usize) -> Result<u32, Malformed> {
-    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
-}
-
 /// How long the holder's lease lasts; zero for a lock without an end.
 fn rest(answer: &Answer) -> Result<Duration, Malformed> {
     let ms = u64::try_from(answer.signed(0)?).unwrap_or(0);
     Ok(Duration::from_millis(ms))
 }
 
-/// Reads what is known of the ticks. Runs `cron/inspect`.
-#[derive(Debug)]
-pub(super) struct InspectTicks<'a> {
-    pub(super) resource: &'a Resource,
+operation! {
+    /// Reads what is known of the ticks. Runs `cron/inspect`.
+    pub(super) struct InspectTicks<'a> {
+        resource: &'a Resource,
+    }
+    script &INSPECT_TICKS;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.cron());
+    }
+    fn decode(answer) -> CronState {
+        "absent" => state(answer, None)?,
+        "running" => state(answer, Some(TickState::Running))?,
+        "done" => state(answer, Some(TickState::Done))?,
+        "crashed" => state(answer, Some(TickState::Crashed))?,
+    }
 }
 
-impl Operation for InspectTicks<'_> {
-    type Reply = CronState;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT_TICKS
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.cron());
-    }
-
-    fn decode(answer: &Answer) -> Result<CronState, Malformed> {
-        let state = match answer.tag() {
-            "absent" => None,
-            "running" => Some(TickState::Running),
-            "done" => Some(TickState::Done),
-            "crashed" => Some(TickState::Crashed),
-            _ => return Err(Malformed),
-        };
-        let latest = |state| {
-            Ok(LatestTick {
-                tick: Tick::from_answer(answer, 2)?.ok_or(Malformed)?.time(),
-                state,
-                attempt: attempt(answer, 3)?,
-            })
-        };
-        Ok(CronState {
-            latest: state.map(latest).transpose()?,
-            skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
-            now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
+    let latest = |state| {
+        Ok(LatestTick {
+            tick: Tick::from_answer(answer, 2)?.ok_or(Malformed)?.time(),
+            state,
+            attempt: answer.small(3)?,
         })
-    }
+    };
+    Ok(CronState {
+        latest: state.map(latest).transpose()?,
+        skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
+        now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+    })
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Acquire {}
-
-#[cfg(feature = "redis")]
-impl Votable for InspectTicks<'_> {}
+on_one_store!(Acquire);

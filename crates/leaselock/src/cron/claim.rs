@@ -3,21 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::calls::{Acquire, CronReply, CronTerms};
+use super::calls::{AskedTick, CronReply};
 use super::error::CronError;
-use super::handle::{Cron, NOUN};
+use super::handle::Cron;
 use super::outcome::Claim;
 use super::run::CronRun;
 use super::tick::Tick;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
+use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
 use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumbers, Tries, Try};
-use crate::engine::ways::way::Way;
+use crate::engine::ways::trying::CallNumbers;
 
 /// What claims of one caller for one tick have in common: their requests are numbered together.
 #[derive(Debug, Clone, Default)]
@@ -74,15 +70,10 @@ impl Cron {
         TickCalls(calls): TickCalls,
     ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
-        let mut ask = self.named.ask()?;
-        let mut tries = ClaimTries {
-            ttl: self.named.options.check()?,
-            tick,
-            terms,
-            calls,
-        };
+        let asked = AskedTick { tick, terms };
+        let (ask, ttl) = (self.named.ask()?, self.named.options.check()?);
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
-        let (lease, told) = Tries::new(&mut ask, &mut tries, NOUN, wait).run().await?;
+        let (lease, told) = begin(ask, ttl, asked, &calls, wait).await?;
         let lease = match (lease, self.named.options.copies) {
             (Some(lease), Some(copies)) => {
                 Some(Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?) // seldom
@@ -98,39 +89,10 @@ impl Cron {
                 CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
                 _,
             ) => {
-                let message = "a reply that no version of this script gives";
-                let source = StoreError::refused(ErrorKind::Malformed, message);
+                let source = unexpected_reply();
                 let name = self.named.name()?.clone();
                 Err(CronError::Store { name, source })
             }
         }
-    }
-}
-
-/// What a caller asks until it is told.
-struct ClaimTries {
-    ttl: Ttl,
-    tick: Tick,
-    terms: Arc<CronTerms>,
-    calls: Arc<CallNumbers>,
-}
-
-impl Try for ClaimTries {
-    type Told = CronReply;
-    type Request = Acquire;
-
-    fn request(&self, resource: &Resource, token: &Token) -> Acquire {
-        Acquire {
-            resource: resource.clone(),
-            token: token.clone(),
-            ttl: self.ttl,
-            tick: self.tick,
-            terms: Arc::clone(&self.terms),
-            number: self.calls.next(token),
-        }
-    }
-
-    fn is_watched(&mut self, told: &CronReply) -> bool {
-        *told == CronReply::Behind
     }
 }

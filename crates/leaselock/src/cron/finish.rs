@@ -1,21 +1,10 @@
 //! The request that ends a run.
 
+use super::kind::FINISH_TICK;
 use super::tick::Tick;
 use crate::base::token::Token;
+use crate::engine::shared_state::operation::operation;
 use crate::engine::values::resource::Resource;
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-
-pub(super) static FINISH_TICK: Script = script!("cron/finish");
-pub(super) static FINISH_TICK_STRICT: Script = script!("cron/finish", strict);
-
-/// Records that a run has finished, and gives the name back. Runs `cron/finish`.
-#[derive(Debug)]
-pub(super) struct FinishTick {
-    pub(super) resource: Resource,
-    pub(super) token: Token,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FinishedTick {
@@ -26,39 +15,19 @@ pub(super) enum FinishedTick {
     },
 }
 
-impl Operation for FinishTick {
-    type Reply = FinishedTick;
-
-    fn script(&self) -> &'static Script {
-        match self.resource.gate {
-            Some(_) => &FINISH_TICK_STRICT,
-            None => &FINISH_TICK,
-        }
+operation! {
+    /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
+    pub(super) struct FinishTick<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
     }
-
-    fn encode(&self, call: &mut Call) {
-        let keys = &self.resource;
-        call.key(&keys.lock)
-            .key(keys.queue())
-            .key(keys.waiters())
-            .key(keys.fence())
-            .key(keys.cron());
-        if let Some(gate) = &keys.gate {
-            call.key(&*gate.key_for(&keys.lock));
-        }
-        call.arg(&self.token);
+    script resource.script(&FINISH_TICK);
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token);
     }
-
-    fn decode(answer: &Answer) -> Result<FinishedTick, Malformed> {
-        match answer.tag() {
-            "done" => Ok(FinishedTick::Done),
-            "stale" => Ok(FinishedTick::Stale {
-                latest: Tick::from_answer(answer, 0)?,
-            }),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> FinishedTick {
+        "done" => FinishedTick::Done,
+        "stale" => FinishedTick::Stale { latest: Tick::from_answer(answer, 0)? },
     }
 }
-
-#[cfg(feature = "redis")]
-impl Votable for FinishTick {}

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
-use super::calls::{Again, CronTerms, InspectTicks};
+use super::calls::{Again, AskedTick, CronTerms, InspectTicks};
 use super::error::CronError;
 use super::kind::CRON;
 use super::state::{CronState, Overlap};
@@ -14,9 +12,9 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::noun::name_and_validate;
+use crate::engine::shared_state::recorded_run::{self, RunTerms};
 
-/// What the channel of the callers that wait is called.
-pub(super) const NOUN: &str = "cron";
 /// How long after its time a tick may begin by default.
 const LATE: Duration = Duration::from_secs(60);
 /// The shortest lateness of a schedule, which asks for each tick after its time.
@@ -142,44 +140,29 @@ impl Cron {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
-
-    /// Checks now what the first operation would refuse: the name or an option.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.terms()?;
-        Ok(self)
-    }
+    name_and_validate!(named, terms, "name", ": the name or an option.");
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.
     pub(super) fn terms(&self) -> Result<CronTerms, InvalidInput> {
-        let refused = |text: String| Err(InvalidInput::new(text));
         let options = &self.named.options;
         if self.late > LATE_MAX {
-            return refused(format!(
-                "a tick may begin at most 366 days late, and not {:?}",
-                self.late
-            ));
+            let late = self.late;
+            let text = format!("a tick may begin at most 366 days late, and not {late:?}");
+            return Err(InvalidInput::new(text));
         }
-        if options.fencing == Some(false) || !options.renews() {
-            let text = "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out";
-            return refused(text.to_owned());
-        }
-        if options.owner.is_some() {
-            return refused("a run has no owner, because no other task may share it".to_owned());
-        }
+        let has_owner = options.owner.is_some();
+        recorded_run::check(options.fencing, options.renews(), has_owner)?;
         self.named.validate()?;
         let resource = self.named.resource()?;
         Ok(CronTerms {
             late_us: u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX),
             again: self.again,
             overlap: self.overlap,
-            channel: broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock),
+            channel: broadcast::channel_of(
+                &self.named.state.engine,
+                AskedTick::NOUN,
+                &resource.lock,
+            ),
         })
     }
 

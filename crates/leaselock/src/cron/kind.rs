@@ -2,11 +2,9 @@
 //!
 //! No caller queues for a tick: it belongs to the first one that asks, and is over for all others.
 
-use super::calls::INSPECT_TICKS;
-use super::finish::{FINISH_TICK, FINISH_TICK_STRICT};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, kind, step};
-use crate::script::script;
+use crate::engine::values::kind::{Kind, StepScripts, kind, step};
+use crate::script::{Script, script};
 
 pub(crate) static CRON: Kind = kind! {
     name: "cron",
@@ -19,5 +17,8 @@ pub(crate) static CRON: Kind = kind! {
     release_alone: &COMPARE_AND_DELETE,
     confirm: script!("mutex/confirm"),
     note: script!("mutex/note"),
-    others: &[&FINISH_TICK, &FINISH_TICK_STRICT, &INSPECT_TICKS],
+    others: &[&FINISH_TICK.plain, &FINISH_TICK.strict, &INSPECT_TICKS],
 };
+
+pub(super) static FINISH_TICK: StepScripts = step!("cron/finish");
+pub(super) static INSPECT_TICKS: Script = script!("cron/inspect", reads_only);

@@ -1,6 +1,6 @@
 //! The guard of a tick's run.
 
-use std::ops::Deref;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use leaselock_fence::Fence;
@@ -8,7 +8,9 @@ use leaselock_fence::Fence;
 use super::error::CronError;
 use super::finish::{FinishTick, FinishedTick};
 use super::tick::Tick;
+use crate::client::lease_guard::lease_deref;
 use crate::engine::guard::lease::Lease;
+use crate::engine::shared_state::recorded_run::cancel;
 
 /// The run of a tick: it holds the name, and no other run begins meanwhile.
 ///
@@ -85,19 +87,21 @@ impl CronRun {
     /// assert_eq!((latest.tick, latest.state), (now, TickState::Done));
     /// # Ok(()) }
     /// ```
-    pub async fn finish(mut self) -> Result<(), CronError> {
-        let name = self.lease.name().clone();
-        self.lease.set_changing(true); // a renewal may come after the end
-        let finish = {
-            let (_, record, _) = self.lease.parts();
-            let (resource, token) = (record.resource.clone(), record.token.clone());
-            FinishTick { resource, token }
+    pub async fn finish(self) -> Result<(), CronError> {
+        let (engine, record, _) = self.lease.parts();
+        let (engine, record) = (Arc::clone(engine), Arc::clone(record));
+        let finish = FinishTick {
+            resource: &record.resource,
+            token: &record.token,
         };
-        match self.lease.ask_until_over(&finish).await {
-            Ok(FinishedTick::Done) => {
-                self.lease.given_back();
-                Ok(())
-            }
+        let within = engine.request_timeout(record.ttl());
+        let request = || engine.ask(&finish, within);
+        let ended = self
+            .lease
+            .end_by(request, |said| *said == FinishedTick::Done);
+        let name = record.name.clone();
+        match ended.await {
+            Ok(FinishedTick::Done) => Ok(()),
             Ok(FinishedTick::Stale { latest }) => Err(CronError::Stale {
                 name,
                 latest: latest.map(Tick::time),
@@ -133,16 +137,8 @@ impl CronRun {
     /// # Ok(()) }
     /// ```
     pub async fn cancel(self) -> Result<(), CronError> {
-        let name = self.lease.name().clone();
-        let cancelled = self.lease.undo().await;
-        cancelled.map_err(|source| CronError::Store { name, source })
+        Ok(cancel(self.lease).await?)
     }
 }
 
-impl Deref for CronRun {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
+lease_deref!(CronRun.lease);

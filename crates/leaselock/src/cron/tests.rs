@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use self::model::{Asks, Model, Said};
-use super::calls::{Acquire, Again, CronTerms, InspectTicks};
+use super::calls::{Acquire, Again, AskedTick, CronTerms, InspectTicks};
 use super::finish::{FinishTick, FinishedTick};
 use super::kind::CRON;
 use super::state::{CronState, Overlap, TickState};
@@ -93,20 +93,22 @@ impl Subject {
             resource: self.resource.clone(),
             token: self.tokens[asks.token].clone(),
             ttl: TTL,
-            tick: self.tick(asks.tick),
-            terms: Arc::new(CronTerms {
-                late_us: if asks.is_strict {
-                    0
-                } else {
-                    (TICKS + 2 * HOUR) * SECOND_US
-                },
-                again: asks.again,
-                overlap: match asks.waits {
-                    true => Overlap::Wait,
-                    false => Overlap::Skip,
-                },
-                channel: String::new(),
-            }),
+            asked: AskedTick {
+                tick: self.tick(asks.tick),
+                terms: Arc::new(CronTerms {
+                    late_us: if asks.is_strict {
+                        0
+                    } else {
+                        (TICKS + 2 * HOUR) * SECOND_US
+                    },
+                    again: asks.again,
+                    overlap: match asks.waits {
+                        true => Overlap::Wait,
+                        false => Overlap::Skip,
+                    },
+                    channel: String::new(),
+                }),
+            },
             number: CallNumber {
                 call: self.tokens[asks.call].clone(),
                 request: asks.request,
@@ -122,7 +124,7 @@ impl Subject {
     }
 
     async fn finish(&self, token: usize) -> FinishedTick {
-        let (resource, token) = (self.resource.clone(), self.tokens[token].clone());
+        let (resource, token) = (&self.resource, &self.tokens[token]);
         self.ask(&FinishTick { resource, token }).await
     }
 

@@ -6,24 +6,12 @@ use leaselock_fence::Fence;
 
 use super::leader::Leader;
 use crate::base::token::Token;
+use crate::engine::shared_state::operation::operation;
 use crate::engine::values::resource::Resource;
-use crate::quorum::votable::on_one_store;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Script, script};
 
 pub(super) static PROCLAIM: Script = script!("election/proclaim");
 pub(super) static OBSERVE: Script = script!("election/observe", reads_only);
-
-/// Writes who leads. Runs `election/proclaim`.
-#[derive(Debug)]
-pub(super) struct Proclaim<'a> {
-    pub(super) resource: &'a Resource,
-    pub(super) token: &'a Token,
-    pub(super) value: &'a str,
-    pub(super) term: Fence,
-    /// How long the store keeps the record.
-    pub(super) kept: Duration,
-    pub(super) channel: &'a str,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proclaimed {
@@ -34,36 +22,27 @@ pub(super) enum Proclaimed {
     Taken,
 }
 
-impl Operation for Proclaim<'_> {
-    type Reply = Proclaimed;
-
-    fn script(&self) -> &'static Script {
-        &PROCLAIM
+operation! {
+    /// Writes who leads. Runs `election/proclaim`.
+    pub(super) struct Proclaim<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        value: &'a str,
+        term: Fence,
+        /// How long the store keeps the record.
+        kept: Duration,
+        channel: &'a str,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.leader());
-        call.arg(self.token)
-            .arg(self.value)
-            .arg(self.term.get())
-            .arg(self.kept)
-            .arg(self.channel);
+    script &PROCLAIM;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.leader());
+        call.arg(token).arg(value).arg(term.get()).arg(kept).arg(channel);
     }
-
-    fn decode(answer: &Answer) -> Result<Proclaimed, Malformed> {
-        match answer.tag() {
-            "proclaimed" => Ok(Proclaimed::Shown),
-            "expired" => Ok(Proclaimed::Expired),
-            "taken" => Ok(Proclaimed::Taken),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Proclaimed {
+        "proclaimed" => Proclaimed::Shown,
+        "expired" => Proclaimed::Expired,
+        "taken" => Proclaimed::Taken,
     }
-}
-
-/// Reads who leads. Runs `election/observe`.
-#[derive(Debug)]
-pub(super) struct Observe<'a> {
-    pub(super) resource: &'a Resource,
 }
 
 /// What a follower reads.
@@ -74,41 +53,31 @@ pub(super) struct Observed {
     pub(super) remaining_ms: Option<u64>,
 }
 
-impl Operation for Observe<'_> {
-    type Reply = Observed;
-
-    fn script(&self) -> &'static Script {
-        &OBSERVE
+operation! {
+    /// Reads who leads. Runs `election/observe`.
+    pub(super) struct Observe<'a> {
+        resource: &'a Resource,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.leader());
+    script &OBSERVE;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.leader());
     }
-
-    fn decode(answer: &Answer) -> Result<Observed, Malformed> {
-        let remaining = |at| Ok(u64::try_from(answer.signed(at)?).ok());
-        match answer.tag() {
-            "leads" => Ok(Observed {
-                leader: Some(Leader {
-                    value: answer.text_lossy(0)?,
-                    term: Fence::new(answer.number(1)?),
-                    client: answer.text(2)?.to_owned(),
-                }),
-                remaining_ms: remaining(3)?,
+    fn decode(answer) -> Observed {
+        "leads" => Observed {
+            leader: Some(Leader {
+                value: answer.text_lossy(0)?,
+                term: Fence::new(answer.number(1)?),
+                client: answer.text(2)?.to_owned(),
             }),
-            "silent" => Ok(Observed {
-                leader: None,
-                remaining_ms: remaining(0)?,
-            }),
-            "vacant" => Ok(Observed {
-                leader: None,
-                remaining_ms: None,
-            }),
-            _ => Err(Malformed),
-        }
+            remaining_ms: u64::try_from(answer.signed(3)?).ok(),
+        },
+        "silent" => Observed {
+            leader: None,
+            remaining_ms: u64::try_from(answer.signed(0)?).ok(),
+        },
+        "vacant" => Observed { leader: None, remaining_ms: None },
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         let at = match answer.tag() {
             "leads" => 4,
             "silent" => 1,
@@ -117,5 +86,3 @@ impl Operation for Observe<'_> {
         answer.number(at).ok()
     }
 }
-
-on_one_store!(Proclaim<'_>, Observe<'_>);

@@ -4,8 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::calls::Observe;
 use super::kind::LEADERSHIP;
 use super::leader::Leader;
@@ -18,6 +16,7 @@ use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::noun::name_and_validate;
 
 /// Followers read the value with each change, so it is an address and no state.
 const VALUE_MAX: usize = 4096;
@@ -80,19 +79,12 @@ impl Election {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
-
-    /// Checks now what the first operation would refuse: the name, the value, or an option.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.checked()?;
-        Ok(self)
-    }
+    name_and_validate!(
+        named,
+        checked,
+        "name",
+        ": the name, the value, or an option."
+    );
 
     /// Refuses what an election cannot have.
     fn checked(&self) -> Result<&Named, InvalidInput> {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::quorum::votable::on_one_store;
+use crate::engine::shared_state::operation::operation;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
+use crate::script::{Malformed, Script, Value, script};
 
 static ARRIVE: Script = script!("latch/arrive");
 static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
@@ -14,16 +14,6 @@ static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
 /// Every script of this file.
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &INSPECT_LATCH];
-
-/// Counts a party. Runs `latch/arrive`.
-#[derive(Debug)]
-pub(super) struct Arrive<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) party: &'a str,
-    pub(super) count: u32,
-    pub(super) kept: Duration,
-    pub(super) channel: &'a str,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrived {
@@ -38,77 +28,67 @@ pub(super) enum Arrived {
     },
 }
 
-impl Operation for Arrive<'_> {
-    type Reply = Arrived;
-
-    fn script(&self) -> &'static Script {
-        &ARRIVE
+operation! {
+    /// Counts a party. Runs `latch/arrive`.
+    pub(super) struct Arrive<'a> {
+        keys: &'a LockKeys,
+        party: &'a str,
+        count: u32,
+        kept: Duration,
+        channel: &'a str,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("latch"));
-        call.arg(self.party)
-            .arg(u64::from(self.count))
-            .arg(self.kept)
-            .arg(self.channel);
+    script &ARRIVE;
+    fn encode(call) {
+        call.key(keys.beside("latch"));
+        call.arg(party).arg(u64::from(*count)).arg(kept).arg(channel);
     }
-
-    fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
-        let first = || answer.small(0);
-        Ok(match answer.tag() {
-            "counted" | "again" => Arrived::Counted { left: first()? },
-            "excess" => Arrived::Excess,
-            "disagrees" => Arrived::Disagrees { count: first()? },
-            _ => return Err(Malformed),
-        })
+    fn decode(answer) -> Arrived {
+        "counted" | "again" => Arrived::Counted { left: answer.small(0)? },
+        "excess" => Arrived::Excess,
+        "disagrees" => Arrived::Disagrees { count: answer.small(0)? },
     }
 }
 
-/// Reads who has arrived. Runs `latch/inspect`.
-#[derive(Debug)]
-pub(super) struct InspectLatch<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) count: u32,
-}
-
+/// Who has arrived at a latch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum InspectedLatch {
-    Arrived { parties: Vec<String>, left: u32 },
-    Disagrees { count: u32 },
+#[non_exhaustive]
+pub struct LatchState {
+    /// The parties, in the order of their arrival. Other clients named them: show them, do not trust them.
+    pub arrived: Vec<String>,
+    /// How many are missing; 0 when the latch is open.
+    pub left: u32,
 }
 
-impl Operation for InspectLatch<'_> {
-    type Reply = InspectedLatch;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT_LATCH
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("latch"));
-        call.arg(u64::from(self.count));
-    }
-
-    fn decode(answer: &Answer) -> Result<InspectedLatch, Malformed> {
-        let party = |value: &Value| match value {
-            Value::Bytes(name) => Ok(String::from_utf8_lossy(name).into_owned()),
-            _ => Err(Malformed),
-        };
-        Ok(match answer.tag() {
-            "arrived" => InspectedLatch::Arrived {
-                left: answer.small(0)?,
-                parties: answer
-                    .array(1)?
-                    .iter()
-                    .map(party)
-                    .collect::<Result<_, _>>()?,
-            },
-            "disagrees" => InspectedLatch::Disagrees {
-                count: answer.small(0)?,
-            },
-            _ => return Err(Malformed),
-        })
+impl LatchState {
+    /// True if all parties have arrived.
+    pub fn is_open(&self) -> bool {
+        self.left == 0
     }
 }
 
-on_one_store!(Arrive<'_>, InspectLatch<'_>);
+operation! {
+    /// Reads who has arrived, or how many parties there are by the word of others. Runs `latch/inspect`.
+    pub(super) struct InspectLatch<'a> {
+        keys: &'a LockKeys,
+        count: u32,
+    }
+    script &INSPECT_LATCH;
+    fn encode(call) {
+        call.key(keys.beside("latch"));
+        call.arg(u64::from(*count));
+    }
+    fn decode(answer) -> Result<LatchState, u32> {
+        "arrived" => {
+            let (left, parties) = (answer.small(0)?, answer.array(1)?.iter().map(party));
+            Ok(LatchState { arrived: parties.collect::<Result<_, _>>()?, left })
+        },
+        "disagrees" => Err(answer.small(0)?),
+    }
+}
+
+fn party(value: &Value) -> Result<String, Malformed> {
+    match value {
+        Value::Bytes(name) => Ok(String::from_utf8_lossy(name).into_owned()),
+        _ => Err(Malformed),
+    }
+}

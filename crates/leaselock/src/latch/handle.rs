@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
-use super::calls::{Arrive, Arrived, InspectLatch, InspectedLatch};
+use super::calls::{Arrive, Arrived, InspectLatch, LatchState};
 use super::error::LatchError;
 use crate::base::clock::Moment;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::InvalidInput;
 use crate::client::Client;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::shared_state::noun::Noun;
-use crate::engine::shared_state::watch::Watch;
-use crate::script::keys::LockKeys;
+use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 
-const NOUN: &str = "latch";
 /// Each arrival and each read goes through all of them.
 const PARTIES_MAX: u32 = 10_000;
 const PARTY_MAX: usize = 200;
@@ -50,23 +45,6 @@ pub struct Latch {
     kept: Duration,
 }
 
-/// Who has arrived at a latch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LatchState {
-    /// The parties, in the order of their arrival. Other clients named them: show them, do not trust them.
-    pub arrived: Vec<String>,
-    /// How many are missing; 0 when the latch is open.
-    pub left: u32,
-}
-
-impl LatchState {
-    /// True if all parties have arrived.
-    pub fn is_open(&self) -> bool {
-        self.left == 0
-    }
-}
-
 impl Client {
     /// Returns the latch of this name for so many parties. The first operation reports a bad name.
     ///
@@ -79,7 +57,7 @@ impl Client {
     /// ```
     pub fn latch(&self, name: impl Into<String>, count: u32) -> Latch {
         Latch {
-            noun: Noun::new(self.engine(), name),
+            noun: Noun::new(self.engine(), "latch", name),
             count,
             kept: KEPT,
         }
@@ -93,36 +71,19 @@ impl Latch {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.noun.as_str()
-    }
+    name_and_validate!(noun, checked);
 
-    /// Checks now what the first operation would refuse.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.keys()?;
-        Ok(self)
-    }
-
-    fn keys(&self) -> Result<LockKeys, InvalidInput> {
-        let refused = |text: String| Err(InvalidInput::new(text));
+    fn checked(&self) -> Result<ValidNoun, InvalidInput> {
         let longest = Duration::from_secs(30 * 24 * 60 * 60);
-        if !(1..=PARTIES_MAX).contains(&self.count) {
-            let count = self.count;
-            return refused(format!(
-                "a latch has 1 to {PARTIES_MAX} parties, and not {count}"
-            ));
-        }
-        if !(Duration::from_secs(1)..=longest).contains(&self.kept) {
-            let kept = self.kept;
-            return refused(format!(
-                "a latch is kept for 1 s to 30 days, and not {kept:?}"
-            ));
-        }
-        self.noun.keys()
+        let (count, kept) = (self.count, self.kept);
+        let wrong = if !(1..=PARTIES_MAX).contains(&count) {
+            format!("a latch has 1 to {PARTIES_MAX} parties, and not {count}")
+        } else if !(Duration::from_secs(1)..=longest).contains(&kept) {
+            format!("a latch is kept for 1 s to 30 days, and not {kept:?}")
+        } else {
+            return self.noun.valid();
+        };
+        Err(InvalidInput::new(wrong))
     }
 
     /// Arrives as this party, and returns how many are missing; 0 when the latch is open. The name has 1 to 200 bytes.
@@ -136,31 +97,27 @@ impl Latch {
     /// # Errors
     /// [`LatchError`]; it never fails because the latch is still closed.
     pub async fn arrive(&self, party: &str) -> Result<u32, LatchError> {
-        let keys = &self.keys()?;
+        let latch = self.checked()?;
         if party.is_empty() || party.len() > PARTY_MAX {
             let text = format!("the name of a party has 1 to {PARTY_MAX} bytes");
             return Err(InvalidInput::new(text).into());
         }
-        let engine = &self.noun.engine;
         let arrive = Arrive {
-            keys,
+            keys: &latch.keys,
             party,
             count: self.count,
             kept: self.kept,
-            channel: &broadcast::channel_of(engine, NOUN, &keys.lock),
+            channel: &latch.channel(),
         };
-        let outcome = match engine.ask(&arrive, OPERATOR_WITHIN).await {
-            Err(error) if error.maybe_applied() => engine.ask(&arrive, OPERATOR_WITHIN).await,
-            outcome => outcome,
+        let asked = match latch.ask(&arrive).await {
+            Err(failure) if failure.source.maybe_applied() => latch.ask(&arrive).await,
+            asked => asked,
         };
-        match outcome {
-            Ok(Arrived::Counted { left }) => Ok(left),
-            Ok(Arrived::Excess) => Err(LatchError::Excess {
-                name: self.noun.name()?,
-                count: self.count,
-            }),
-            Ok(Arrived::Disagrees { count }) => Err(self.disagrees(count)?),
-            Err(source) => Err(self.failed(source)?),
+        let (name, count) = (latch.name, self.count);
+        match asked? {
+            Arrived::Counted { left } => Ok(left),
+            Arrived::Excess => Err(LatchError::Excess { name, count }),
+            Arrived::Disagrees { count } => Err(LatchError::Disagrees { name, count }),
         }
     }
 
@@ -175,9 +132,9 @@ impl Latch {
     /// # Errors
     /// [`LatchError`]: it is not known who has arrived, or others wait for another number of parties.
     pub async fn state(&self) -> Result<LatchState, LatchError> {
-        let read = self.read(&self.keys()?).await;
-        read.or_else(|source| Err(self.failed(source)?))?
-            .or_else(|count| Err(self.disagrees(count)?))
+        let latch = self.checked()?;
+        let read = latch.ask(&self.inspect(&latch)).await?;
+        read.map_err(disagrees(&latch))
     }
 
     /// Waits until all have arrived, without a limit.
@@ -211,56 +168,32 @@ impl Latch {
     }
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<(), LatchError> {
-        let keys = self.keys()?;
-        let mut watch = Watch::new(&self.noun.engine, NOUN, &keys.lock, until);
-        loop {
-            watch.listens(OPERATOR_WITHIN).await;
-            let read = self.read(&keys).await;
-            let is_over = watch.is_over();
-            match read {
-                Ok(Ok(state)) if state.is_open() => return Ok(()),
-                Ok(Ok(LatchState { arrived, left })) if is_over => {
-                    let name = self.noun.name()?;
-                    return Err(LatchError::StillClosed {
-                        name,
-                        arrived,
-                        left,
-                    });
-                }
-                Ok(Ok(_)) => watch.has_reply(),
-                Ok(Err(count)) => return Err(self.disagrees(count)?),
-                Err(source) if is_over => return Err(self.failed(source)?),
-                Err(source) => {
-                    if let Some(source) = watch.gives_up(source) {
-                        return Err(self.failed(source)?);
-                    }
-                }
+        let latch = self.checked()?;
+        let is_open = |reply: Result<LatchState, u32>, is_over| {
+            let state = reply.map_err(disagrees(&latch))?;
+            match state.left {
+                0 => Ok(Some(())),
+                left if is_over => Err(LatchError::StillClosed {
+                    name: latch.name.clone(),
+                    arrived: state.arrived,
+                    left,
+                }),
+                _ => Ok(None),
             }
-            watch.pause(Duration::MAX).await;
-        }
+        };
+        latch.wait_for(&self.inspect(&latch), until, is_open).await
     }
 
-    /// The state, or how many parties there are by the word of others.
-    async fn read(&self, keys: &LockKeys) -> Result<Result<LatchState, u32>, StoreError> {
-        let count = self.count;
-        let inspect = InspectLatch { keys, count };
-        let inspected = self.noun.engine.ask(&inspect, OPERATOR_WITHIN).await?;
-        Ok(match inspected {
-            InspectedLatch::Arrived { parties, left } => Ok(LatchState {
-                arrived: parties,
-                left,
-            }),
-            InspectedLatch::Disagrees { count } => Err(count),
-        })
+    fn inspect<'a>(&self, latch: &'a ValidNoun) -> InspectLatch<'a> {
+        let (keys, count) = (&latch.keys, self.count);
+        InspectLatch { keys, count }
     }
+}
 
-    fn disagrees(&self, count: u32) -> Result<LatchError, InvalidInput> {
-        let name = self.noun.name()?;
-        Ok(LatchError::Disagrees { name, count })
-    }
-
-    fn failed(&self, source: StoreError) -> Result<LatchError, InvalidInput> {
-        let name = self.noun.name()?;
-        Ok(LatchError::Store { name, source })
+/// Others say that there are so many parties.
+fn disagrees(latch: &ValidNoun) -> impl Fn(u32) -> LatchError {
+    move |count| {
+        let name = latch.name.clone();
+        LatchError::Disagrees { name, count }
     }
 }

@@ -4,7 +4,8 @@ mod calls;
 mod error;
 mod handle;
 
+pub use self::calls::LatchState;
 #[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::error::LatchError;
-pub use self::handle::{Latch, LatchState};
+pub use self::handle::Latch;

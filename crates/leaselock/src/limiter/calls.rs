@@ -1,11 +1,12 @@
 //! The requests of a limiter.
 
 use super::band::Rate;
-use crate::quorum::votable::on_one_store;
+use crate::base::token::Token;
+use crate::engine::shared_state::operation::operation;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Answer, Malformed, Script, script};
 
 static TAKE: Script = script!("limiter/take");
 static GIVE_BACK_PERMITS: Script = script!("limiter/give_back");
@@ -22,15 +23,6 @@ pub(super) struct PermitRequest {
     pub(super) cost: u32,
 }
 
-/// Uses permits, or reserves the moment at which they may be used. Runs `limiter/take`.
-#[derive(Debug)]
-pub(super) struct Take<'a> {
-    pub(super) request: &'a PermitRequest,
-    /// The caller's own, if it waits.
-    pub(super) id: &'a str,
-    pub(super) patience_us: u64,
-}
-
 /// What the store says. `band` is the index of the band that allows the fewest permits, or that allows them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // of `leaselock-tower`
@@ -40,50 +32,34 @@ pub enum Taken {
     Limited { wait_us: u64, band: usize },
 }
 
-impl Operation for Take<'_> {
-    type Reply = Taken;
-
-    fn script(&self) -> &'static Script {
-        &TAKE
+operation! {
+    /// Uses permits, or reserves the moment at which they may be used. Runs `limiter/take`.
+    pub(super) struct Take<'a> {
+        request: &'a PermitRequest,
+        /// The caller's own, if it waits.
+        id: &'a str,
+        patience_us: u64,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.request.keys.beside("limiter"))
-            .key(self.request.keys.beside("reserved"))
-            .key(self.request.keys.beside("returned"));
-        call.arg(self.id)
-            .arg(u64::from(self.request.cost))
-            .arg(self.patience_us);
-        self.request.rate.write_to(call);
+    script &TAKE;
+    fn encode(call) {
+        let PermitRequest { keys, rate, cost } = request;
+        call.key(keys.beside("limiter")).key(keys.beside("reserved")).key(keys.beside("returned"));
+        call.arg(id).arg(u64::from(*cost)).arg(patience_us);
+        rate.write_to(call);
     }
-
-    fn decode(answer: &Answer) -> Result<Taken, Malformed> {
-        let (wait_us, band) = (|| answer.number(0), answer.number(1)?);
-        let band = band.checked_sub(1).and_then(|index| index.try_into().ok());
-        let band = band.ok_or(Malformed)?;
-        Ok(match answer.tag() {
-            "allowed" => Taken::Allowed {
-                left: answer.small(0)?,
-                band,
-            },
-            "reserved" => Taken::Reserved {
-                wait_us: wait_us()?,
-                band,
-            },
-            "limited" => Taken::Limited {
-                wait_us: wait_us()?,
-                band,
-            },
-            _ => return Err(Malformed),
-        })
+    fn decode(answer) -> Taken {
+        "allowed" => Taken::Allowed { left: answer.small(0)?, band: band(answer)? },
+        "reserved" => Taken::Reserved { wait_us: answer.number(0)?, band: band(answer)? },
+        "limited" => Taken::Limited { wait_us: answer.number(0)?, band: band(answer)? },
     }
 }
 
-/// Gives back a reservation before its moment. Runs `limiter/give_back`.
-#[derive(Debug)]
-pub(super) struct GiveBackPermits<'a> {
-    pub(super) request: &'a PermitRequest,
-    pub(super) id: &'a str,
+/// Reads the index of a band, which the scripts count from 1.
+fn band(answer: &Answer) -> Result<usize, Malformed> {
+    let index = answer.number(1)?.checked_sub(1);
+    index
+        .and_then(|index| index.try_into().ok())
+        .ok_or(Malformed)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,28 +69,22 @@ pub(super) enum GivenBack {
     Gone,
 }
 
-impl Operation for GiveBackPermits<'_> {
-    type Reply = GivenBack;
-
-    fn script(&self) -> &'static Script {
-        &GIVE_BACK_PERMITS
+operation! {
+    /// Gives back a reservation before its moment. Runs `limiter/give_back`.
+    #[derive(Clone)]
+    pub(super) struct GiveBackPermits {
+        request: PermitRequest,
+        id: Token,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.request.keys.beside("limiter"))
-            .key(self.request.keys.beside("reserved"))
-            .key(self.request.keys.beside("returned"));
-        call.arg(self.id).arg(u64::from(self.request.cost));
-        self.request.rate.write_to(call);
+    script &GIVE_BACK_PERMITS;
+    fn encode(call) {
+        let PermitRequest { keys, rate, cost } = request;
+        call.key(keys.beside("limiter")).key(keys.beside("reserved")).key(keys.beside("returned"));
+        call.arg(id).arg(u64::from(*cost));
+        rate.write_to(call);
     }
-
-    fn decode(answer: &Answer) -> Result<GivenBack, Malformed> {
-        match answer.tag() {
-            "given_back" => Ok(GivenBack::GivenBack),
-            "gone" => Ok(GivenBack::Gone),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> GivenBack {
+        "given_back" => GivenBack::GivenBack,
+        "gone" => GivenBack::Gone,
     }
 }
-
-on_one_store!(Take<'_>, GiveBackPermits<'_>);

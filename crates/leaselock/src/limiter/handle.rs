@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::band::{Band, Rate};
-use super::calls::{PermitRequest, Take, Taken};
+use super::calls::{GiveBackPermits, PermitRequest, Take, Taken};
 use super::error::LimiterError;
-use super::reservation::Reservation;
+use super::reservation::reserve;
 use crate::base::error::InvalidInput;
 use crate::client::Client;
-use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::shared_state::noun::Noun;
+use crate::engine::services::leftover::Leftover;
+use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 
 /// A rate limiter on one name: so many permits in a period, for all clients together.
 ///
@@ -94,7 +92,7 @@ impl Client {
     /// ```
     pub fn limiter(&self, name: impl Into<String>) -> Limiter {
         Limiter {
-            noun: Noun::new(self.engine(), name),
+            noun: Noun::new(self.engine(), "limiter", name),
             bands: Vec::new(),
         }
     }
@@ -129,21 +127,14 @@ impl Limiter {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.noun.as_str()
+    /// A request for one permit stands for all.
+    fn checked(&self) -> Result<(), InvalidInput> {
+        self.request(1).map(drop)
     }
 
-    /// Checks now what the first operation would refuse.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.request(1)?;
-        Ok(self)
-    }
+    name_and_validate!(noun, checked);
 
-    fn request(&self, cost: u32) -> Result<(Name, PermitRequest), InvalidInput> {
+    fn request(&self, cost: u32) -> Result<(ValidNoun, PermitRequest), InvalidInput> {
         let rate = Rate::new(&self.bands)?;
         let burst = rate.burst();
         if !(1..=burst).contains(&cost) {
@@ -151,8 +142,9 @@ impl Limiter {
                 format!("one request asks for 1 to {burst} permits, the burst, and not {cost}");
             return Err(InvalidInput::new(text));
         }
-        let (name, keys) = (self.noun.name()?, self.noun.keys()?);
-        Ok((name, PermitRequest { keys, rate, cost }))
+        let limiter = self.noun.valid()?;
+        let keys = limiter.keys.clone();
+        Ok((limiter, PermitRequest { keys, rate, cost }))
     }
 
     /// Uses so many permits if they are there now, and nothing otherwise.
@@ -215,7 +207,7 @@ impl Limiter {
             Taken::Allowed { .. } => Ok(()),
             Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
                 let retry_after = Duration::from_micros(wait_us);
-                let name = self.noun.name()?;
+                let name = self.noun.valid()?.name;
                 Err(LimiterError::Limited { name, retry_after })
             }
         }
@@ -223,37 +215,31 @@ impl Limiter {
 
     /// Uses so many permits if they are there now.
     async fn take_now(&self, cost: u32) -> Result<Taken, LimiterError> {
-        let (name, request) = self.request(cost)?;
+        let (limiter, request) = self.request(cost)?;
         let take = Take {
             request: &request,
             id: "",
             patience_us: 0,
         };
-        let taken = self.noun.engine.ask(&take, OPERATOR_WITHIN).await;
-        taken.map_err(|source| LimiterError::Store { name, source })
+        Ok(limiter.ask(&take).await?)
     }
 
     /// Uses so many permits, and waits until they are there: `Allowed` then. It is `Limited` when that is not in time.
     async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
-        let (name, request) = self.request(cost)?;
+        let (limiter, request) = self.request(cost)?;
         let (engine, longest) = (&self.noun.engine, request.rate.longest_wait());
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
-        let failed = |source| LimiterError::Store {
-            name: name.clone(),
-            source,
-        };
-        engine.background().map_err(failed)?; // so that a dropped wait can give back
-        let token = engine.ids.token(false);
-        let token = token.map_err(failed)?;
+        let id = limiter.new_token()?;
         let until = limit.map(|limit| clock.now().plus(limit));
-        let mut reservation = Reservation::new(engine, request, token);
+        let mut reservation = Leftover::new(engine, GiveBackPermits { request, id });
         loop {
             let patience = until.map_or(longest, |until| clock.left(until).min(longest));
-            match reservation.take(patience).await.map_err(failed)? {
+            let taken = reserve(&limiter, &mut reservation, patience).await?;
+            match taken {
                 Taken::Reserved { wait_us, band } => {
                     let moment = clock.now().plus(Duration::from_micros(wait_us));
                     clock.sleep_until(moment).await;
-                    reservation.end();
+                    reservation.ends(); // its moment has come: there is nothing to give back
                     if clock.now().saturating_since(moment) <= tolerance {
                         return Ok(Taken::Allowed { left: 0, band });
                     }

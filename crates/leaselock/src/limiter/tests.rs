@@ -12,6 +12,7 @@ use self::model::{Event, Model, Rates, State};
 use super::band::{Band, Rate};
 use super::calls::{GiveBackPermits, GivenBack, PermitRequest, Take, Taken};
 use crate::base::clock::Clock;
+use crate::base::token::Token;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::quorum::votable::Votable;
@@ -62,6 +63,11 @@ impl Operation for SetBack<'_> {
 #[cfg(feature = "redis")]
 impl Votable for SetBack<'_> {}
 
+/// The id of the caller of this number.
+fn token(id: usize) -> Token {
+    Token::parse(&format!("{id:022}~--------")).unwrap()
+}
+
 /// The scripts, in memory.
 struct Subject {
     client: Client,
@@ -102,9 +108,10 @@ impl Subject {
     }
 
     async fn take(&self, id: usize, cost: u32, patience_us: u64) -> Taken {
+        let id = token(id);
         let take = Take {
             request: &self.request(cost),
-            id: &id.to_string(),
+            id: id.secret(),
             patience_us,
         };
         self.ask(&take).await
@@ -112,8 +119,8 @@ impl Subject {
 
     async fn give_back(&self, id: usize, cost: u32) -> GivenBack {
         let give_back = GiveBackPermits {
-            request: &self.request(cost),
-            id: &id.to_string(),
+            request: self.request(cost),
+            id: token(id),
         };
         self.ask(&give_back).await
     }

@@ -4,20 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use leaselock_fence::Fence;
-
-use super::calls::{Acquire, OnceReply, OnceTerms};
+use super::calls::{AskedWork, OnceReply};
 use super::error::OnceError;
-use super::handle::{NOUN, Once};
+use super::handle::Once;
 use super::run::{OnceRun, OnceView};
 use super::state::{OnceResult, OnceState};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::client::run::until_lost;
-use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumbers, Tries, Try};
-use crate::engine::ways::way::Way;
+use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
+use crate::engine::ways::trying::CallNumbers;
 
 /// What a caller begins with: a run of its own, or the result of another one.
 #[derive(Debug)]
@@ -108,94 +102,51 @@ impl Once {
     /// ```
     pub async fn begin(&self) -> Result<OnceStart, OnceError> {
         let (_, terms) = self.terms()?;
-        let (name, terms) = (self.named.name()?, Arc::new(terms));
-        let mut ask = self.named.ask()?;
-        let mut tries = OnceTries {
-            ttl: self.named.options.check()?,
+        let (name, terms) = (self.named.name()?.clone(), Arc::new(terms));
+        let asked = AskedWork {
             terms: Arc::clone(&terms),
             after: None,
-            calls: CallNumbers::default(),
         };
-        let wait = self.named.options.patience();
-        let name = name.clone();
-        match Tries::new(&mut ask, &mut tries, NOUN, wait).run().await? {
-            (Some(lease), OnceReply::Run { attempt }) => {
-                Ok(OnceStart::Run(OnceRun::new(lease, attempt, terms)))
-            }
-            (_, OnceReply::GivenUp { attempts, message }) => Err(OnceError::GivenUp {
-                name,
-                attempts,
+        let (options, calls) = (&self.named.options, &CallNumbers::default());
+        let (ttl, wait) = (options.check()?, options.patience());
+        let ask = self.named.ask()?;
+        let (lease, told) = begin(ask, ttl, asked, calls, wait).await?;
+        if let (Some(lease), OnceReply::Run { attempt }) = (lease, &told) {
+            return Ok(OnceStart::Run(OnceRun::new(lease, *attempt, terms)));
+        }
+        Err(match told {
+            OnceReply::Ended(OnceState::Done(result)) => return Ok(OnceStart::Done(result)),
+            OnceReply::Ended(OnceState::Failed {
+                fence,
+                attempt,
                 message,
-            }),
-            (_, OnceReply::Ended(OnceState::Done(result))) => Ok(OnceStart::Done(result)),
-            (
-                _,
-                OnceReply::Ended(OnceState::Failed {
-                    fence,
-                    attempt,
-                    message,
-                    retry_in,
-                }),
-            ) => Err(OnceError::Failed {
+                retry_in,
+            }) => OnceError::Failed {
                 name,
                 fence,
                 attempt,
                 message,
                 retry_in,
                 ran_here: false,
-            }),
-            (_, OnceReply::Ended(OnceState::Crashed { fence, attempt })) => {
-                Err(OnceError::Crashed {
-                    name,
-                    fence,
-                    attempt,
-                })
-            }
-            (_, OnceReply::Differs) => Err(OnceError::Differs { name }),
-            (
-                _,
-                OnceReply::Run { .. }
-                | OnceReply::Running { .. }
-                | OnceReply::Busy
-                | OnceReply::Ended(_),
-            ) => {
-                let message = "a reply that no version of this script gives";
-                let source = StoreError::refused(ErrorKind::Malformed, message);
-                Err(OnceError::Store { name, source })
-            }
-        }
-    }
-}
-
-/// What a caller asks until it is told.
-struct OnceTries {
-    ttl: Ttl,
-    terms: Arc<OnceTerms>,
-    /// The run that it waits for, whose failure it shares.
-    after: Option<Fence>,
-    calls: CallNumbers,
-}
-
-impl Try for OnceTries {
-    type Told = OnceReply;
-    type Request = Acquire;
-
-    fn request(&self, resource: &Resource, token: &Token) -> Acquire {
-        Acquire {
-            resource: resource.clone(),
-            token: token.clone(),
-            ttl: self.ttl,
-            terms: Arc::clone(&self.terms),
-            after: self.after,
-            number: self.calls.next(token),
-        }
-    }
-
-    fn is_watched(&mut self, told: &OnceReply) -> bool {
-        let OnceReply::Running { fence } = told else {
-            return false;
-        };
-        self.after = Some(*fence);
-        true
+            },
+            OnceReply::Ended(OnceState::Crashed { fence, attempt }) => OnceError::Crashed {
+                name,
+                fence,
+                attempt,
+            },
+            OnceReply::GivenUp { attempts, message } => OnceError::GivenUp {
+                name,
+                attempts,
+                message,
+            },
+            OnceReply::Differs => OnceError::Differs { name },
+            OnceReply::Run { .. }
+            | OnceReply::Running { .. }
+            | OnceReply::Busy
+            | OnceReply::Ended(_) => OnceError::Store {
+                name,
+                source: unexpected_reply(),
+            },
+        })
     }
 }

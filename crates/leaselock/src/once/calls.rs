@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
+use super::kind::{FINISH, FORGET, INSPECT_RUN};
 use super::state::{OnCrash, OnceResult, OnceState};
 use crate::base::fence;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::engine::shared_state::operation::operation;
+use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::request::Copies;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::{CallNumber, Tried};
+use crate::engine::ways::trying::Tried;
 use crate::quorum::votable::on_one_store;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-
-pub(super) static FINISH: Script = script!("once/finish");
-pub(super) static FINISH_STRICT: Script = script!("once/finish", strict);
-pub(super) static INSPECT_RUN: Script = script!("once/inspect", reads_only);
-pub(super) static FORGET: Script = script!("once/forget");
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// What every request of one caller says about the work.
 #[derive(Debug, Clone)]
@@ -37,18 +34,16 @@ pub(super) struct OnceTerms {
     pub(super) channel: String,
 }
 
-/// Begins a run, or learns what became of an earlier one. Runs `once/acquire`.
-#[derive(Debug)]
-pub(super) struct Acquire {
-    pub(super) resource: Resource,
-    pub(super) token: Token,
-    pub(super) ttl: Ttl,
+/// What one caller asks for.
+#[derive(Debug, Clone)]
+pub(super) struct AskedWork {
     pub(super) terms: Arc<OnceTerms>,
-    /// The run that the caller has waited for.
+    /// The run that the caller has waited for, whose failure it shares.
     pub(super) after: Option<Fence>,
-    /// Which request of which call this is.
-    pub(super) number: CallNumber,
 }
+
+/// Begins a run, or learns what became of an earlier one. Runs `once/acquire`.
+pub(super) type Acquire = BeginRun<AskedWork>;
 
 /// What a caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +66,19 @@ pub(super) enum OnceReply {
     Differs,
 }
 
+impl RunTerms for AskedWork {
+    const NOUN: &'static str = "once";
+    type Told = OnceReply;
+
+    fn is_watched(&mut self, told: &OnceReply) -> bool {
+        let OnceReply::Running { fence } = told else {
+            return false;
+        };
+        self.after = Some(*fence);
+        true
+    }
+}
+
 impl Operation for Acquire {
     type Reply = Tried<OnceReply>;
 
@@ -80,7 +88,7 @@ impl Operation for Acquire {
 
     fn encode(&self, call: &mut Call) {
         self.resource.write_keys(call);
-        let terms = &self.terms;
+        let AskedWork { terms, after } = &self.asked;
         call.arg(&self.token)
             .arg(self.ttl.as_ms())
             .arg(terms.kept)
@@ -90,7 +98,7 @@ impl Operation for Acquire {
                 OnCrash::Again => "again",
                 OnCrash::Refuse => "refuse",
             })
-            .arg(self.after.map_or(0, Fence::get))
+            .arg(after.map_or(0, Fence::get))
             .arg(&self.number.call)
             .arg(self.number.request)
             .arg(&terms.channel);
@@ -153,18 +161,6 @@ fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     })
 }
 
-/// Stores what a run came to, and gives the name back. Runs `once/finish`.
-#[derive(Debug)]
-pub(super) struct Finish<'a> {
-    pub(super) resource: &'a Resource,
-    pub(super) token: &'a Token,
-    pub(super) kind: &'static str,
-    pub(super) result: &'a [u8],
-    pub(super) fence: Fence,
-    pub(super) attempt: u32,
-    pub(super) terms: &'a OnceTerms,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finished {
     Stored,
@@ -174,84 +170,50 @@ pub(super) enum Finished {
     },
 }
 
-impl Operation for Finish<'_> {
-    type Reply = Finished;
-
-    fn script(&self) -> &'static Script {
-        match self.resource.gate {
-            Some(_) => &FINISH_STRICT,
-            None => &FINISH,
-        }
+operation! {
+    /// Stores what a run came to, and gives the name back. Runs `once/finish`.
+    pub(super) struct Finish<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        kind: &'static str,
+        result: &'a [u8],
+        fence: Fence,
+        attempt: u32,
+        terms: &'a OnceTerms,
     }
-
-    fn encode(&self, call: &mut Call) {
-        let keys = self.resource;
-        call.key(&keys.lock)
-            .key(keys.queue())
-            .key(keys.waiters())
-            .key(keys.fence())
-            .key(keys.once());
-        if let Some(gate) = &keys.gate {
-            call.key(&*gate.key_for(&keys.lock));
-        }
-        call.arg(self.token)
-            .arg(self.kind)
-            .arg(self.result)
-            .arg(self.fence.get())
-            .arg(u64::from(self.attempt))
-            .arg(&self.terms.fingerprint)
-            .arg(self.terms.kept)
-            .arg(self.terms.pause)
-            .arg(&self.terms.channel);
+    script resource.script(&FINISH);
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token).arg(*kind).arg(*result).arg(fence.get()).arg(u64::from(*attempt));
+        call.arg(&terms.fingerprint).arg(terms.kept).arg(terms.pause).arg(&terms.channel);
     }
-
-    fn decode(answer: &Answer) -> Result<Finished, Malformed> {
-        match answer.tag() {
-            "stored" => Ok(Finished::Stored),
-            "stale" => {
-                let another = answer.text(0)? != "taken";
-                let fence = fence::of_reply(answer.number(1)?).filter(|_| another);
-                Ok(Finished::Stale { fence })
-            }
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Finished {
+        "stored" => Finished::Stored,
+        "stale" => {
+            let another = answer.text(0)? != "taken";
+            let fence = fence::of_reply(answer.number(1)?).filter(|_| another);
+            Finished::Stale { fence }
+        },
     }
 }
 
-/// Reads what became of the latest run. Runs `once/inspect`.
-#[derive(Debug)]
-pub(super) struct InspectRun {
-    pub(super) resource: Resource,
-}
-
-impl Operation for InspectRun {
-    type Reply = OnceState;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT_RUN
+operation! {
+    /// Reads what became of the latest run. Runs `once/inspect`.
+    pub(super) struct InspectRun<'a> {
+        resource: &'a Resource,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.once());
+    script &INSPECT_RUN;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.once());
     }
-
-    fn decode(answer: &Answer) -> Result<OnceState, Malformed> {
-        match answer.tag() {
-            "absent" => Ok(OnceState::Absent),
-            "running" => Ok(OnceState::Running {
-                fence: Fence::new(answer.number(0)?),
-                attempt: answer.small(1)?,
-            }),
-            "done" | "failed" | "kept" | "crashed" => ended(answer),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> OnceState {
+        "absent" => OnceState::Absent,
+        "running" => OnceState::Running {
+            fence: Fence::new(answer.number(0)?),
+            attempt: answer.small(1)?,
+        },
+        "done" | "failed" | "kept" | "crashed" => ended(answer)?,
     }
-}
-
-/// Forgets the latest run. Runs `once/forget`.
-#[derive(Debug)]
-pub(super) struct Forget {
-    pub(super) resource: Resource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -261,27 +223,20 @@ pub(super) enum ForgetAnswer {
     Running { fence: Fence },
 }
 
-impl Operation for Forget {
-    type Reply = ForgetAnswer;
-
-    fn script(&self) -> &'static Script {
-        &FORGET
+operation! {
+    /// Forgets the latest run. Runs `once/forget`.
+    pub(super) struct Forget<'a> {
+        resource: &'a Resource,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.once());
+    script &FORGET;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.once());
     }
-
-    fn decode(answer: &Answer) -> Result<ForgetAnswer, Malformed> {
-        match answer.tag() {
-            "forgotten" => Ok(ForgetAnswer::Forgotten),
-            "absent" => Ok(ForgetAnswer::Absent),
-            "running" => Ok(ForgetAnswer::Running {
-                fence: Fence::new(answer.number(0)?),
-            }),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> ForgetAnswer {
+        "forgotten" => ForgetAnswer::Forgotten,
+        "absent" => ForgetAnswer::Absent,
+        "running" => ForgetAnswer::Running { fence: Fence::new(answer.number(0)?) },
     }
 }
 
-on_one_store!(Acquire, Finish<'_>, InspectRun, Forget);
+on_one_store!(Acquire);

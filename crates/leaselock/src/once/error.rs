@@ -2,141 +2,117 @@
 
 use std::time::Duration;
 
-use leaselock_fence::{Fence, Name};
+use leaselock_fence::Fence;
 
 use super::state::RESULT_MAX;
-use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError};
+use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError, noun_error};
 
-/// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum OnceError {
-    /// The body did not begin: the wait ended while another client held the name, the store did not reply, or an option
-    /// is out of its range.
-    #[error(transparent)]
-    Acquire(#[from] AcquireError),
+noun_error! {
+    /// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
+    #[derive(Debug, Clone, thiserror::Error)]
+    pub enum OnceError of name: "The key." {
+        /// The store did not reply to a read, to [`forget`](crate::Once::forget) or to [`cancel`](crate::OnceRun::cancel), or
+        /// refused. Nothing is held.
+        ///
+        /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
+        /// succeeds, callers find a run that holds the name or has crashed.
+        Store,
 
-    /// The key was used for another request. The body did not begin, and nothing of the other request is told.
-    #[error("`{name}` was used for another request: the fingerprints differ")]
-    Differs {
-        /// The key.
-        name: Name,
-    },
+        /// The body did not begin: the wait ended while another client held the name, the store did not reply, or an option
+        /// is out of its range.
+        #[error(transparent)]
+        Acquire(#[from] AcquireError),
 
-    /// An earlier run did not end, and [`OnCrash::Refuse`](crate::OnCrash) allows no other. The body did not begin.
-    ///
-    /// Whether the work was done is not known: find out, and then [`forget`](crate::Once::forget) the run.
-    #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
-    Crashed {
-        /// The key.
-        name: Name,
-        /// The fencing token of the run that crashed.
-        fence: Fence,
-        /// Its number, from 1.
-        attempt: u32,
-    },
+        /// The key was used for another request. The body did not begin, and nothing of the other request is told.
+        #[error("`{name}` was used for another request: the fingerprints differ")]
+        Differs {},
 
-    /// As many runs failed or crashed as [`attempts`](crate::Once::attempts) allows. The body did not begin.
-    #[error(
-        "`{name}` was given up after {attempts} attempt{}: {}",
-        if *attempts == 1 { "" } else { "s" },
-        or_crashed(message)
-    )]
-    GivenUp {
-        /// The key.
-        name: Name,
-        /// How many runs have begun.
-        attempts: u32,
-        /// The text of the latest failure; empty when every run crashed. Another client wrote it: show it, do not trust it.
-        message: String,
-    },
+        /// An earlier run did not end, and [`OnCrash::Refuse`](crate::OnCrash) allows no other. The body did not begin.
+        ///
+        /// Whether the work was done is not known: find out, and then [`forget`](crate::Once::forget) the run.
+        #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
+        Crashed {
+            /// The fencing token of the run that crashed.
+            fence: Fence,
+            /// Its number, from 1.
+            attempt: u32,
+        },
 
-    /// The body returned an error: in this call, in the run that this call has waited for, or in an earlier one.
-    #[error("`{name}`: run {attempt} failed: {message}")]
-    Failed {
-        /// The key.
-        name: Name,
-        /// The fencing token of the run.
-        fence: Fence,
-        /// Its number, from 1.
-        attempt: u32,
-        /// The text of the error. Another client may have written it: show it, do not trust it.
-        message: String,
-        /// When another run may begin; `None`: none may, because the failure is kept.
-        retry_in: Option<Duration>,
-        /// True if the body ran in this call.
-        ran_here: bool,
-    },
+        /// As many runs failed or crashed as [`attempts`](crate::Once::attempts) allows. The body did not begin.
+        #[error(
+            "`{name}` was given up after {attempts} attempt{}: {}",
+            if *attempts == 1 { "" } else { "s" },
+            or_crashed(message)
+        )]
+        GivenUp {
+            /// How many runs have begun.
+            attempts: u32,
+            /// The text of the latest failure; empty when every run crashed. Another client wrote it: show it, do not trust it.
+            message: String,
+        },
 
-    /// The body returned more than 1 MiB. The work is done, and its result was not kept.
-    ///
-    /// No other run begins: later callers get [`Failed`](OnceError::Failed), which says so.
-    #[error("`{name}`: {}", too_large(*.size))]
-    TooLarge {
-        /// The key.
-        name: Name,
-        /// How many bytes the result has.
-        size: usize,
-    },
+        /// The body returned an error: in this call, in the run that this call has waited for, or in an earlier one.
+        #[error("`{name}`: run {attempt} failed: {message}")]
+        Failed {
+            /// The fencing token of the run.
+            fence: Fence,
+            /// Its number, from 1.
+            attempt: u32,
+            /// The text of the error. Another client may have written it: show it, do not trust it.
+            message: String,
+            /// When another run may begin; `None`: none may, because the failure is kept.
+            retry_in: Option<Duration>,
+            /// True if the body ran in this call.
+            ran_here: bool,
+        },
 
-    /// The run lost its lease, and the body was stopped where it stood. The run counts as crashed.
-    #[error(transparent)]
-    Lost(#[from] Lost),
+        /// The body returned more than 1 MiB. The work is done, and its result was not kept.
+        ///
+        /// No other run begins: later callers get [`Failed`](OnceError::Failed), which says so.
+        #[error("`{name}`: {}", too_large(*.size))]
+        TooLarge {
+            /// How many bytes the result has.
+            size: usize,
+        },
 
-    /// The body ended too late: the lease was over, and another client was granted the name. Its result was not stored.
-    #[error("`{name}`: the run ended too late, and its result was not stored: {}", who_came(*fence))]
-    Stale {
-        /// The key.
-        name: Name,
-        /// The fencing token of the run that has begun since; `None` when another lock of the name was held, or the record
-        /// was gone.
-        fence: Option<Fence>,
-    },
+        /// The run lost its lease, and the body was stopped where it stood. The run counts as crashed.
+        #[error(transparent)]
+        Lost(#[from] Lost),
 
-    /// A run holds the name, so it was not forgotten.
-    #[error("`{name}` is running, under {fence}")]
-    Running {
-        /// The key.
-        name: Name,
-        /// The fencing token of the run.
-        fence: Fence,
-    },
+        /// The body ended too late: the lease was over, and another client was granted the name. Its result was not stored.
+        #[error("`{name}`: the run ended too late, and its result was not stored: {}", who_came(*fence))]
+        Stale {
+            /// The fencing token of the run that has begun since; `None` when another lock of the name was held, or the record
+            /// was gone.
+            fence: Option<Fence>,
+        },
 
-    /// The body ran to its end, and the store has not confirmed its result. The result may be stored.
-    ///
-    /// If it is not, later callers find a run that crashed.
-    #[error("`{name}` has run, and whether its result is stored is not known: {source}")]
-    NotStored {
-        /// The key.
-        name: Name,
-        /// The store's error.
-        source: StoreError,
-    },
+        /// A run holds the name, so it was not forgotten.
+        #[error("`{name}` is running, under {fence}")]
+        Running {
+            /// The fencing token of the run.
+            fence: Fence,
+        },
 
-    /// The body ran to its end and its result is stored, and too few replicas have confirmed it in time.
-    ///
-    /// Callers get the result, unless the server is lost before its replicas have it: then the work is done again, or
-    /// callers find a run that crashed.
-    #[error("`{name}` has run and its result is stored, but a failover may lose it: {source}")]
-    NotReplicated {
-        /// The key.
-        name: Name,
-        /// How many replicas have it, or why that is not known.
-        source: StoreError,
-    },
+        /// The body ran to its end, and the store has not confirmed its result. The result may be stored.
+        ///
+        /// If it is not, later callers find a run that crashed.
+        #[error("`{name}` has run, and whether its result is stored is not known: {source}")]
+        NotStored {
+            /// The store's error.
+            source: StoreError,
+        },
 
-    /// The store did not reply to a read, to [`forget`](crate::Once::forget) or to [`cancel`](crate::OnceRun::cancel), or
-    /// refused. Nothing is held.
-    ///
-    /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
-    /// succeeds, callers find a run that holds the name or has crashed.
-    #[error("`{name}`: {source}")]
-    Store {
-        /// The key.
-        name: Name,
-        /// The store's error.
-        source: StoreError,
-    },
+        /// The body ran to its end and its result is stored, and too few replicas have confirmed it in time.
+        ///
+        /// Callers get the result, unless the server is lost before its replicas have it: then the work is done again, or
+        /// callers find a run that crashed.
+        #[error("`{name}` has run and its result is stored, but a failover may lose it: {source}")]
+        NotReplicated {
+            /// How many replicas have it, or why that is not known.
+            source: StoreError,
+        },
+    }
 }
 
 impl From<InvalidInput> for OnceError {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::Name;
 use sha2::{Digest, Sha256};
 
-use super::calls::{Forget, ForgetAnswer, InspectRun, OnceTerms};
+use super::calls::{AskedWork, Forget, ForgetAnswer, InspectRun, OnceTerms};
 use super::error::OnceError;
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
@@ -16,12 +15,12 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::noun::name_and_validate;
+use crate::engine::shared_state::recorded_run::{self, RunTerms};
 use crate::engine::values::request::{Copies, Wait, Waiting};
 use crate::engine::values::resource::Resource;
 use crate::quorum::votable::Votable;
 
-/// What the callers' channel is called.
-pub(super) const NOUN: &str = "once";
 /// How long a result is kept by default.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest and the longest time for which a result is kept.
@@ -194,19 +193,7 @@ impl Once {
         self
     }
 
-    /// Returns the key; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
-
-    /// Checks now what the first operation would refuse: the key or an option.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.terms()?;
-        Ok(self)
-    }
+    name_and_validate!(named, terms, "key", ": the key or an option.");
 
     fn check(&self) -> Result<(), InvalidInput> {
         let options = &self.named.options;
@@ -221,11 +208,9 @@ impl Once {
             "no attempt leaves nothing to run: allow at least one".to_owned()
         } else if let Wait::Poll { .. } = options.patience() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
-        } else if options.fencing == Some(false) || !options.renews() {
-            "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out".to_owned()
-        } else if options.owner.is_some() {
-            "a run has no owner, because no other task may share it".to_owned()
         } else {
+            let has_owner = options.owner.is_some();
+            recorded_run::check(options.fencing, options.renews(), has_owner)?;
             if let Some(copies) = self.terms.copies {
                 copies.check(options.length())?;
             }
@@ -239,7 +224,8 @@ impl Once {
     pub(super) fn terms(&self) -> Result<(Resource, OnceTerms), InvalidInput> {
         self.check()?;
         let resource = self.named.resource()?;
-        let channel = broadcast::channel_of(&self.named.state.engine, NOUN, &resource.lock);
+        let channel =
+            broadcast::channel_of(&self.named.state.engine, AskedWork::NOUN, &resource.lock);
         let terms = OnceTerms {
             channel,
             ..self.terms.clone()
@@ -271,7 +257,8 @@ impl Once {
     /// # Ok(()) }
     /// ```
     pub async fn state(&self) -> Result<OnceState, OnceError> {
-        self.ask(|resource| InspectRun { resource }).await
+        let (resource, _) = &self.terms()?;
+        self.ask(&InspectRun { resource }).await
     }
 
     /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.
@@ -296,7 +283,8 @@ impl Once {
     /// # Ok(()) }
     /// ```
     pub async fn forget(&self) -> Result<bool, OnceError> {
-        match self.ask(|resource| Forget { resource }).await? {
+        let (resource, _) = &self.terms()?;
+        match self.ask(&Forget { resource }).await? {
             ForgetAnswer::Forgotten => Ok(true),
             ForgetAnswer::Absent => Ok(false),
             ForgetAnswer::Running { fence } => {
@@ -306,15 +294,9 @@ impl Once {
         }
     }
 
-    /// Makes one request about the latest run.
-    async fn ask<O: Votable>(
-        &self,
-        request: impl FnOnce(Resource) -> O,
-    ) -> Result<O::Reply, OnceError> {
-        let (resource, _) = self.terms()?;
+    async fn ask<O: Votable>(&self, request: &O) -> Result<O::Reply, OnceError> {
         let name = self.named.name()?.clone();
-        let (engine, request) = (&self.named.state.engine, request(resource));
-        let asked = engine.ask(&request, OPERATOR_WITHIN).await;
+        let asked = self.named.state.engine.ask(request, OPERATOR_WITHIN).await;
         asked.map_err(|source| OnceError::Store { name, source })
     }
 }

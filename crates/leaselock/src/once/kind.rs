@@ -2,10 +2,9 @@
 //!
 //! No caller queues for a run: all of them want its result, which a broadcast announces.
 
-use super::calls::{FINISH, FINISH_STRICT, FORGET, INSPECT_RUN};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, kind, step};
-use crate::script::script;
+use crate::engine::values::kind::{Kind, StepScripts, kind, step};
+use crate::script::{Script, script};
 
 pub(crate) static ONCE: Kind = kind! {
     name: "once",
@@ -17,5 +16,9 @@ pub(crate) static ONCE: Kind = kind! {
     extend_many: script!("mutex/extend_many"),
     release_alone: &COMPARE_AND_DELETE,
     note: script!("mutex/note"),
-    others: &[&FINISH, &FINISH_STRICT, &INSPECT_RUN, &FORGET],
+    others: &[&FINISH.plain, &FINISH.strict, &INSPECT_RUN, &FORGET],
 };
+
+pub(super) static FINISH: StepScripts = step!("once/finish");
+pub(super) static INSPECT_RUN: Script = script!("once/inspect", reads_only);
+pub(super) static FORGET: Script = script!("once/forget");

@@ -1,6 +1,5 @@
 //! The guard of a run.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use leaselock_fence::Fence;
@@ -8,9 +7,11 @@ use leaselock_fence::Fence;
 use super::calls::{Finish, Finished, OnceTerms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
+use crate::client::lease_guard::lease_deref;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;
+use crate::engine::shared_state::recorded_run::cancel;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
@@ -149,47 +150,42 @@ impl OnceRun {
     /// # Ok(()) }
     /// ```
     pub async fn cancel(self) -> Result<(), OnceError> {
-        let name = self.lease.name().clone();
-        let cancelled = self.lease.undo().await;
-        cancelled.map_err(|source| OnceError::Store { name, source })
+        Ok(cancel(self.lease).await?)
     }
 
-    /// Stores it, and ends the lease, which the same step has given back.
-    async fn store(mut self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
-        let name = self.lease.name().clone();
-        self.lease.set_changing(true); // a renewal may come after the result
-        let finish = {
-            let (_, record, _) = self.lease.parts();
-            Finish {
-                resource: &record.resource,
-                token: &record.token,
-                kind,
-                result,
-                fence: fence_of(self.lease.fence()),
-                attempt: self.attempt,
-                terms: &self.terms,
-            }
+    /// Stores it, and ends the lease, which the same step gives back.
+    async fn store(self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
+        let (engine, record, _) = self.lease.parts();
+        let (engine, record) = (Arc::clone(engine), Arc::clone(record));
+        let engine = &*engine;
+        let finish = &Finish {
+            resource: &record.resource,
+            token: &record.token,
+            kind,
+            result,
+            fence: fence_of(self.lease.fence()),
+            attempt: self.attempt,
+            terms: &self.terms,
         };
-        let engine = Arc::clone(self.lease.parts().0);
         // A failure that is not kept has another run begin, also when it is lost.
-        let asked = match self.terms.copies.filter(|_| kind != "fail") {
-            Some(copies) => {
-                let within = engine.request_timeout(self.lease.parts().1.ttl());
-                let write = || Written::new(&engine, &finish, copies, within);
-                let asked = self.lease.repeat_until_over(write).await;
-                asked.map(|(written, finished)| (finished, Some((written, copies))))
-            }
-            None => {
-                let asked = self.lease.ask_until_over(&finish).await;
-                asked.map(|finished| (finished, None))
-            }
+        let copies = self.terms.copies.filter(|_| kind != "fail");
+        let within = engine.request_timeout(record.ttl());
+        let request = || async move {
+            Ok(match copies {
+                Some(copies) => {
+                    let (written, said) = Written::new(engine, finish, copies, within).await?;
+                    (said, Some((written, copies)))
+                }
+                None => (engine.ask(finish, within).await?, None),
+            })
         };
-        match asked {
-            Ok((Finished::Stored, written)) => {
-                self.lease.given_back();
-                let Some((written, copies)) = written else {
-                    return Ok(());
-                };
+        let ended = self
+            .lease
+            .end_by(request, |(said, _)| *said == Finished::Stored);
+        let name = record.name.clone();
+        match ended.await {
+            Ok((Finished::Stored, None)) => Ok(()),
+            Ok((Finished::Stored, Some((written, copies)))) => {
                 let confirmed = enough(written, copies).await;
                 confirmed.map_err(|source| OnceError::NotReplicated { name, source })
             }
@@ -213,10 +209,4 @@ fn shortened(message: &str) -> Vec<u8> {
     message.as_bytes()[..end].to_vec()
 }
 
-impl Deref for OnceRun {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
+lease_deref!(OnceRun.lease);

@@ -11,7 +11,9 @@ use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
 use leaselock_fence::Fence;
 
-use super::calls::{Acquire, Finish, Finished, Forget, InspectRun, OnceReply, OnceTerms};
+use super::calls::{
+    Acquire, AskedWork, Finish, Finished, Forget, InspectRun, OnceReply, OnceTerms,
+};
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
 use crate::base::clock::Clock;
@@ -96,8 +98,10 @@ impl Subject {
             resource: self.resource.clone(),
             token: self.tokens[asks.token].clone(),
             ttl: Ttl::whole_ms(TTL_MS).unwrap(),
-            terms: Self::terms(asks),
-            after: fence::of_reply(asks.after),
+            asked: AskedWork {
+                terms: Self::terms(asks),
+                after: fence::of_reply(asks.after),
+            },
             number: CallNumber {
                 call: self.tokens[asks.call].clone(),
                 request: asks.number,
@@ -254,13 +258,13 @@ async fn a_run_does_what_a_plain_model_does() {
             }
             13 if rng.usize(..3) == 0 => {
                 let forget = Forget {
-                    resource: subject.resource.clone(),
+                    resource: &subject.resource,
                 };
                 assert_eq!(subject.ask(&forget).await, model.forget(), "step {step}");
             }
             14 => {
                 let inspect = InspectRun {
-                    resource: subject.resource.clone(),
+                    resource: &subject.resource,
                 };
                 assert_eq!(subject.ask(&inspect).await, model.inspect(), "step {step}");
             }

@@ -1,7 +1,6 @@
 //! Permits as a kind of lock: their scripts, which are in `lua/semaphore/` and `lua/hold/`.
 
-use super::resize::{RESIZE, RESIZE_STRICT};
-use crate::engine::values::kind::{BatchScripts, Kind, kind, step};
+use crate::engine::values::kind::{BatchScripts, Kind, StepScripts, kind, step};
 use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
@@ -25,5 +24,7 @@ pub(crate) static PERMITS: Kind = kind! {
         always_fences: false,
         release_many: script!("semaphore/release_many"),
     },
-    others: &[&RESIZE, &RESIZE_STRICT],
+    others: &[&RESIZE.plain, &RESIZE.strict],
 };
+
+pub(super) static RESIZE: StepScripts = step!("semaphore/resize");

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::quorum::votable::on_one_store;
+use crate::engine::shared_state::operation::operation;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Script, script};
 
 static RAISE: Script = script!("flag/raise");
 static INSPECT_FLAG: Script = script!("flag/inspect", reads_only);
@@ -15,58 +15,34 @@ static INSPECT_FLAG: Script = script!("flag/inspect", reads_only);
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&RAISE, &INSPECT_FLAG];
 
-/// Raises it. Runs `flag/raise`.
-#[derive(Debug)]
-pub(super) struct Raise<'a> {
-    pub(super) keys: &'a LockKeys,
-    pub(super) kept: Duration,
-    pub(super) channel: &'a str,
-}
-
-impl Operation for Raise<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &RAISE
+operation! {
+    /// Raises it. Runs `flag/raise`.
+    pub(super) struct Raise<'a> {
+        keys: &'a LockKeys,
+        kept: Duration,
+        channel: &'a str,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("flag"));
-        call.arg(self.kept).arg(self.channel);
+    script &RAISE;
+    fn encode(call) {
+        call.key(keys.beside("flag"));
+        call.arg(kept).arg(channel);
     }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "raised" => Ok(()),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> () {
+        "raised" => (),
     }
 }
 
-/// Reads whether it is up. Runs `flag/inspect`.
-#[derive(Debug)]
-pub(super) struct InspectFlag<'a> {
-    pub(super) keys: &'a LockKeys,
-}
-
-impl Operation for InspectFlag<'_> {
-    type Reply = bool;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT_FLAG
+operation! {
+    /// Reads whether it is up. Runs `flag/inspect`.
+    pub(super) struct InspectFlag<'a> {
+        keys: &'a LockKeys,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.beside("flag"));
+    script &INSPECT_FLAG;
+    fn encode(call) {
+        call.key(keys.beside("flag"));
     }
-
-    fn decode(answer: &Answer) -> Result<bool, Malformed> {
-        match answer.tag() {
-            "up" => Ok(true),
-            "down" => Ok(false),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> bool {
+        "up" => true,
+        "down" => false,
     }
 }
-
-on_one_store!(Raise<'_>, InspectFlag<'_>);

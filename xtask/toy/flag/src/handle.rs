@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use super::calls::{InspectFlag, Raise};
-use crate::base::error::InspectError;
+use crate::base::error::{InvalidInput, noun_error};
 use crate::client::Client;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::Noun;
-use crate::engine::shared_state::watch::Watch;
 
-const NOUN: &str = "flag";
 const KEPT: Duration = Duration::from_secs(60);
 
 /// A latch of one.
@@ -19,11 +15,24 @@ pub struct Flag {
     noun: Noun,
 }
 
+noun_error! {
+    /// Why a call of a [`Flag`] failed.
+    #[derive(Debug, Clone, thiserror::Error)]
+    pub enum FlagError of name: "The flag's name." {
+        /// The store did not reply, or refused.
+        Store,
+
+        /// The name is a bad one. Nothing was sent.
+        #[error(transparent)]
+        Invalid(#[from] InvalidInput),
+    }
+}
+
 impl Client {
     /// The flag of this name.
     pub fn flag(&self, name: impl Into<String>) -> Flag {
         Flag {
-            noun: Noun::new(self.engine(), name),
+            noun: Noun::new(self.engine(), "flag", name),
         }
     }
 }
@@ -32,42 +41,26 @@ impl Flag {
     /// Raises it for a minute.
     ///
     /// # Errors
-    /// [`InspectError`]: it may be up.
-    pub async fn raise(&self) -> Result<(), InspectError> {
-        let (engine, keys) = (&self.noun.engine, &self.noun.keys()?);
-        let channel = &broadcast::channel_of(engine, NOUN, &keys.lock);
-        let kept = KEPT;
+    /// [`FlagError`]: it may be up.
+    pub async fn raise(&self) -> Result<(), FlagError> {
+        let flag = self.noun.valid()?;
         let raise = Raise {
-            keys,
-            kept,
-            channel,
+            keys: &flag.keys,
+            kept: KEPT,
+            channel: &flag.channel(),
         };
-        Ok(engine.ask(&raise, OPERATOR_WITHIN).await?)
+        Ok(flag.ask(&raise).await?)
     }
 
     /// Waits until it is up, for at most `limit`; false when it is not.
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known whether it is up.
-    pub async fn wait_within(&self, limit: Duration) -> Result<bool, InspectError> {
-        let (engine, keys) = (&self.noun.engine, &self.noun.keys()?);
-        let until = engine.clock.now().plus(limit);
-        let mut watch = Watch::new(engine, NOUN, &keys.lock, Some(until));
-        loop {
-            watch.listens(OPERATOR_WITHIN).await;
-            match engine.ask(&InspectFlag { keys }, OPERATOR_WITHIN).await {
-                Ok(true) => return Ok(true),
-                Ok(false) => watch.has_reply(),
-                Err(source) => {
-                    if let Some(source) = watch.gives_up(source) {
-                        return Err(source.into());
-                    }
-                }
-            }
-            if watch.is_over() {
-                return Ok(false);
-            }
-            watch.pause(Duration::MAX).await;
-        }
+    /// [`FlagError`]: it is not known whether it is up.
+    pub async fn wait_within(&self, limit: Duration) -> Result<bool, FlagError> {
+        let flag = self.noun.valid()?;
+        let until = Some(flag.engine.clock.now().plus(limit));
+        let inspect = InspectFlag { keys: &flag.keys };
+        let found = |is_up: bool, is_over: bool| Ok((is_up || is_over).then_some(is_up));
+        flag.wait_for(&inspect, until, found).await
     }
 }

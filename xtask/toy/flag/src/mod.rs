@@ -5,4 +5,4 @@ mod handle;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
-pub use self::handle::Flag;
+pub use self::handle::{Flag, FlagError};

@@ -3,6 +3,7 @@
 mod deadlock;
 mod kind;
 mod lost;
+mod noun;
 mod operations;
 mod quarantine;
 mod rounded;
@@ -15,6 +16,7 @@ mod tests;
 pub use self::deadlock::{Deadlock, Link};
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};
+pub(crate) use self::noun::{NounFailure, noun_error};
 pub use self::operations::{
     AcquireError, BreakError, ExtendError, InspectError, MultiReleaseError, NotHeld, ReleaseError,
 };

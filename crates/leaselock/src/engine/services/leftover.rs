@@ -6,14 +6,22 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::cleanup::SECOND_ATTEMPT_AFTER;
-use super::core::Engine;
+use super::core::{Engine, OPERATOR_WITHIN};
 use crate::base::error::StoreError;
 use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
 
 /// How something is taken back. A second time changes nothing.
 pub(crate) trait Undo: Clone + Send + Sync + 'static {
     /// Takes it back. What an error leaves, its lease or its moment ends.
     fn undo(&self, store: &Executor) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Mostly by one request.
+impl<O: Votable<Reply: Send> + Clone + Send + Sync + 'static> Undo for O {
+    async fn undo(&self, store: &Executor) -> Result<(), StoreError> {
+        store.ask(self, OPERATOR_WITHIN).await.map(drop)
+    }
 }
 
 /// Created before the first request is sent. Dropping it takes back in the background what may be on the store, and

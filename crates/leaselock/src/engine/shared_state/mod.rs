@@ -1,4 +1,6 @@
-//! What waits, counts or records, and holds nothing: the pieces of latch, barrier, limiter and counter.
+//! What waits, counts or records, and holds nothing: the pieces of which such primitives are built.
 
 pub(crate) mod noun;
+pub(crate) mod operation;
+pub(crate) mod recorded_run;
 pub(crate) mod watch;

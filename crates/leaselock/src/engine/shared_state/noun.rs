@@ -4,22 +4,39 @@ use std::sync::Arc;
 
 use leaselock_fence::Name;
 
-use crate::base::error::InvalidInput;
-use crate::engine::services::core::Engine;
+use super::watch::Watch;
+use crate::base::clock::Moment;
+use crate::base::error::{InvalidInput, NounFailure, StoreError};
+use crate::base::token::Token;
+use crate::engine::services::broadcast;
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 
 /// What the handle of such a primitive has in any case.
 #[derive(Debug, Clone)]
 pub(crate) struct Noun {
     pub(crate) engine: Arc<Engine>,
+    /// What it is called, in channels and in what the tasks of a client share.
+    word: &'static str,
     name: Result<Name, InvalidInput>,
+}
+
+/// A noun whose name is valid, and what is asked about it.
+#[derive(Debug, Clone)]
+pub(crate) struct ValidNoun {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) word: &'static str,
+    pub(crate) name: Name,
+    pub(crate) keys: LockKeys,
 }
 
 impl Noun {
     /// The first operation reports a bad name.
-    pub(crate) fn new(engine: &Arc<Engine>, name: impl Into<String>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, word: &'static str, name: impl Into<String>) -> Self {
         Noun {
             engine: Arc::clone(engine),
+            word,
             name: Name::new(name),
         }
     }
@@ -29,12 +46,102 @@ impl Noun {
         self.name.as_ref().ok().map(Name::as_str)
     }
 
+    #[cfg(feature = "blocking")]
     pub(crate) fn name(&self) -> Result<Name, InvalidInput> {
         self.name.clone()
     }
 
-    pub(crate) fn keys(&self) -> Result<LockKeys, InvalidInput> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        LockKeys::new(&self.engine.ids.prefix, name)
+    /// Refuses a bad name.
+    pub(crate) fn valid(&self) -> Result<ValidNoun, InvalidInput> {
+        let name = self.name.clone()?;
+        Ok(ValidNoun {
+            engine: Arc::clone(&self.engine),
+            word: self.word,
+            keys: LockKeys::new(&self.engine.ids.prefix, &name)?,
+            name,
+        })
     }
 }
+
+impl ValidNoun {
+    /// Returns the channel on which its changes are published.
+    pub(crate) fn channel(&self) -> String {
+        broadcast::channel_of(&self.engine, self.word, &self.keys.lock)
+    }
+
+    /// Watches its changes, until this moment or without a limit.
+    pub(crate) fn watch(&self, until: Option<Moment>) -> Watch {
+        Watch::new(&self.engine, self.word, &self.keys.lock, until)
+    }
+
+    pub(crate) fn failure(&self, source: StoreError) -> NounFailure {
+        let name = self.name.clone();
+        NounFailure { name, source }
+    }
+
+    /// Makes one request.
+    pub(crate) async fn ask<O: Votable>(&self, request: &O) -> Result<O::Reply, NounFailure> {
+        let asked = self.engine.ask(request, OPERATOR_WITHIN).await;
+        asked.map_err(|source| self.failure(source))
+    }
+
+    /// Asks until `found` returns what it looks for. It is told whether the time is over, for which reply it then has no
+    /// other use.
+    ///
+    /// # Cancel safety
+    /// As safe as the request.
+    pub(crate) async fn wait_for<O: Votable, T, E: From<NounFailure>>(
+        &self,
+        request: &O,
+        until: Option<Moment>,
+        found: impl Fn(O::Reply, bool) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
+        let mut watch = self.watch(until);
+        loop {
+            watch.listens(OPERATOR_WITHIN).await;
+            let asked = self.ask(request).await;
+            let is_over = watch.is_over();
+            match asked {
+                Ok(reply) => {
+                    if let Some(found) = found(reply, is_over)? {
+                        return Ok(found);
+                    }
+                    watch.has_reply();
+                }
+                Err(failure) if is_over => return Err(failure.into()),
+                Err(failure) => watch.goes_on_after(failure)?,
+            }
+            watch.pause(std::time::Duration::MAX).await;
+        }
+    }
+
+    /// Returns a token for something that a dropped future may leave, and starts the thread that then takes it back.
+    pub(crate) fn new_token(&self) -> Result<Token, NounFailure> {
+        let engine = &self.engine;
+        let token = engine.background().and_then(|_| engine.ids.token(false));
+        token.map_err(|source| self.failure(source))
+    }
+}
+
+/// Writes what every handle says of its name. `$check` refuses what the first operation would refuse.
+macro_rules! name_and_validate {
+    ($named:ident, $check:ident) => {
+        name_and_validate!($named, $check, "name", ".");
+    };
+    ($named:ident, $check:ident, $name:literal, $what:literal) => {
+        #[doc = concat!("Returns the ", $name, "; `None` for a malformed one, which the first operation reports.")]
+        pub fn name(&self) -> Option<&str> {
+            self.$named.as_str()
+        }
+
+        #[doc = concat!("Checks now what the first operation would refuse", $what)]
+        ///
+        /// # Errors
+        /// [`InvalidInput`] says what would be valid. Nothing is sent.
+        pub fn validate(self) -> Result<Self, InvalidInput> {
+            self.$check()?;
+            Ok(self)
+        }
+    };
+}
+pub(crate) use name_and_validate;

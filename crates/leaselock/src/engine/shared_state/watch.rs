@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::error::NounFailure;
 use crate::engine::services::broadcast;
 use crate::engine::services::broadcast::BroadcastListener;
 use crate::engine::services::core::Engine;
@@ -20,6 +20,8 @@ pub(crate) struct Watch {
     has_replied: bool,
     /// How long the next pause is at most.
     pause: Duration,
+    /// When the next read is due without a message; `None`: now.
+    next: Option<Moment>,
 }
 
 impl Watch {
@@ -36,6 +38,7 @@ impl Watch {
             until,
             has_replied: false,
             pause: Duration::ZERO,
+            next: None,
         }
     }
 
@@ -52,9 +55,12 @@ impl Watch {
     }
 
     /// What a failed request means: the error when the wait is over by it, and nothing when it goes on.
-    pub(crate) fn gives_up(&mut self, source: StoreError) -> Option<StoreError> {
+    pub(crate) fn goes_on_after(&mut self, failure: NounFailure) -> Result<(), NounFailure> {
         self.pause = self.pause.min(broadcast::read_every(false));
-        (!self.has_replied || !source.may_pass()).then_some(source)
+        match self.has_replied && failure.source.may_pass() {
+            true => Ok(()),
+            false => Err(failure),
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -63,9 +69,25 @@ impl Watch {
     }
 
     /// Waits for a change, at most for `longest`, and not beyond the end.
-    pub(crate) async fn pause(&self, longest: Duration) {
+    pub(crate) async fn pause(&mut self, longest: Duration) {
+        self.reads_within(longest);
+        self.due().await;
+    }
+
+    /// Sets the next read, which is due after `longest` at the latest.
+    pub(crate) fn reads_within(&mut self, longest: Duration) {
         let next = self.engine.clock.now().plus(self.pause.min(longest));
-        let next = self.until.map_or(next, |until| until.min(next));
-        self.listener.told_or(next).await;
+        self.next = Some(self.until.map_or(next, |until| until.min(next)));
+    }
+
+    /// Waits for the next reason to read.
+    ///
+    /// # Cancel safety
+    /// Safe: a reason stays until a read was answered.
+    pub(crate) async fn due(&mut self) {
+        if let Some(next) = self.next {
+            self.listener.told_or(next).await;
+            self.next = None;
+        }
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct Kind {
 
 /// A script that grants or lets another client be granted, and so asks at the gate in strict mode.
 pub(crate) struct StepScripts {
-    plain: Script,
-    strict: Script,
+    pub(crate) plain: Script,
+    pub(crate) strict: Script,
 }
 
 /// Many requests in one call. Both scripts take the locks and their queues.

@@ -4,26 +4,31 @@ use super::handle::Lease;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::engine::values::calls::Cancel;
-use crate::quorum::votable::Votable;
 
 /// Pauses between two attempts to record an end; the last one repeats.
 const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
 
 impl Lease {
-    /// Asks until the store replies, the lease ends or its ttl has passed: the work is done, and an end that is lost would
-    /// have it done again.
-    pub(crate) async fn ask_until_over<O: Votable>(
-        &self,
-        operation: &O,
-    ) -> Result<O::Reply, StoreError> {
-        let (engine, record, _) = self.parts();
-        let within = engine.request_timeout(record.ttl());
-        self.repeat_until_over(|| engine.ask(operation, within))
-            .await
+    /// Makes the request, and ends the lease if by this reply the store has given it back in the same step.
+    pub(crate) async fn end_by<T, F: Future<Output = Result<T, StoreError>>>(
+        mut self,
+        request: impl Fn() -> F,
+        is_recorded: impl FnOnce(&T) -> bool,
+    ) -> Result<T, StoreError> {
+        self.set_changing(true); // a renewal may come after the end
+        let reply = self.repeat_until_over(request).await?;
+        if is_recorded(&reply) {
+            self.retire();
+            let (engine, record, _) = self.parts();
+            engine.erase_note(record);
+            self.disown();
+        }
+        Ok(reply)
     }
 
-    /// The same for a request that is made in another way.
-    pub(crate) async fn repeat_until_over<T, F: Future<Output = Result<T, StoreError>>>(
+    /// Asks until the store replies, the lease ends or its ttl has passed: the work is done, and an end that is lost would
+    /// have it done again.
+    async fn repeat_until_over<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         request: impl Fn() -> F,
     ) -> Result<T, StoreError> {
@@ -42,14 +47,6 @@ impl Lease {
             }
             clock.sleep(backoff.next()).await;
         }
-    }
-
-    /// Ends the lease without a request: the store has given it back in the step that recorded its end.
-    pub(crate) fn given_back(self) {
-        self.retire();
-        let (engine, record, _) = self.parts();
-        engine.erase_note(record);
-        self.disown();
     }
 
     /// Undoes the acquisition, as if the lease had never been granted. Without a reply that is repeated in the background.
