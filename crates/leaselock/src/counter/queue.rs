@@ -1,7 +1,7 @@
 //! The changes that the tasks of one client ask of one counter: plain state, with the time as an argument.
 //!
 //! This is no `Batcher` (`engine/services/batch/`). A batch sends a request once and tells *unknown* when it times out; a
-//! change is sent again under its number, by whoever sends for the counter then, and may still be settled after its tasks
+//! change is sent again under its number, by the task that sends for the counter then, and may still be settled after its tasks
 //! were told. The store remembers a client's latest number only, so a counter has one request in flight, where batches of
 //! many names have two; and changes become one sum with one reply, where the requests of a batch stay apart. What both have
 //! in common, the replacement of a sender that makes no progress, is one comparison of times in each.

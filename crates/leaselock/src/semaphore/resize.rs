@@ -16,7 +16,11 @@ operation! {
     }
     script resource.script(&RESIZE);
     fn encode(call) {
-        resource.write_keys(call);
+        call.key(&resource.lock).key(resource.queue()).key(resource.waiters());
+        call.key(resource.fence()).key(resource.usage());
+        if let Some(gate) = &resource.gate {
+            call.key(&*gate.key_for(&resource.lock));
+        }
         call.arg(u64::from(*permits));
     }
     fn decode(answer) -> u32 {

@@ -1,6 +1,7 @@
 //! A name of a client at which something waits or counts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leaselock_fence::Name;
 
@@ -85,8 +86,7 @@ impl ValidNoun {
         asked.map_err(|source| self.failure(source))
     }
 
-    /// Asks until `found` returns what it looks for. It is told whether the time is over, for which reply it then has no
-    /// other use.
+    /// Asks until `found` returns a value for a reply. It learns whether the time is over: then it returns one or an error.
     ///
     /// # Cancel safety
     /// As safe as the request.
@@ -111,7 +111,7 @@ impl ValidNoun {
                 Err(failure) if is_over => return Err(failure.into()),
                 Err(failure) => watch.goes_on_after(failure)?,
             }
-            watch.pause(std::time::Duration::MAX).await;
+            watch.pause(Duration::MAX).await;
         }
     }
 
