@@ -1,4 +1,4 @@
-//! Which task of this client tries next for a lock without a queue.
+//! Which task of this client tries next for a lock without a queue, or for a lock file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,9 @@ struct KeyState {
 /// The task that has it tries. The next one has it when this is dropped.
 #[derive(Debug)]
 pub(crate) struct KeyedMutexGuard {
-    interest: Interest,
+    /// Ends first: a lock that is out of the table has no task that tries.
     _turn: OwnedMutexGuard<()>,
+    interest: Interest,
 }
 
 /// A wait for the mutex. Keeps it in the table; the last one takes it out.
@@ -69,8 +70,8 @@ impl Interest {
 
     pub(crate) fn enter(self, turn: OwnedMutexGuard<()>) -> KeyedMutexGuard {
         KeyedMutexGuard {
-            interest: self,
             _turn: turn,
+            interest: self,
         }
     }
 
@@ -144,6 +145,41 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
+        assert!(hold(&locks.0).is_empty());
+    }
+
+    #[tokio::test]
+    async fn tasks_have_their_turns_in_order_and_an_empty_queue_is_forgotten() {
+        let (locks, lock) = (KeyedMutex::default(), "job".into());
+        let first = enter(&locks, &lock).await;
+        let served = Mutex::new(Vec::new());
+        let task = async |number| {
+            let turn = enter(&locks, &lock).await;
+            hold(&served).push(number);
+            tokio::task::yield_now().await;
+            drop(turn);
+        };
+        let others = async {
+            assert!(locks.has("job") && !locks.has("other"));
+            drop(enter(&locks, &"other".into()).await);
+            drop(first);
+        };
+        tokio::join!(task(1), task(2), task(3), others);
+        assert_eq!(*hold(&served), [1, 2, 3]);
+        assert!(hold(&locks.0).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_gives_up_leaves_the_queue() {
+        let (locks, lock) = (KeyedMutex::default(), "job".into());
+        let first = enter(&locks, &lock).await;
+        let waiter = locks.interest(&lock);
+        let given_up = tokio::time::timeout(std::time::Duration::ZERO, waiter.turn());
+        assert!(given_up.await.is_err());
+        drop(waiter);
+        drop(first);
+        assert!(!locks.has("job"));
+        drop(enter(&locks, &lock).await);
         assert!(hold(&locks.0).is_empty());
     }
 

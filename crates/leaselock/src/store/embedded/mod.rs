@@ -42,7 +42,6 @@ mod tests;
 mod time;
 mod time_anchor;
 mod traffic;
-mod try_queue;
 mod whitelist;
 
 pub(crate) use self::store::EmbeddedStore;

@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::datagram::{Listener, file_name};
 use super::engine;
 use super::folder::{Folder, FolderSettings};
@@ -18,9 +20,9 @@ use super::session::Session;
 use super::session_watch::SessionWatch;
 use super::step::Step;
 use super::tag::one_tag;
-use super::try_queue::TryQueues;
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError, rounded};
+use crate::base::keyed_mutex::KeyedMutex;
 use crate::base::sync::hold;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
@@ -32,7 +34,10 @@ pub(super) struct FolderStore {
     /// The receiver of messages to this client.
     ear: Mutex<Option<Arc<Receiver>>>,
     sweep: Gc,
-    tries: TryQueues,
+    /// The queues of this client's tasks for lock files that other processes keep busy: one task tries for each.
+    ///
+    /// Thousands of tasks that all try take the processor from the one that has the file.
+    tries: KeyedMutex,
     pub(super) listings: Listings,
 }
 
@@ -54,7 +59,7 @@ impl FolderStore {
             settings,
             opened: Mutex::default(),
             ear: Mutex::default(),
-            tries: TryQueues::default(),
+            tries: KeyedMutex::default(),
             listings: Listings::default(),
         }
     }
@@ -130,7 +135,9 @@ impl FolderStore {
                 });
             }
             if is_busy && head.is_none() && (turn >= NAPS_UNTIL || self.tries.has(what)) {
-                head = self.tries.turn(what, within - waited).await;
+                let interest = self.tries.interest(&what.into());
+                let turn = timeout(within - waited, interest.turn()).await;
+                head = turn.ok().map(|turn| interest.enter(turn));
                 continue;
             }
             pause(turn, CLOCK.now()).await;
