@@ -1,4 +1,8 @@
 //! One connection that many tasks share: opened when it is needed, closed when it is in doubt.
+//!
+//! The redis client's own `ConnectionManager` is not used: a timeout is no reason for it to reconnect, so that later
+//! requests would wait behind a stalled connection. It also does not say over which of its connections a reply came,
+//! which [`epoch`](Connection::epoch) does.
 
 mod live;
 mod reconnect;

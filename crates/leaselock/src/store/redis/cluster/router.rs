@@ -3,6 +3,9 @@
 //! The nodes themselves report that a slot has moved, is moving, or has no owner. Such a reply means that nothing was
 //! done, so the request is sent again to the right node, within its own time. A request whose connection broke after it
 //! was sent has an unknown outcome, as on a single server, and is never sent again here.
+//!
+//! The redis client's own `cluster_async` is not used: it sends a request again after a timeout or a dropped connection,
+//! and reports the last outcome only. Without retries it follows no redirect either, because it counts those as retries.
 
 use std::collections::HashMap;
 use std::fmt;
