@@ -8,9 +8,6 @@ use crate::client::detached::DetachedLease;
 use crate::client::handle::on_every_client;
 use crate::client::lease_handle::Handle;
 use crate::client::lending::{BorrowedLease, LentHandle, borrow};
-#[cfg(feature = "redis")]
-use crate::client::quorum::Quorum;
-use crate::client::{AnyClient, Client};
 
 on_every_client! {
     /// Continues a lease that another process has detached: of a mutex, a reader or a holder of permits, as its handle

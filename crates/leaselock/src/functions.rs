@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::base::error::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::handle::on_every_client;
-use crate::client::quorum::{Quorum, QuorumBuilder};
-use crate::client::{AnyClient, Client, views};
+use crate::client::quorum::QuorumBuilder;
+use crate::client::{Client, views};
 use crate::engine::values::{ballot, gate, identity};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
 use crate::script::Script;
 use crate::script::library::Library;
-use crate::store::redis::LoadedFunctions;
+use crate::store::functions::LoadedFunctions;
 use crate::{KINDS, SCRIPTS};
 
 /// Lists every script that a server may run.

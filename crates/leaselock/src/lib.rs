@@ -90,6 +90,18 @@
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What one store alone needs is compiled without it too, so that no switch stands above `store/`. With all features on,
+// these lints judge every line.
+#![cfg_attr(
+    not(all(feature = "redis", feature = "embedded")),
+    allow(
+        dead_code,
+        unreachable_code,
+        unreachable_pub,
+        unused_imports,
+        unused_variables
+    )
+)]
 
 #[cfg(not(unix))]
 compile_error!("leaselock needs a Unix system; Linux is tested.");
@@ -187,7 +199,7 @@ pub mod inspect {
 pub mod report {
     pub use crate::client::{CloseReport, Stats};
     #[cfg(feature = "redis")]
-    pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
+    pub use crate::store::functions::{FunctionsNode, LoadedFunctions};
     pub use crate::store::report::{
         Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict,
     };
@@ -231,7 +243,6 @@ const KINDS: &[&engine::values::kind::Kind] = &[
 ];
 
 /// The scripts of what holds nothing.
-#[cfg(feature = "redis")]
 const SCRIPTS: &[script::Scripts] = &[
     latch::SCRIPTS,
     barrier::SCRIPTS,

@@ -3,7 +3,6 @@
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::shared_state::operation::operation;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Script, script};
@@ -12,7 +11,6 @@ static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");
 static LEAVE: Script = script!("barrier/leave");
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ARRIVE_AT_BARRIER, &LEAVE];
 
 /// How long a barrier is kept that no party uses, if a lease is not longer.

@@ -7,7 +7,6 @@ mod handle;
 mod tests;
 
 pub use self::calls::BarrierPass;
-#[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::error::BarrierError;
 pub use self::handle::Barrier;

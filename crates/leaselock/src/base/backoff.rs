@@ -18,13 +18,11 @@ impl Backoff {
     }
 
     /// Begins anew, after a success.
-    #[cfg(feature = "redis")]
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// Returns the pause after one more failure, varied so that many clients do not retry at once.
-    #[cfg(feature = "redis")]
     pub(crate) fn next_jittered(&mut self) -> Duration {
         jittered(self.next())
     }
@@ -38,7 +36,6 @@ impl Backoff {
 }
 
 /// Doubles from 20 ms to a second: the pauses between two attempts to connect.
-#[cfg(feature = "redis")]
 impl Default for Backoff {
     fn default() -> Self {
         Backoff::new(&[20, 40, 80, 160, 320, 640, 1000])
@@ -46,20 +43,18 @@ impl Default for Backoff {
 }
 
 /// Returns between half and all of a pause.
-#[cfg(feature = "redis")]
 fn jittered(pause: Duration) -> Duration {
     // Without a random source there is no jitter, which is no reason to fail.
     pause / 2 + part(pause / 2, getrandom::u32().unwrap_or(u32::MAX))
 }
 
 /// Returns `share` of 2³² of a duration.
-#[cfg(feature = "redis")]
 fn part(of: Duration, share: u32) -> Duration {
     let nanos = (of.as_nanos() * u128::from(share)) >> 32;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-#[cfg(all(test, feature = "redis"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

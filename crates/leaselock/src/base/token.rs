@@ -175,7 +175,6 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
 }
 
 /// Returns the client of the token that a text begins with, and the text behind that token.
-#[cfg(feature = "embedded")]
 pub(crate) fn leading(text: &[u8]) -> Option<(&str, &[u8])> {
     let (token, rest) = text.split_at_checked(LENGTH)?;
     Some((client_of(token)?, rest))
@@ -289,7 +288,6 @@ mod tests {
         assert_eq!(client_of(&[0xff; 31]), None);
     }
 
-    #[cfg(feature = "embedded")]
     #[test]
     fn a_token_in_front_of_a_text_is_found_and_none_in_its_middle() {
         for _ in 0..100 {

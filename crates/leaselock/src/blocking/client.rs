@@ -23,7 +23,7 @@ use crate::client::{CloseReport, Stats};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::values::gate::StrictStatus;
 #[cfg(feature = "redis")]
-use crate::store::redis::LoadedFunctions;
+use crate::store::functions::LoadedFunctions;
 use crate::store::report::Report;
 
 /// A [`Client`](crate::Client) whose calls block the calling thread.

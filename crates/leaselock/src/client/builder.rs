@@ -14,6 +14,7 @@ use crate::base::ttl::Ttl;
 use crate::engine::values::gate::Strict;
 use crate::quorum::executor::Executor;
 use crate::script::quarantine_key::QuarantineKey;
+use crate::store::RedisStore;
 
 /// Builds a [`Client`] without contacting anything.
 ///
@@ -41,8 +42,7 @@ pub struct ClientBuilder {
 
 pub(super) enum StoreSource {
     Url(String),
-    #[cfg(feature = "redis")]
-    Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
+    Store(Result<Box<RedisStore>, InvalidInput>),
 }
 
 impl Default for ClientBuilder {
@@ -95,8 +95,7 @@ impl ClientBuilder {
     /// Sets the server of a client of the `redis` crate as the store; leaselock opens connections of its own.
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
-        self.source =
-            StoreSource::Store(crate::store::redis::RedisStore::from_client(client).map(Box::new));
+        self.source = StoreSource::Store(RedisStore::from_client(client).map(Box::new));
         self
     }
 
@@ -109,9 +108,7 @@ impl ClientBuilder {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        self.source = StoreSource::Store(Ok(Box::new(
-            crate::store::redis::RedisStore::from_connection(connection),
-        )));
+        self.source = StoreSource::Store(Ok(Box::new(RedisStore::from_connection(connection))));
         self
     }
 

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-#[cfg(feature = "redis")]
-use super::quorum::Quorum;
 use super::state::{ClientState, CloseReport};
 use crate::base::error::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
@@ -55,13 +53,13 @@ pub struct Stats {
     pub last_clock_jump_ms: Option<i64>,
 }
 
-/// Writes methods that all clients have, once for each type of client. The calling file imports these types.
+/// Writes methods that all clients have, once for each type of client.
 macro_rules! on_every_client {
     ($($methods:tt)*) => {
-        impl Client { $($methods)* }
+        impl $crate::client::Client { $($methods)* }
         #[cfg(feature = "redis")]
-        impl Quorum { $($methods)* }
-        impl AnyClient { $($methods)* }
+        impl $crate::client::quorum::Quorum { $($methods)* }
+        impl $crate::client::AnyClient { $($methods)* }
     };
 }
 pub(crate) use on_every_client;
@@ -176,8 +174,8 @@ impl From<Client> for AnyClient {
 }
 
 #[cfg(feature = "redis")]
-impl From<Quorum> for AnyClient {
-    fn from(quorum: Quorum) -> Self {
+impl From<super::quorum::Quorum> for AnyClient {
+    fn from(quorum: super::quorum::Quorum) -> Self {
         AnyClient {
             state: quorum.state,
         }

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 
-use super::handle::{AnyClient, Client, on_every_client};
+use super::handle::on_every_client;
 use super::inspection::{
     BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, SharedHolder, Waiter,
 };
-#[cfg(feature = "redis")]
-use super::quorum::Quorum;
 use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
 use crate::base::error::{BreakError, InspectError, StoreError};
 use crate::base::token;

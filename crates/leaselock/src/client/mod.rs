@@ -19,7 +19,6 @@ pub(crate) mod settings;
 pub(crate) mod state;
 mod strict;
 mod target;
-#[cfg(feature = "redis")]
 mod verdicts;
 pub(crate) mod views;
 

@@ -17,9 +17,7 @@ use crate::engine::services::core::Engine;
 use crate::engine::values::gate::Strict;
 use crate::engine::values::identity::Process;
 use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
 use crate::script::library::Library;
-#[cfg(feature = "redis")]
 use crate::store::url::RedisUrl;
 
 /// The largest drift that can be set: a clock with more leaves little of a lease, and needs repair.
@@ -33,7 +31,6 @@ pub(crate) struct Settings {
     pub(super) request_timeout: Option<Duration>,
     pub(super) process_name: Option<String>,
     pub(super) clock: Clock,
-    #[cfg(feature = "redis")]
     pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Arc<crate::store::tls_options::TlsOptions>>,
@@ -48,7 +45,6 @@ impl Default for Settings {
             request_timeout: None,
             process_name: None,
             clock: Clock::boot(),
-            #[cfg(feature = "redis")]
             functions: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -133,7 +129,6 @@ impl Settings {
     }
 
     /// Tells the servers whether they are asked for functions, and what TLS connections to them trust.
-    #[cfg(feature = "redis")]
     pub(super) fn tell(&self, servers: &mut [RedisUrl]) -> Result<(), InvalidInput> {
         if servers.is_empty() && self.functions.is_some() {
             return Err(functions_need_a_url());
@@ -179,7 +174,6 @@ impl Settings {
     }
 }
 
-#[cfg(feature = "redis")]
 pub(super) fn functions_need_a_url() -> InvalidInput {
     let wrong = "functions are called on servers that are named by a redis:// URL, and this is another store";
     InvalidInput::new(wrong)

@@ -1,31 +1,21 @@
 //! Which store a builder's URL or connection means, with what the store is told.
 
 use super::builder::{ClientBuilder, StoreSource};
-#[cfg(feature = "redis")]
 use super::settings;
 use crate::base::error::InvalidInput;
 use crate::base::token::ClientId;
 use crate::quorum::executor::Executor;
-#[cfg(feature = "embedded")]
-use crate::store::embedded::EmbeddedStore;
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
-use crate::store::url;
-#[cfg(feature = "redis")]
-use crate::store::url::RedisUrl;
-use crate::store::url::Target;
+use crate::store::url::{self, RedisUrl, Target};
+use crate::store::{EmbeddedStore, RedisStore};
 
 impl ClientBuilder {
     pub(super) fn store(&self, id: &ClientId) -> Result<Executor, InvalidInput> {
         match &self.source {
             StoreSource::Url(url) => {
-                #[cfg_attr(not(feature = "redis"), expect(unused_mut))]
                 let mut target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
-                #[cfg(feature = "redis")]
                 self.settings.tell(servers(&mut target))?;
                 self.store_at(target, id)
             }
-            #[cfg(feature = "redis")]
             StoreSource::Store(Ok(_)) if self.settings.functions.is_some() => {
                 Err(settings::functions_need_a_url())
             }
@@ -33,17 +23,11 @@ impl ClientBuilder {
             StoreSource::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL",
             )),
-            #[cfg(feature = "redis")]
             StoreSource::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
-            #[cfg(feature = "redis")]
             StoreSource::Store(Err(unusable)) => Err(unusable.clone()),
         }
     }
 
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(unused_variables, reason = "only files know clients by their id")
-    )]
     fn store_at(&self, target: Target, id: &ClientId) -> Result<Executor, InvalidInput> {
         match target {
             #[cfg(feature = "redis")]
@@ -70,7 +54,6 @@ impl ClientBuilder {
 }
 
 /// Returns the servers that the target names.
-#[cfg(feature = "redis")]
 fn servers(target: &mut Target) -> &mut [RedisUrl] {
     match target {
         Target::Redis(server) => std::slice::from_mut(server),
@@ -80,27 +63,19 @@ fn servers(target: &mut Target) -> &mut [RedisUrl] {
 }
 
 /// Returns what to do in place of what was refused, when the text names several servers. It repeats no part of it.
-#[cfg(feature = "redis")]
 fn refused(url: &str, wrong: InvalidInput) -> InvalidInput {
-    if names_several_servers(url) {
+    if cfg!(feature = "redis") && names_several_servers(url) {
         InvalidInput::new(SEVERAL_SERVERS)
     } else {
         wrong
     }
 }
 
-#[cfg(not(feature = "redis"))]
-fn refused(_url: &str, wrong: InvalidInput) -> InvalidInput {
-    wrong
-}
-
-#[cfg(feature = "redis")]
 const SEVERAL_SERVERS: &str = "several servers are no URL of one store: for locks on a majority of them use \
     Quorum::connect([\"redis://one\", \"redis://two\", \"redis://three\"]); redis+cluster:// names nodes of a cluster, \
     and redis+sentinel:// names Sentinels";
 
 /// True for URLs in one list, for hosts in one URL of one server, and for a scheme that is called after a quorum.
-#[cfg(feature = "redis")]
 fn names_several_servers(url: &str) -> bool {
     let url = url.trim();
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -117,7 +92,6 @@ fn names_several_servers(url: &str) -> bool {
     is_list || is_one_server && hosts.contains(is_between) || is_of_a_quorum(scheme)
 }
 
-#[cfg(feature = "redis")]
 fn is_of_a_quorum(scheme: &str) -> bool {
     let names = ["quorum", "redlock", "majority"];
     names.iter().any(|name| scheme.contains(name))

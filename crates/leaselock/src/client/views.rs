@@ -4,14 +4,12 @@ use leaselock_fence::Fence;
 
 use super::inspection::{LockMode, PermitCount};
 use crate::base::fence;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::damage;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
 
 /// Inspects one mutex. Runs `lua/mutex/inspect.lua`.

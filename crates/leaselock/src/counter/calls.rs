@@ -6,7 +6,6 @@ use leaselock_fence::{Fence, Name};
 
 use super::change::{Change, ChangeTerms, Settled};
 use crate::engine::shared_state::operation::operation;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Malformed, Script, script};
@@ -15,7 +14,6 @@ static CHANGE_ONCE: Script = script!("counter/change");
 static READ: Script = script!("counter/read", reads_only);
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&CHANGE_ONCE, &READ];
 
 /// How long the store remembers a client's latest change and its reply.

@@ -10,7 +10,6 @@ mod send;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::error::{CounterError, UnknownChange};
 pub use self::handle::Counter;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::engine::shared_state::operation::operation;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Malformed, Script, Value, script};
@@ -12,7 +11,6 @@ static ARRIVE: Script = script!("latch/arrive");
 static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &INSPECT_LATCH];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,6 @@ mod error;
 mod handle;
 
 pub use self::calls::LatchState;
-#[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::error::LatchError;
 pub use self::handle::Latch;

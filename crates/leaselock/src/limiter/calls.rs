@@ -3,7 +3,6 @@
 use super::band::Rate;
 use crate::base::token::Token;
 use crate::engine::shared_state::operation::operation;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Malformed, Script, script};
@@ -12,7 +11,6 @@ static TAKE: Script = script!("limiter/take");
 static GIVE_BACK_PERMITS: Script = script!("limiter/give_back");
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&TAKE, &GIVE_BACK_PERMITS];
 
 /// Which permits a request is about: of which limiter, at which rate, and how many.

@@ -11,7 +11,6 @@ mod reservation;
 mod tests;
 
 pub use self::band::Band;
-#[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::calls::Taken;
 pub use self::error::LimiterError;

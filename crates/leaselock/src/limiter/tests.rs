@@ -60,7 +60,6 @@ impl Operation for SetBack<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
 impl Votable for SetBack<'_> {}
 
 /// The id of the caller of this number.

@@ -12,10 +12,7 @@ use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::named::Named;
 use crate::client::options::setters;
-#[cfg(feature = "redis")]
-use crate::client::quorum::Quorum;
 use crate::client::run::{RunError, RunResult};
-use crate::client::{AnyClient, Client};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::values::request::Wait;
 use crate::engine::ways::schedule;

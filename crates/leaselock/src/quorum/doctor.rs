@@ -8,11 +8,12 @@ use super::member::QuorumMember;
 use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
+use crate::store::Store;
 use crate::store::report::{Finding, Guarantee, NodeReport, Report};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    pub(super) async fn examine_nodes(&self, within: Duration) -> Result<Report, StoreError> {
         let mut asked = Vec::new();
         for node in self.nodes.iter().map(Arc::clone) {
             asked.push(tokio::spawn(

@@ -1,7 +1,7 @@
-//! Several servers as one store: requests to all of them, and their combined reply.
+//! Several servers as one: requests to all of them, and their combined reply.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,22 +10,20 @@ use tokio::runtime::Handle;
 use super::fan_out::FanOut;
 use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
-use super::tally::{Absent, TallyVerdict, Votes, majority};
+use super::tally::{Absent, TallyVerdict, Votes};
 use super::votable::Votable;
 use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::error::{NodeVote, Tally, Vote};
-use crate::script::library::Library;
-use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
-use crate::store::{Capabilities, Event, LeaseHolder, Sink};
+use crate::base::error::{ErrorKind, NodeVote, StoreError, Tally, Vote};
+use crate::store::interface::not_votable;
+use crate::store::{RedisStore, Store};
 
 /// Several servers. Clones share everything; `unshared` has connections of its own.
 #[derive(Clone)]
 pub(crate) struct QuorumStore {
     pub(super) nodes: Arc<[Arc<QuorumMember>]>,
-    mops: Arc<[Arc<Repair>]>,
+    pub(super) mops: Arc<[Arc<Repair>]>,
     pub(super) common: Arc<Common>,
-    runs_on: Arc<OnceLock<Handle>>,
+    pub(super) runs_on: Arc<OnceLock<Handle>>,
 }
 
 /// A callback for each node's reply, even after the outcome.
@@ -52,35 +50,6 @@ impl QuorumStore {
             mops,
             common,
             runs_on,
-        }
-    }
-
-    pub(crate) fn unshared(&self) -> Self {
-        let nodes = self.nodes.iter();
-        QuorumStore {
-            nodes: nodes.map(|node| Arc::new(node.unshared())).collect(),
-            ..self.clone()
-        }
-    }
-
-    /// Runs the remaining cleanup on this runtime.
-    pub(crate) fn clean_up_on(&self, handle: &Handle) {
-        drop(self.runs_on.set(handle.clone())); // the first one is enough
-    }
-
-    /// Waits until no node has cleanup left, at most for `within`.
-    ///
-    /// It does not wait longer for a node that is gone.
-    pub(crate) async fn is_clean(&self, within: Duration) {
-        /// How often closing a client checks whether the nodes are clean.
-        const EACH: Duration = Duration::from_millis(2);
-        let until = self.until(within.min(self.common.terms.node_timeout));
-        let is_clean = || {
-            let none = self.common.cleaning.load(Ordering::SeqCst) == 0;
-            none && self.mops.iter().all(|mop| mop.is_idle())
-        };
-        while !is_clean() && CLOCK.now() < until {
-            tokio::time::sleep(EACH).await;
         }
     }
 
@@ -235,101 +204,6 @@ impl QuorumStore {
         StoreError::no_majority(kind_of(votes), tally, maybe_applied)
     }
 
-    /// Subscribes at every node. Messages are missed only when no node is connected.
-    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
-        let sink: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(sink);
-        let heard = Arc::new(AtomicUsize::new(0));
-        let mut tasks = tokio::task::JoinSet::new();
-        for node in self.nodes.iter() {
-            let (node, channel) = (Arc::clone(node), channel.to_owned());
-            let (sink, heard) = (Arc::clone(&sink), Arc::clone(&heard));
-            tasks.spawn(async move {
-                let hears = AtomicUsize::new(0);
-                let one = Box::new(move |event| {
-                    let others = match event {
-                        Event::Ready if hears.swap(1, Ordering::SeqCst) == 0 => {
-                            heard.fetch_add(1, Ordering::SeqCst);
-                            0
-                        }
-                        Event::Gap if hears.swap(0, Ordering::SeqCst) == 1 => {
-                            heard.fetch_sub(1, Ordering::SeqCst) - 1
-                        }
-                        Event::Gap => return,
-                        _ => 0,
-                    };
-                    if others > 0 {
-                        return; // they report the same
-                    }
-                    sink(event);
-                });
-                node.store.listen(&channel, one).await;
-            });
-        }
-        while tasks.join_next().await.is_some() {}
-    }
-
-    /// True if most nodes let the user publish to the channel; `None` when too few say so.
-    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        let mut asked = tokio::task::JoinSet::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            let channel = channel.to_owned();
-            asked.spawn(async move { node.store.may_publish(&channel, within).await });
-        }
-        let (mut allow, mut refuse) = (0, 0);
-        while let Some(said) = asked.join_next().await {
-            match said.ok().flatten() {
-                Some(true) => allow += 1,
-                Some(false) => refuse += 1,
-                None => {}
-            }
-            let needed = majority(self.nodes.len());
-            if allow >= needed || refuse >= needed {
-                return Some(allow >= needed);
-            }
-        }
-        None
-    }
-
-    /// Follows each node to wherever it moves, for ever; stops when dropped.
-    pub(crate) async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            let holder = Arc::clone(holder);
-            tasks.spawn(async move { node.store.follow(&*holder).await });
-        }
-        while tasks.join_next().await.is_some() {}
-        std::future::pending().await
-    }
-
-    /// Loads the scripts onto every node as functions.
-    pub(crate) async fn load_functions(
-        &self,
-        library: &'static Library,
-        within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
-        let stores = self.nodes.iter().map(|node| node.store.clone());
-        load_on_each(stores.collect(), library, within).await
-    }
-
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            wakes: true,
-            keys_per_call: 200,
-            combines: true,
-            by_node: false,
-            look_every: Duration::MAX,
-        }
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        let nodes: Vec<String> = self
-            .nodes
-            .iter()
-            .map(|node| node.store.describe())
-            .collect();
-        format!("a quorum of {}: {}", nodes.len(), nodes.join(", "))
-    }
-
     pub(super) fn until(&self, within: Duration) -> Moment {
         CLOCK.now().plus(within)
     }
@@ -355,11 +229,6 @@ impl Drop for Cleaning {
     fn drop(&mut self) {
         self.common.cleaning.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-pub(super) fn not_votable(what: &str) -> StoreError {
-    let message = format!("{what} cannot be voted on by several servers");
-    StoreError::refused(ErrorKind::Unsupported, message)
 }
 
 /// Returns the most frequent kind of error.

@@ -15,7 +15,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::base::ttl::Drift;
 use crate::script::{Answer, Call, Value};
-use crate::store::redis::RedisStore;
+use crate::store::{RedisStore, Store};
 
 /// Settings that all clients of a quorum's locks agree on, and how nodes are queried.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::{CLOCK, Moment};
 use crate::base::sync::hold;
 use crate::script::Call;
-use crate::store::redis::RedisStore;
+use crate::store::{RedisStore, Store};
 
 /// Repetitions after a reply, because it may have overtaken an earlier request.
 const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];

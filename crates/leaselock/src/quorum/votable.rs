@@ -1,17 +1,13 @@
 //! An operation on which several servers vote.
 
-#[cfg(feature = "redis")]
 use super::tally::{TallyVerdict, Votes};
-#[cfg(feature = "redis")]
 use crate::base::error::StoreError;
 use crate::script::Operation;
-#[cfg(feature = "redis")]
 use crate::script::{Answer, Call, Script};
 
 /// An operation's behaviour on the nodes of a quorum.
 ///
 /// The defaults: each node gets the very operation, and their replies are not combined.
-#[cfg(feature = "redis")]
 pub(crate) trait Votable: Operation {
     /// True if it is repeated in the background on a node that does not confirm it.
     const CLEANS_UP: bool = false;
@@ -37,17 +33,10 @@ pub(crate) trait Votable: Operation {
     }
 }
 
-/// Without servers there is no vote.
-#[cfg(not(feature = "redis"))]
-pub(crate) trait Votable: Operation {}
-#[cfg(not(feature = "redis"))]
-impl<O: Operation> Votable for O {}
-
 /// Declares operations that only one store runs: the nodes of a quorum do not vote on them.
 macro_rules! on_one_store {
     ($($operation:ty),+ $(,)?) => {
         $(
-            #[cfg(feature = "redis")]
             impl $crate::quorum::votable::Votable for $operation {}
         )+
     };

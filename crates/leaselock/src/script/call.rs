@@ -46,7 +46,6 @@ impl Call {
     }
 
     /// Returns a call with the same arguments for a script that needs the first key only.
-    #[cfg(feature = "redis")]
     pub(crate) fn on_first_key(&self, script: &'static Script) -> Call {
         let mut call = Call::of(script);
         self.parameters.keys().take(1).for_each(|key| {

@@ -95,7 +95,6 @@ impl LockKeys {
     }
 
     /// Returns the key of the clients that a node of a quorum notifies of a release.
-    #[cfg(feature = "redis")]
     pub(crate) fn callers(&self) -> SideKey<'_> {
         self.beside("callers")
     }
@@ -149,13 +148,9 @@ impl fmt::Display for SideKey<'_> {
 
 const FENCE: &str = "fence";
 /// The key of a semaphore's numbers: its permits, how many are used, the fencing token of each.
-#[cfg(feature = "embedded")]
 const USAGE: &str = "usage";
-#[cfg(feature = "embedded")]
 const LATCH: &str = "latch";
-#[cfg(feature = "embedded")]
 const LIMITER: &str = "limiter";
-#[cfg(feature = "embedded")]
 const COUNTER: &str = "counter";
 const ONCE: &str = "once";
 const CRON: &str = "cron";
@@ -204,7 +199,6 @@ pub(crate) fn broadcast_channel(prefix: &str, noun: &str, lock: &str, sharded: b
 }
 
 /// True if the channel may have several listeners, in a store where no channel is sharded.
-#[cfg(feature = "embedded")]
 pub(crate) fn is_broadcast(channel: &[u8]) -> bool {
     channel.ends_with(b"}")
 }
@@ -213,7 +207,6 @@ pub(crate) fn is_broadcast(channel: &[u8]) -> bool {
 const SHARDED: &str = ":s";
 
 /// True if the channel belongs to its slot: the node that has the slot keeps its messages.
-#[cfg(feature = "redis")]
 pub(crate) fn is_sharded(channel: &str) -> bool {
     channel.ends_with(SHARDED)
 }
@@ -221,7 +214,6 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
 /// Fences, the numbers of semaphores, latches, limiters, counters, results and ticks do; leases, holds and queues do not.
-#[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     const OUTLIVING: [&str; 7] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE, CRON];
     key.rsplit_once(':')
@@ -264,7 +256,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "embedded")]
     #[test]
     fn a_broadcast_channel_is_of_one_name_in_its_slot_and_no_channel_of_a_client() {
         let mut channels = std::collections::BTreeSet::new();
@@ -292,7 +283,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "embedded")]
     #[test]
     fn all_keys_of_one_lock_share_a_slot() {
         for name in ["foo", "{foo}", "a{foo}b"] {
@@ -309,7 +299,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "embedded")]
     #[test]
     fn only_what_outlasts_its_holders_outlives_a_reboot() {
         for (key, outlives) in [

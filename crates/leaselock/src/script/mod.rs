@@ -6,7 +6,6 @@ pub(crate) mod call;
 pub(crate) mod damage;
 pub(crate) mod keys;
 pub(crate) mod keyspace;
-#[cfg(feature = "redis")]
 pub(crate) mod library;
 pub(crate) mod operation;
 pub(crate) mod parameters;
@@ -18,6 +17,5 @@ pub(crate) use self::arg::Arg;
 pub(crate) use self::call::Call;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::parameters::Parameters;
-#[cfg(feature = "redis")]
 pub(crate) use self::source::Scripts;
 pub(crate) use self::source::{Script, script};

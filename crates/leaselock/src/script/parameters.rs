@@ -72,7 +72,6 @@ impl Parameters {
     }
 
     /// Returns their total length, at most.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
     pub(crate) fn bytes(&self) -> usize {
         self.framed.len()
     }

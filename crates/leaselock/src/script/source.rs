@@ -19,10 +19,6 @@ pub(crate) struct Script {
     /// The joined text, built on first use.
     source: OnceLock<String>,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(dead_code, reason = "only servers cache scripts")
-    )]
     pub(crate) sha1: OnceLock<String>,
 }
 
@@ -138,7 +134,6 @@ fn included(marker: &str) -> impl Iterator<Item = &'static str> {
 pub(crate) const UNKNOWN: &str = "error: unknown fragment\n";
 
 /// Lists the scripts of a primitive, for callers that need all of them.
-#[cfg(feature = "redis")]
 pub(crate) type Scripts = &'static [&'static Script];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a store offers to the layers above, and what they offer to it.
+//! The values that stores and the layers above exchange.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,7 @@ pub(crate) enum Event {
     Ready,
     /// Messages may be missed until the next `Ready`.
     Gap,
-    /// Some holder's process ended without a release: a lock may be free.
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "servers do not know")
-    )]
+    /// Some holder's process ended without a release: a lock may be free. Only folders know.
     Ended,
     /// A message to the channel.
     Message(Vec<u8>),
@@ -27,10 +23,6 @@ pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
 /// A client with leases on a store.
 pub(crate) trait LeaseHolder: Send + Sync {
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(dead_code, reason = "nothing happens to connections")
-    )]
     fn holds(&self) -> bool;
 
     /// Verifies every lease now, because something happened to the store.

@@ -122,7 +122,6 @@ impl Guarantee {
         Guarantee::new(GuaranteeStatus::No, text)
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn unknown(text: impl Into<String>) -> Self {
         Guarantee::new(GuaranteeStatus::Unknown, text)
     }

@@ -54,9 +54,25 @@ pub(super) struct Due {
 
 impl Subscriptions {
     /// Creates the set of a store without messages, which never wakes a waiter.
-    #[cfg(feature = "redis")]
     pub(crate) fn unavailable() -> Arc<Self> {
         Self::with(true, None)
+    }
+
+    /// Creates the set of a store that subscribes to the channels.
+    pub(crate) fn new() -> Arc<Self> {
+        Self::with(false, None)
+    }
+
+    /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
+    pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
+        let at_once = false;
+        Self::with(false, Some(Observer { sink, at_once }))
+    }
+
+    /// Creates a set whose messages all go to the sink too, and the beginning and the end of each gap.
+    pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
+        let at_once = true;
+        Self::with(false, Some(Observer { sink, at_once }))
     }
 
     fn with(unavailable: bool, observer: Option<Observer>) -> Arc<Self> {
@@ -69,7 +85,7 @@ impl Subscriptions {
     }
 
     /// Subscribes to every message of the channel.
-    #[cfg(all(test, feature = "redis"))]
+    #[cfg(test)]
     pub(crate) fn subscribe_to_all(self: &Arc<Self>, channel: &str) -> Subscription {
         self.subscribe(channel, |_| true)
     }
@@ -107,37 +123,9 @@ impl Subscriptions {
     }
 }
 
-/// Creates the set of a store that subscribes to the channels.
-impl Subscriptions {
-    pub(crate) fn new() -> Arc<Self> {
-        Self::with(false, None)
-    }
-}
-
-/// Creates the sets of a server.
-#[cfg(feature = "redis")]
-impl Subscriptions {
-    /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
-    pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
-        let at_once = false;
-        Self::with(false, Some(Observer { sink, at_once }))
-    }
-
-    /// Creates a set whose messages all go to the sink too, and the beginning and the end of each gap.
-    pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
-        let at_once = true;
-        Self::with(false, Some(Observer { sink, at_once }))
-    }
-}
-
 /// For the task that keeps the channels of the set subscribed.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "a folder needs a part of it")
-)]
 impl Subscriptions {
     /// True if a waiter wants the channel, or it is still subscribed.
-    #[cfg(feature = "embedded")]
     pub(super) fn has(&self, name: &str) -> bool {
         hold(&self.table).contains_key(name)
     }

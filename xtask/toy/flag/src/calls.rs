@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::engine::shared_state::operation::operation;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Script, script};
@@ -12,7 +11,6 @@ static RAISE: Script = script!("flag/raise");
 static INSPECT_FLAG: Script = script!("flag/inspect", reads_only);
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&RAISE, &INSPECT_FLAG];
 
 operation! {

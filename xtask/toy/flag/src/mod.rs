@@ -3,6 +3,5 @@
 mod calls;
 mod handle;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::calls::SCRIPTS;
 pub use self::handle::{Flag, FlagError};

@@ -23,7 +23,6 @@ pub use self::operations::{
 pub use self::quarantine::Quarantine;
 pub(crate) use self::rounded::rounded;
 pub(crate) use self::store::Detail;
-#[cfg(feature = "redis")]
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};
 pub use self::vote::Vote;

@@ -28,10 +28,8 @@ struct StoreErrorParts {
 pub(crate) enum Detail {
     Nothing,
     /// The store is up, and only other users of the same lock delayed the request.
-    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "of folders"))]
     Contention,
     /// The reply of each of several servers.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for quorums"))]
     Tally(Tally),
     /// There are so many permits, and more were asked for.
     TooMany {
@@ -56,7 +54,6 @@ impl StoreError {
     }
 
     /// Creates the error of a request that timed out because other clients used the same lock.
-    #[cfg(feature = "embedded")]
     pub(crate) fn contended(message: String) -> Self {
         Self::build(ErrorKind::TimedOut, message, |inner| {
             inner.detail = Detail::Contention;
@@ -78,7 +75,6 @@ impl StoreError {
     }
 
     /// Creates the error of too few equal replies.
-    #[cfg(feature = "redis")]
     pub(crate) fn no_majority(kind: ErrorKind, tally: Tally, maybe_applied: bool) -> Self {
         Self::build(kind, tally.to_string(), |inner| {
             (inner.maybe_applied, inner.detail) = (maybe_applied, Detail::Tally(tally));

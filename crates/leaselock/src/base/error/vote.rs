@@ -32,7 +32,6 @@ pub enum Vote {
 }
 
 impl Vote {
-    #[cfg(feature = "redis")]
     pub(crate) fn of_failure(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::TimedOut | ErrorKind::Unreachable => Vote::Silent,

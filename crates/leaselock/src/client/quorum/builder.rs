@@ -11,9 +11,9 @@ use crate::client::settings::{Settings, common_setters};
 use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::NodeTerms;
-use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
+use crate::store::{RedisStore, Store};
 
 /// The default longest ttl on a quorum: a minute.
 ///

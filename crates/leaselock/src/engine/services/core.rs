@@ -156,7 +156,6 @@ impl Engine {
             thread_store: background.store.clone(),
             thread: background.handle.clone(),
             subscriptions: Arc::clone(&background.subscriptions),
-            #[cfg(feature = "redis")]
             permits: Arc::clone(&self.limits.own_connections),
         })
     }

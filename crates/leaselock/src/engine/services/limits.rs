@@ -1,15 +1,11 @@
 //! What the tasks of a client have only so many of.
 
-#[cfg(feature = "redis")]
 use std::sync::Arc;
 
-#[cfg(feature = "redis")]
 use tokio::sync::Semaphore;
 
-#[cfg(feature = "redis")]
 use super::replica_pool::ReplicaPool;
 use crate::base::keyed_mutex::KeyedMutex;
-#[cfg(feature = "redis")]
 use crate::engine::values::custom::OWN_CONNECTIONS_MOST;
 
 /// Turns and connections.
@@ -17,10 +13,8 @@ pub(crate) struct Limits {
     /// Lets one task of this client at a time poll a lock that has no queue.
     pub(crate) poll_mutexes: KeyedMutex,
     /// Limits how many locks have a connection of their own.
-    #[cfg(feature = "redis")]
     pub(crate) own_connections: Arc<Semaphore>,
     /// The connections on which requests wait for replicas.
-    #[cfg(feature = "redis")]
     pub(crate) replica_pool: ReplicaPool,
 }
 
@@ -28,9 +22,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             poll_mutexes: KeyedMutex::default(),
-            #[cfg(feature = "redis")]
             own_connections: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
-            #[cfg(feature = "redis")]
             replica_pool: ReplicaPool::default(),
         }
     }

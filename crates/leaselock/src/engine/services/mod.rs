@@ -10,7 +10,6 @@ pub(crate) mod lease;
 pub(crate) mod leftover;
 pub(crate) mod limits;
 pub(crate) mod renewal;
-#[cfg(feature = "redis")]
 pub(crate) mod replica_pool;
 pub(crate) mod requests;
 pub(crate) mod shared;

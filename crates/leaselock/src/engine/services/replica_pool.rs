@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
-use crate::store::redis::DedicatedConnection;
+use crate::store::DedicatedConnection;
 
 /// The most requests of a client that wait for replicas at once, each on a connection of its own.
 const WAITS_MAX: usize = 32;

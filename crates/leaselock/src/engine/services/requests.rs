@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
 use super::batch::SoloPermit;
 use super::batch::batchable::{Acquires, Releases};
 use super::batch::{Batcher, ContentionFilter, PendingReply};
@@ -48,7 +47,6 @@ impl Requests {
 
     /// Returns the permit of an acquisition that its caller sends alone: while it exists, other acquisitions are
     /// batched.
-    #[cfg(feature = "redis")]
     pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, Acquires>> {
         self.acquires.solo_permit()
     }
@@ -76,7 +74,6 @@ impl Requests {
         self.contended.note(lock, now);
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn is_contended(&self, lock: &str, now: Moment) -> bool {
         self.contended.contains(lock, now)
     }

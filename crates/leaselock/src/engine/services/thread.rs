@@ -59,7 +59,6 @@ impl Background {
             .map_err(|error| failed("runtime", error))?;
         let store = parts.store.unshared();
         let clock = parts.clock.clone();
-        #[cfg(feature = "redis")]
         store.clean_up_on(runtime.handle());
         let (cleanup, cleanup_task) = Cleanup::new();
         let renewal = Arc::new(Renewal::new(

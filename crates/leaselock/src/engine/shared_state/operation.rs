@@ -47,7 +47,6 @@ macro_rules! operation {
             $(fn time_us($timed: &$crate::script::Answer) -> Option<u64> $time_us)?
         }
 
-        #[cfg(feature = "redis")]
         impl $(<$life>)? $crate::quorum::votable::Votable for $Name $(<$life>)? {}
     };
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-#[cfg(feature = "redis")]
 use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
@@ -17,14 +16,12 @@ use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
-use crate::store::redis::DedicatedConnection;
+use crate::store::DedicatedConnection;
 use crate::store::subscriptions::Subscriptions;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// So many locks of one client have a connection of their own at a time.
-#[cfg(feature = "redis")]
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;
 
 /// What of a client another way of locking uses. Clones share everything.
@@ -37,13 +34,11 @@ pub(crate) struct Connections {
     pub(crate) thread: Handle,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// How many more locks may have a connection of their own.
-    #[cfg(feature = "redis")]
     pub(crate) permits: Arc<Semaphore>,
 }
 
 impl Connections {
     /// A connection for one purpose, moved by the client's own thread.
-    #[cfg(feature = "redis")]
     pub(crate) async fn private(
         &self,
         within: Duration,
@@ -87,7 +82,6 @@ pub(crate) trait CustomLock: fmt::Debug + Send + Sync {
     fn lock(&self) -> &str;
 
     /// Its connection, for the next try.
-    #[cfg(feature = "redis")]
     fn connection(&self) -> Option<Arc<OwnConnection>> {
         None
     }
@@ -135,7 +129,6 @@ pub(crate) trait CustomLock: fmt::Debug + Send + Sync {
 }
 
 /// A connection of one lock's own.
-#[cfg(feature = "redis")]
 #[derive(Debug)]
 pub(crate) struct OwnConnection {
     pub(crate) connection: tokio::sync::Mutex<DedicatedConnection>,

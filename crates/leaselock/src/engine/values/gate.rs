@@ -91,7 +91,6 @@ impl Strict {
 }
 
 /// The scripts that only concern the gate.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
 /// Opens the gate. Runs `lua/strict/init.lua`.

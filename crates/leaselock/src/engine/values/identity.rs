@@ -3,12 +3,10 @@
 use crate::base::clock;
 use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// The scripts of the client's record.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
 
 /// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.

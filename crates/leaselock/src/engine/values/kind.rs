@@ -43,10 +43,6 @@ pub(crate) struct Kind {
     /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
     pub(crate) votes: bool,
     /// Its other scripts, for the library of functions.
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(dead_code, reason = "only servers have functions")
-    )]
     pub(crate) others: &'static [&'static Script],
 }
 
@@ -148,7 +144,6 @@ impl StepScripts {
 
 impl Kind {
     /// Lists every script of the kind.
-    #[cfg(feature = "redis")]
     pub(crate) fn scripts(&'static self) -> impl Iterator<Item = &'static Script> {
         let steps = [&self.acquire, &self.release, &self.cancel];
         let steps = steps

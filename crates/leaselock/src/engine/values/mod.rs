@@ -1,6 +1,5 @@
 //! What the engine passes along: kinds, modes, requests, calls and grants. Nothing here waits, or knows a client.
 
-#[cfg(feature = "redis")]
 pub(crate) mod ballot;
 pub(crate) mod calls;
 pub(crate) mod calls_all;
@@ -19,5 +18,4 @@ pub(crate) mod release_alone;
 pub(crate) mod request;
 pub(crate) mod resource;
 pub(crate) mod shortcut;
-#[cfg(feature = "redis")]
 pub(crate) mod verdicts;

@@ -10,7 +10,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 #[derive(Debug)]
 #[cfg_attr(
     not(test),
-    expect(dead_code, reason = "the store makes this call out of a release")
+    allow(dead_code, reason = "the store makes this call out of a release")
 )]
 pub(crate) struct ReleaseAlone<'a> {
     pub(crate) resource: &'a Resource,

@@ -113,7 +113,6 @@ impl<'a> Ask<'a> {
     }
 
     /// Others were seen to want the lock a moment ago.
-    #[cfg(feature = "redis")]
     pub(super) fn is_contended(&self) -> bool {
         let requests = &self.engine.requests;
         requests.is_contended(&self.resource.lock, self.now())

@@ -11,7 +11,6 @@ use super::local::way::Local;
 use super::poll::Poll;
 use super::queue::way::Queue;
 use super::retry::Retry;
-#[cfg(feature = "redis")]
 use super::vote::way::Rounds;
 use super::way::Way;
 use crate::base::error::AcquireError;
@@ -64,7 +63,6 @@ async fn granted_by(
     if ask.request.custom.is_some() {
         return Box::pin(Poll { ask, start, end }.run()).await;
     }
-    #[cfg(feature = "redis")]
     if let Some(quorum) = ask.engine.store.majority() {
         let rounds = Rounds {
             ask,

@@ -27,6 +27,5 @@ mod tests;
 pub(crate) mod trying;
 mod turn;
 pub(crate) mod turn_budget;
-#[cfg(feature = "redis")]
 mod vote;
 pub(crate) mod way;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::Ask;
-#[cfg(feature = "redis")]
 use super::first_try::FirstTry;
 use super::outcome::Outcome;
 use crate::base::clock::Moment;
@@ -16,7 +15,6 @@ use crate::engine::values::grant::Seen;
 impl Ask<'_> {
     /// The lease, or what keeps it from being granted.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
-        #[cfg(feature = "redis")]
         if !self.engine.store.has_queue()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
@@ -38,7 +36,6 @@ impl Ask<'_> {
         if let Some(custom) = &self.custom {
             return Box::pin(self.take(custom, t0, within)).await;
         }
-        #[cfg(feature = "redis")]
         if let Some(quorum) = self.engine.store.majority() {
             return Box::pin(self.vote_once(quorum, t0, within)).await;
         }
@@ -84,7 +81,6 @@ impl Ask<'_> {
 
     /// Makes one try together with other acquisitions, if there are some. If it is in vain, the task tries by itself under
     /// another token: what takes the votes of this one back may come late.
-    #[cfg(feature = "redis")]
     async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, StoreError> {
         match self.try_with_others(|| false, self.now()).await? {
             FirstTry::Granted(lease) => return Ok(Some(lease)),

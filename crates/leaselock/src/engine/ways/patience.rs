@@ -53,7 +53,6 @@ impl Patience {
     }
 
     /// The store gave no answer that counts, but it is there.
-    #[cfg(feature = "redis")]
     pub(super) fn found_the_store(&mut self) {
         self.is_there = true;
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::calls::{ExtendForeign, Locks, ReleaseForeign, TakeForeign};
 use super::release_signal;
-#[cfg(feature = "redis")]
 use super::watch_multi;
 use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
 use crate::base::error::StoreError;
@@ -14,7 +13,6 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::values::calls;
 use crate::engine::values::compare_and_delete::CompareAndDelete;
-#[cfg(feature = "redis")]
 use crate::engine::values::custom::OwnConnection;
 use crate::engine::values::custom::{
     BoxFuture, Connections, CustomLock, CustomProtocol, ReleaseSignal, TakeOutcome,
@@ -33,7 +31,6 @@ pub(crate) struct ForeignLock {
     /// The list that wakes other waiters, where the protocol has one.
     signal: Option<Arc<str>>,
     /// The connection that releases it, where the protocol needs a dedicated one.
-    #[cfg(feature = "redis")]
     line: Option<Arc<OwnConnection>>,
 }
 
@@ -56,7 +53,6 @@ impl Custom {
 }
 
 impl CustomProtocol for Custom {
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     fn prepare<'a>(
         &'a self,
         resource: &'a Resource,
@@ -76,7 +72,6 @@ impl CustomProtocol for Custom {
             let is_python = protocol == Protocol::PythonRedisLock;
             let signal =
                 is_python.then(|| python_redis_lock::signal(&self.prefix, &resource.lock).into());
-            #[cfg(feature = "redis")]
             let line = match before.and_then(|before| before.connection()) {
                 None if protocol == Protocol::WatchMulti => {
                     Some(Arc::new(watch_multi::open(connections, within).await?))
@@ -89,7 +84,6 @@ impl CustomProtocol for Custom {
                 token: token.clone(),
                 value,
                 signal,
-                #[cfg(feature = "redis")]
                 line,
             });
             Ok(lock)
@@ -156,7 +150,6 @@ impl CustomLock for ForeignLock {
         &self.resource.lock
     }
 
-    #[cfg(feature = "redis")]
     fn connection(&self) -> Option<Arc<OwnConnection>> {
         self.line.clone()
     }
@@ -230,7 +223,6 @@ impl CustomLock for ForeignLock {
                 Protocol::SetexRenamenx { latency_guard } => {
                     setex_renamenx::release(store, lock, left, latency_guard, within).await
                 }
-                #[cfg(feature = "redis")]
                 Protocol::WatchMulti => match &self.line {
                     Some(line) => watch_multi::release(line, lock, value, within).await,
                     None => self.release_own(store, within).await,

@@ -7,12 +7,9 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::{python_redis_lock, setex_renamenx};
-#[cfg(feature = "redis")]
 use super::{redisson, setnx_pexpire};
 use crate::base::error::InvalidInput;
-#[cfg(feature = "redis")]
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 
@@ -49,7 +46,6 @@ pub enum Protocol {
 }
 
 /// Every script of these protocols.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[
     &python_redis_lock::RELEASE_FOREIGN,
     &redisson::TAKE_FOREIGN,

@@ -12,9 +12,7 @@ pub(crate) mod setex_renamenx;
 pub(crate) mod setnx_getset;
 pub(crate) mod setnx_pexpire;
 pub(crate) mod supported;
-#[cfg(feature = "redis")]
 pub(crate) mod watch_multi;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::kinds::SCRIPTS;
 pub use self::kinds::{DEFAULT_LATENCY_GUARD, Protocol};

@@ -12,10 +12,8 @@ use crate::base::error::StoreError;
 use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
 use crate::engine::ways::key_watch::may_mean_free;
 use crate::engine::ways::schedule::RateLimit;
-#[cfg(feature = "redis")]
 use crate::script::Value;
-#[cfg(feature = "redis")]
-use crate::store::redis::DedicatedConnection;
+use crate::store::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
 
 /// How one waiter is woken.
@@ -115,10 +113,8 @@ struct SignalState {
 }
 
 /// How long a connection blocks at a time, so that one that cannot be unblocked ends soon.
-#[cfg(feature = "redis")]
 const BLOCKS_SECONDS: &str = "5";
 /// How long one blocking request waits for a release.
-#[cfg(feature = "redis")]
 const BLOCKS: Duration = Duration::from_secs(5);
 /// The timeout of everything that does not block.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -193,7 +189,6 @@ impl Taker {
     }
 
     /// Takes elements one by one over one connection.
-    #[cfg(feature = "redis")]
     async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
         let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
         // Without this right the connection blocks for a moment longer when no task waits any more.
@@ -213,11 +208,6 @@ impl Taker {
             }
         }
         Ok(())
-    }
-
-    #[cfg(not(feature = "redis"))]
-    async fn session(&self, _: &watch::Sender<bool>) -> Result<(), StoreError> {
-        std::future::pending().await
     }
 
     /// Pushes the element, as a release would, for waiters of other clients.

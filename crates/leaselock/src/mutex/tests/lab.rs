@@ -16,13 +16,12 @@ use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
 use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::store::EmbeddedStore;
 use crate::store::Event;
-use crate::store::embedded::EmbeddedStore;
-use crate::store::redis::RedisStore;
+use crate::store::RedisStore;
 use crate::store::url;
 use crate::store::url::Target;
 
@@ -156,7 +155,6 @@ impl Operation for Meddle<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
 impl Votable for Meddle<'_> {}
 
 macro_rules! meddling {

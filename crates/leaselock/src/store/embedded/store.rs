@@ -14,7 +14,7 @@ use crate::base::token::ClientId;
 use crate::script::{Answer, Call};
 use crate::store::report::Report;
 use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, Sink, Traffic};
+use crate::store::{Capabilities, LeaseHolder, Sink, Store, Traffic};
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
@@ -55,8 +55,10 @@ impl EmbeddedStore {
     pub(crate) fn memory(name: &str, clock: Clock) -> Self {
         EmbeddedStore(EmbeddedKind::Memory(MemoryStore::named(name, clock)))
     }
+}
 
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+impl Store for EmbeddedStore {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.run(call, within).await,
             EmbeddedKind::Memory(store) => store.run(call),
@@ -64,7 +66,7 @@ impl EmbeddedStore {
         }
     }
 
-    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+    async fn listen(&self, channel: &str, sink: Sink) {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.listen(channel, sink).await,
             EmbeddedKind::Memory(store) => store.listen(channel, &sink).await,
@@ -72,16 +74,19 @@ impl EmbeddedStore {
         }
     }
 
-    /// Removes what dead processes left, for ever; stops when dropped.
-    pub(crate) async fn follow(&self) {
+    /// Removes what dead processes left.
+    async fn follow(&self, _holder: &Arc<dyn LeaseHolder>) {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.sweep_dead_processes().await,
             EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => std::future::pending().await,
         }
     }
 
-    /// Serves the subscriptions until dropped.
-    pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        Subscriptions::new()
+    }
+
+    async fn serve(&self, set: &Arc<Subscriptions>) {
         let store = self.clone();
         let listen = move |channel: Arc<str>, sink: Sink| {
             let store = store.clone();
@@ -96,8 +101,8 @@ impl EmbeddedStore {
         broadcast::serve(set, listen).await;
     }
 
-    /// Returns some locks that match the pattern, each with one of our tokens in it.
-    pub(crate) async fn scan(
+    /// Each of these locks has one of our tokens in it.
+    async fn scan(
         &self,
         cursor: u64,
         pattern: &str,
@@ -110,7 +115,7 @@ impl EmbeddedStore {
         }
     }
 
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         let (checks, promises) = match &self.0 {
             EmbeddedKind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
             EmbeddedKind::Memory(_) => (doctor::memory(), doctor::of_memory()),
@@ -119,7 +124,16 @@ impl EmbeddedStore {
         Ok(Report::new(self.describe(), checks, promises))
     }
 
-    pub(crate) fn capabilities(&self) -> Capabilities {
+    /// Every account that may open the folder may do everything there.
+    fn has_users(&self) -> bool {
+        false
+    }
+
+    fn unshared(&self) -> Self {
+        self.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
         Capabilities {
             wakes: true,
             keys_per_call: 1,
@@ -129,8 +143,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Returns how often the folder was opened: one that was removed comes back with another clock.
-    pub(crate) fn epoch(&self) -> Option<u64> {
+    /// Counts how often the folder was opened: one that was removed comes back with another clock.
+    fn epoch(&self) -> Option<u64> {
         match &self.0 {
             EmbeddedKind::Folder(store) => Some(store.epoch()),
             EmbeddedKind::Memory(_) => Some(0),
@@ -138,15 +152,15 @@ impl EmbeddedStore {
         }
     }
 
-    /// Returns the traffic of the key's file; `None` for memory, whose waiters are in the same process.
-    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
+    /// `None` for memory, whose waiters are in the same process.
+    fn traffic(&self, key: &str) -> Option<Traffic> {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.traffic(key),
             EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
         }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.describe(),
             EmbeddedKind::Memory(store) => store.describe(),
@@ -154,19 +168,16 @@ impl EmbeddedStore {
         }
     }
 
-    /// Returns a descriptor for a job to inherit.
-    ///
     /// Until it is closed this client's leases stay held, even when this process dies. `None` without a session, or
     /// before the first use.
-    pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
+    fn session_descriptor(&self) -> Option<OwnedFd> {
         match &self.0 {
             EmbeddedKind::Folder(store) => store.session_descriptor(),
             EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
         }
     }
 
-    /// Limits how long a job can hold after its process.
-    pub(crate) fn limit_session(&self, until: Moment) {
+    fn limit_session(&self, until: Moment) {
         if let EmbeddedKind::Folder(store) = &self.0 {
             store.limit_session(until);
         }

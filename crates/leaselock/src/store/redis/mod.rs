@@ -37,5 +37,3 @@ mod tls;
 
 pub(crate) use self::dedicated::DedicatedConnection;
 pub(crate) use self::store::RedisStore;
-pub(crate) use self::store::functions::load_on_each;
-pub use self::store::functions::{FunctionsNode, LoadedFunctions};

@@ -1,33 +1,40 @@
 //! A store on servers, for the layers above.
 //!
-//! This file runs scripts there. The files in its folder have one task each: creation, messages, plain commands,
-//! listing keys, loading functions, and the operator's report.
+//! This file runs scripts there, and says what each kind of link to a server can do. The files in its folder have one
+//! task each: creation, the rights of the user, listing keys, and loading functions.
 
-mod commands;
 mod create;
-mod examine;
-pub(super) mod functions;
-mod messages;
+mod functions;
+mod rights;
 mod scan;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Pipeline};
+use tokio::runtime::Handle;
 
+use super::dedicated::DedicatedConnection;
+use super::doctor::{ask_sentinels, examine};
+use super::external_connection::{self, ExternalRequest};
 use super::link::StoreLink;
-use super::{answer, calls, error_map};
+use super::{answer, calls, channels, error_map, health};
 use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Answer, Call, Malformed};
-use crate::store::Capabilities;
+use crate::script::library::Library;
+use crate::script::{Answer, Call, Malformed, Value};
+use crate::store::functions::{LoadedFunctions, NodeLoading};
+use crate::store::report::Report;
+use crate::store::subscriptions::Subscriptions;
+use crate::store::{Capabilities, LeaseHolder, SharedSink, Sink, Store};
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisStore(pub(super) StoreLink);
 
-impl RedisStore {
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+impl Store for RedisStore {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         let until = CLOCK.now().plus(within);
         let answer = match &self.0 {
             StoreLink::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
@@ -51,6 +58,228 @@ impl RedisStore {
         self.understood(call, answer)
     }
 
+    /// None come over a connection that was handed in.
+    async fn listen(&self, channel: &str, sink: Sink) {
+        match self.0.own() {
+            Some(own) => channels::listen(&own.endpoint, channel, sink).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        let StoreLink::Cluster(cluster) = &self.0 else {
+            return examine::one(&self.0, within).await;
+        };
+        let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
+        let primaries: Vec<_> = endpoints.into_iter().map(StoreLink::to).collect();
+        Box::pin(examine::all(self.describe(), &primaries, within)).await
+    }
+
+    async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
+        let Some(own) = self.0.own() else {
+            return;
+        };
+        if let Some(view) = ask_sentinels::view(&own.endpoint).await {
+            report.checks.extend(view.checks(ttl));
+            report.promises.extend(view.promise());
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let (cluster, own) = (self.is_cluster(), self.0.own().is_some());
+        Capabilities {
+            wakes: cluster || own,
+            keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
+            combines: own, // what is behind the program's connection is unknown: it may be a cluster
+            by_node: cluster,
+            look_every: Duration::MAX,
+        }
+    }
+
+    /// A connection that was handed in is the only one.
+    fn unshared(&self) -> Self {
+        match &self.0 {
+            StoreLink::Own(own) => RedisStore(StoreLink::Own(own.another())),
+            StoreLink::External(_) => self.clone(),
+            StoreLink::Cluster(cluster) => RedisStore(StoreLink::Cluster(cluster.another())),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    /// Counts the connections. One that was handed in reconnects unnoticed.
+    fn epoch(&self) -> Option<u64> {
+        match &self.0 {
+            StoreLink::Own(own) => Some(own.epoch()),
+            StoreLink::External(_) => None,
+            StoreLink::Cluster(cluster) => Some(cluster.epoch()),
+        }
+    }
+
+    async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        let until = CLOCK.now().plus(within);
+        if let StoreLink::Cluster(cluster) = &self.0 {
+            return self.scan_nodes(cluster, cursor, pattern, until).await;
+        }
+        let scan = Self::scan_command(cursor, pattern);
+        self.page(&self.0.ask(&scan, None, until).await?)
+    }
+
+    /// None work over a connection that was handed in.
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        match self.0.own() {
+            Some(_) => Subscriptions::new(),
+            None => Subscriptions::unavailable(),
+        }
+    }
+
+    async fn serve(&self, set: &Arc<Subscriptions>) {
+        match &self.0 {
+            StoreLink::Own(own) => channels::serve(&own.endpoint, set).await,
+            StoreLink::External(_) => std::future::pending().await,
+            StoreLink::Cluster(cluster) => cluster.serve().await,
+        }
+    }
+
+    /// Follows the server to the address that the Sentinels report.
+    ///
+    /// It has leases verified when connections end. A connection that was handed in reports nothing.
+    async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
+        match &self.0 {
+            StoreLink::Own(own) => health::follow(own, &**holder).await,
+            StoreLink::Cluster(cluster) => health::over_many(cluster.trouble(), &**holder).await,
+            StoreLink::External(_) => std::future::pending().await,
+        }
+    }
+
+    /// A script that hands a lock over counts the channel's subscribers and publishes there, with the rights of this
+    /// user.
+    async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        let of_a_slot = channel.ends_with(":s");
+        let (count, publish) = if of_a_slot {
+            ("SHARDNUMSUB", "SPUBLISH")
+        } else {
+            ("NUMSUB", "PUBLISH")
+        };
+        let may_ask = self.plain(&["PUBSUB", count, channel], within).await;
+        if !Self::is_allowed(&may_ask)? {
+            return Some(false);
+        }
+        Self::is_allowed(&self.plain(&[publish, channel, ""], within).await)
+    }
+
+    async fn load_functions(
+        &self,
+        library: &'static Library,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        let StoreLink::Cluster(cluster) = &self.0 else {
+            return self.load_here(library, within).await;
+        };
+        let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
+        let loading = endpoints.into_iter().map(|endpoint| {
+            let store = RedisStore(StoreLink::to(endpoint));
+            NodeLoading {
+                node: store.describe(),
+                task: tokio::spawn(async move { store.load_here(library, within).await }),
+            }
+        });
+        LoadedFunctions::on_each(&library.name, loading.collect()).await
+    }
+
+    fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
+        match &self.0 {
+            StoreLink::Cluster(cluster) => cluster.subscriptions_at(key),
+            _ => None,
+        }
+    }
+
+    fn deliver_from_nodes(&self, sink: SharedSink) {
+        if let StoreLink::Cluster(cluster) = &self.0 {
+            cluster.deliver_from_nodes(sink);
+        }
+    }
+
+    /// Keyspace notifications have this channel.
+    fn news_of(&self, key: &str) -> Option<String> {
+        let own = self.0.own()?;
+        Some(format!("__keyspace@{}__:{key}", own.endpoint.url().db))
+    }
+
+    /// None come over a connection that was handed in.
+    fn deliver_along(&self, channel: &str, sink: Sink) {
+        if let Some(own) = self.0.own() {
+            own.push_mode.deliver_along(channel, sink);
+        }
+    }
+
+    fn hears(&self) -> bool {
+        self.0.own().is_some_and(|own| own.receives())
+    }
+
+    fn would_hear(&self) -> bool {
+        self.0.own().is_some_and(|own| own.would_receive())
+    }
+
+    async fn listens(&self, within: Duration) -> bool {
+        match self.0.own() {
+            Some(own) => own.start_receiving(CLOCK.now().plus(within)).await,
+            None => false,
+        }
+    }
+
+    /// It needs dedicated connections, and a server that has replicas.
+    fn has_replicas(&self) -> bool {
+        self.0.own().is_some()
+    }
+
+    fn has_commands(&self) -> bool {
+        true
+    }
+
+    fn is_cluster(&self) -> bool {
+        matches!(self.0, StoreLink::Cluster(_))
+    }
+
+    async fn plain(&self, words: &[&str], within: Duration) -> Result<Value, StoreError> {
+        let (key, until) = (words.get(1).copied(), CLOCK.now().plus(within));
+        let answer = self.0.ask(Cmd::new().arg(words), key, until).await?;
+        answer::understood(answer, |line| self.0.explain(line))
+    }
+
+    async fn together(
+        &self,
+        commands: &[&[&str]],
+        within: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        pipeline.atomic();
+        for words in commands {
+            pipeline.add_command(Cmd::new().arg(*words).clone());
+        }
+        let answer = match &self.0 {
+            StoreLink::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
+            StoreLink::External(theirs) => {
+                external_connection::ask(&**theirs, ExternalRequest::Together(&pipeline), within)
+                    .await?
+            }
+            StoreLink::Cluster(_) => return Err(on_one_server()),
+        };
+        match answer::understood(answer, |line| self.0.explain(line))? {
+            Value::Array(answers) => Ok(answers),
+            _ => Err(answer::malformed()),
+        }
+    }
+}
+
+impl RedisStore {
     /// Runs a script in one round trip, whether the server has it or not.
     ///
     /// So a caller that sends another request behind it can rely on the order.
@@ -65,8 +294,8 @@ impl RedisStore {
         self.understood(call, answer)
     }
 
-    fn understood(&self, call: &Call, answer: Value) -> Result<Answer, StoreError> {
-        if let Value::ServerError(reply) = &answer {
+    fn understood(&self, call: &Call, answer: redis::Value) -> Result<Answer, StoreError> {
+        if let redis::Value::ServerError(reply) = &answer {
             return Err(self.0.explain_call(call, &error_map::line(reply)));
         }
         answer::plain(answer)
@@ -81,53 +310,34 @@ impl RedisStore {
             })
     }
 
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        let (cluster, own) = (self.is_cluster(), self.0.own().is_some());
-        Capabilities {
-            wakes: cluster || own,
-            keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
-            combines: own, // what is behind the program's connection is unknown: it may be a cluster
-            by_node: cluster,
-            look_every: Duration::MAX,
-        }
-    }
-
-    /// Counts the connections. One that was handed in reconnects unnoticed.
-    pub(crate) fn epoch(&self) -> Option<u64> {
+    /// Opens a connection without other users, driven by the runtime of `handle`.
+    pub(crate) async fn private(
+        &self,
+        handle: &Handle,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
         match &self.0 {
-            StoreLink::Own(own) => Some(own.epoch()),
-            StoreLink::External(_) => None,
-            StoreLink::Cluster(cluster) => Some(cluster.epoch()),
+            StoreLink::Own(own) => {
+                DedicatedConnection::open(own.endpoint.clone(), handle, within).await
+            }
+            StoreLink::Cluster(_) => Err(on_one_server()),
+            StoreLink::External(_) => {
+                let message = "a connection that was handed in cannot be told to open others: build the client from a \
+                               URL or from a redis::Client";
+                Err(StoreError::refused(ErrorKind::Unsupported, message))
+            }
         }
-    }
-
-    /// True if dedicated connections can be opened, and a server has replicas.
-    pub(crate) fn has_replicas(&self) -> bool {
-        self.0.own().is_some()
     }
 
     /// True if a request would leave at once, which is assumed of a connection that was handed in.
     pub(crate) fn is_connected(&self) -> bool {
         self.0.own().is_none_or(|own| own.is_connected())
     }
+}
 
-    /// Returns the same server over a connection of its own. One that was handed in is the only one.
-    pub(crate) fn unshared(&self) -> Self {
-        match &self.0 {
-            StoreLink::Own(own) => RedisStore(StoreLink::Own(own.another())),
-            StoreLink::External(_) => self.clone(),
-            StoreLink::Cluster(cluster) => RedisStore(StoreLink::Cluster(cluster.another())),
-        }
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    /// True if each key may be on a server of its own.
-    pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.0, StoreLink::Cluster(_))
-    }
+fn on_one_server() -> StoreError {
+    let message = "a cluster has no one server for this: its keys may lie on several";
+    StoreError::refused(ErrorKind::Unsupported, message)
 }
 
 impl fmt::Debug for RedisStore {

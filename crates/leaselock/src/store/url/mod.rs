@@ -12,10 +12,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::parts::address;
-#[cfg(feature = "redis")]
 pub(crate) use self::redis_url::{Place, RedisUrl};
-#[cfg(feature = "redis")]
 pub(crate) use self::sentinels::Sentinels;
 pub(crate) use self::target::{Target, parse};

@@ -10,7 +10,6 @@ use super::parts::address;
 use super::sentinels::Sentinels;
 #[cfg(feature = "tls")]
 use crate::base::error::InvalidInput;
-#[cfg(feature = "redis")]
 use crate::script::library::Library;
 #[cfg(feature = "tls")]
 use crate::store::tls_options::TlsOptions;
@@ -23,7 +22,6 @@ pub(crate) struct RedisUrl {
     pub(crate) password: Option<String>,
     pub(crate) db: u32,
     /// Set when scripts are called as functions of this library.
-    #[cfg(feature = "redis")]
     pub(crate) functions: Option<&'static Library>,
     /// Set for an address with TLS.
     #[cfg(feature = "tls")]
@@ -38,7 +36,6 @@ impl RedisUrl {
             user: None,
             password: None,
             db: 0,
-            #[cfg(feature = "redis")]
             functions: None,
             #[cfg(feature = "tls")]
             tls: Arc::default(),

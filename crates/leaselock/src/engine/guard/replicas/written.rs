@@ -11,7 +11,7 @@ use crate::engine::services::core::Engine;
 use crate::engine::services::replica_pool::ReplicaPool;
 use crate::engine::values::request::Copies;
 use crate::script::{Operation, Value};
-use crate::store::redis::DedicatedConnection;
+use crate::store::DedicatedConnection;
 
 /// How much earlier the server's wait times out than our own clock says.
 ///

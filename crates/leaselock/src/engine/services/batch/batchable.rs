@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::base::error::StoreError;
-#[cfg(feature = "redis")]
 use crate::engine::values::ballot::many::vote_together;
 use crate::engine::values::calls_many::{AcquireMany, BatchTerms, Item, ReleaseMany, Replies};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
@@ -40,7 +39,6 @@ impl Batchable for Acquires {
     }
 
     /// On a quorum, the nodes vote on the items.
-    #[cfg(feature = "redis")]
     async fn ask(
         store: &Executor,
         items: &[Item],

@@ -13,7 +13,6 @@ mod reply;
 mod shared;
 
 pub(crate) use self::batcher::Batcher;
-#[cfg(feature = "redis")]
 pub(crate) use self::batcher::SoloPermit;
 pub(crate) use self::contention_filter::ContentionFilter;
 pub(crate) use self::reply::{BatchOutcome, PendingReply};

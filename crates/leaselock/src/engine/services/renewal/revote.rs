@@ -10,10 +10,8 @@ use std::sync::Arc;
 use super::Renewal;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
-#[cfg(feature = "redis")]
 use crate::engine::values::ballot::{CastVote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::ExtendAnswer;
-#[cfg(feature = "redis")]
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 
 impl Renewal {
@@ -33,9 +31,7 @@ impl Renewal {
     }
 
     /// Asks the nodes without a vote for a lease that a majority has just renewed.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(super) fn revote(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
-        #[cfg(feature = "redis")]
         if let Some(quorum) = self.store.majority() {
             let nodes = self.table().missing_votes.take(id);
             if nodes == 0 {
@@ -48,7 +44,6 @@ impl Renewal {
         }
     }
 
-    #[cfg(feature = "redis")]
     async fn ask_again(&self, quorum: &QuorumStore, id: Id, record: &LeaseRecord, nodes: u32) {
         let (resource, token) = (&record.resource, &record.token);
         let vote = CastVote {

@@ -8,7 +8,7 @@ use crate::base::ttl::Drift;
 use crate::engine::services::lease::state::LeaseMachine;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
-use crate::store::embedded::EmbeddedStore;
+use crate::store::EmbeddedStore;
 
 fn renewal(clock: &Clock) -> Renewal {
     let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));

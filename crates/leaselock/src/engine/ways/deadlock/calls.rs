@@ -2,13 +2,11 @@
 
 use super::graph::{GraphHold, GraphShare, GraphWait, GraphWaiter, Lock};
 use crate::base::token;
-#[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Every script of this file.
-#[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[
     &PUBLISH,
     &WITHDRAW_WAIT,

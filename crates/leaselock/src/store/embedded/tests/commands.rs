@@ -301,7 +301,7 @@ fn an_id_is_larger_than_the_last_one_also_when_the_clock_steps_back() {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_server_replies_to_the_same_commands_as_the_table_says() {
-    use crate::store::redis::RedisStore;
+    use crate::store::RedisStore;
     use crate::store::url;
 
     let server = testkit::Server::start();

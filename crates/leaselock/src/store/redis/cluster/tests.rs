@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::base::error::ErrorKind;
-use crate::store::redis::RedisStore;
 use crate::store::redis::tests::PATIENCE;
 use crate::store::redis::tests::{acquire, release};
 use crate::store::url::{Target, parse};
+use crate::store::{RedisStore, Store};
 
 const WITHIN: Duration = Duration::from_millis(500);
 /// A reply to a script that closes the connection.

@@ -9,6 +9,7 @@ use super::facts::Shape;
 use super::facts::{Facts, clock, latency};
 use super::permissions::{IN_A_CLUSTER, USED, commands};
 use crate::base::error::ErrorKind;
+use crate::store::Store;
 use crate::store::redis::tests::{PATIENCE, Server, store};
 use crate::store::report::{Finding, Verdict};
 

@@ -8,56 +8,13 @@ use super::RedisStore;
 use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
-use crate::store::redis::link::StoreLink;
+use crate::store::Store;
+use crate::store::functions::{FunctionsNode, LoadedFunctions};
 use crate::store::redis::{answer, error_map};
 
-/// The result of loading the library.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LoadedFunctions {
-    /// The name of the library of this version.
-    pub name: String,
-    /// True if each of the nodes already had it; then nothing was changed.
-    pub was_there: bool,
-    /// Where it was loaded: one server, every primary of a cluster, or every node of a quorum.
-    ///
-    /// Replicas get it from their primary.
-    pub nodes: Vec<FunctionsNode>,
-    /// The libraries of other versions.
-    ///
-    /// When none of their clients is left, `FUNCTION DELETE` removes them.
-    pub others: Vec<String>,
-}
-
-/// A server with the library.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FunctionsNode {
-    /// Its address, without its login.
-    pub node: String,
-    /// True if it already had the library.
-    pub was_there: bool,
-}
-
 impl RedisStore {
-    /// Loads the library onto every server that may hold a lock of this store, unless it is there.
-    pub(crate) async fn load_functions(
-        &self,
-        library: &'static Library,
-        within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
-        if let StoreLink::Cluster(cluster) = &self.0 {
-            let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
-            let stores = endpoints
-                .into_iter()
-                .map(|node| RedisStore(StoreLink::to(node)))
-                .collect();
-            return load_on_each(stores, library, within).await;
-        }
-        self.load_here(library, within).await
-    }
-
-    async fn load_here(
+    /// Loads the library onto the one server, unless it is there.
+    pub(super) async fn load_here(
         &self,
         library: &Library,
         within: Duration,
@@ -97,58 +54,6 @@ impl RedisStore {
             others,
         })
     }
-}
-
-/// Loads it onto all of them at once. A failure on one does not affect the others.
-pub(crate) async fn load_on_each(
-    stores: Vec<RedisStore>,
-    library: &'static Library,
-    within: Duration,
-) -> Result<LoadedFunctions, StoreError> {
-    let load =
-        |store: RedisStore| tokio::spawn(async move { store.load_here(library, within).await });
-    let loading: Vec<_> = stores.iter().cloned().map(load).collect();
-    let mut all = LoadedFunctions {
-        name: library.name.clone(),
-        was_there: true,
-        nodes: Vec::new(),
-        others: Vec::new(),
-    };
-    let mut failures = Vec::new();
-    for (store, loading) in stores.iter().zip(loading) {
-        match loading.await {
-            Ok(Ok(loaded)) => {
-                all.was_there &= loaded.was_there;
-                all.nodes.extend(loaded.nodes);
-                all.others.extend(loaded.others);
-            }
-            Ok(Err(error)) => failures.push((store.describe(), error)),
-            Err(_) => failures.push((store.describe(), ended())),
-        }
-    }
-    all.others.sort();
-    all.others.dedup();
-    // An error that needs an operator precedes a transient one.
-    let worst = failures.iter().min_by_key(|(_, error)| error.may_pass());
-    let Some(kind) = worst.map(|(_, error)| error.kind()) else {
-        return Ok(all);
-    };
-    let said: Vec<String> = failures
-        .iter()
-        .map(|(node, error)| format!("; {node}: {error}"))
-        .collect();
-    let message = format!(
-        "{} is on {} of {} nodes; load it again when this is mended{}",
-        all.name,
-        all.nodes.len(),
-        stores.len(),
-        said.concat()
-    );
-    Err(StoreError::refused(kind, message))
-}
-
-fn ended() -> StoreError {
-    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
 }
 
 /// Returns the names of libraries behind `library_name`, without this one.

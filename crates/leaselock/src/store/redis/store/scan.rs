@@ -1,36 +1,20 @@
 //! Listing keys, page by page.
 
-use std::time::Duration;
-
 use redis::{Cmd, Value};
 
 use super::RedisStore;
-use crate::base::clock::{CLOCK, Moment};
+use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Malformed;
+use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
-use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, error_map};
 
 const SCAN_COUNT: u32 = 500;
 
 impl RedisStore {
-    pub(crate) async fn scan(
-        &self,
-        cursor: u64,
-        pattern: &str,
-        within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
-        let until = CLOCK.now().plus(within);
-        if let StoreLink::Cluster(cluster) = &self.0 {
-            return self.scan_nodes(cluster, cursor, pattern, until).await;
-        }
-        let answer = self.0.ask(&command(cursor, pattern), None, until).await?;
-        self.page(&answer)
-    }
-
     /// Scans one primary after the other; the upper bits of the cursor hold its index.
-    async fn scan_nodes(
+    pub(super) async fn scan_nodes(
         &self,
         cluster: &Cluster,
         cursor: u64,
@@ -40,7 +24,7 @@ impl RedisStore {
         const CURSOR_BITS: u32 = 54;
         let (place, within_node) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
         let index = usize::try_from(place).unwrap_or(usize::MAX);
-        let scan = command(within_node, pattern);
+        let scan = Self::scan_command(within_node, pattern);
         let Some(answer) = cluster.ask_primary(index, &scan, until).await? else {
             return Ok((0, Vec::new()));
         };
@@ -53,7 +37,7 @@ impl RedisStore {
         Ok((place << CURSOR_BITS | next, keys))
     }
 
-    fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
+    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
         if let Value::ServerError(reply) = answer {
             return Err(self.0.explain(&error_map::line(reply)));
         }
@@ -65,13 +49,13 @@ impl RedisStore {
             StoreError::refused(ErrorKind::Malformed, message)
         })
     }
-}
 
-/// Builds the command for one page of keys that may be locks, which are strings or sorted sets; `TYPE` takes only one
-/// type, and costs the server more.
-fn command(cursor: u64, pattern: &str) -> Cmd {
-    let mut scan = redis::cmd("SCAN");
-    scan.arg(cursor).arg("MATCH").arg(pattern);
-    scan.arg("COUNT").arg(SCAN_COUNT);
-    scan
+    /// Builds the command for one page of keys that may be locks, which are strings or sorted sets; `TYPE` takes only
+    /// one type, and costs the server more.
+    pub(super) fn scan_command(cursor: u64, pattern: &str) -> Cmd {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern);
+        scan.arg("COUNT").arg(SCAN_COUNT);
+        scan
+    }
 }

@@ -118,7 +118,7 @@ async fn a_line_of_requests_that_is_silent_stops_being_listened_on_and_goes_on_s
     let store = store(&server.url());
     let (sender, mut events) = unbounded_channel();
     store.deliver_along("ch", Box::new(move |event| drop(sender.send(event))));
-    assert!(!store.receives() && store.start_receiving(PATIENCE).await && store.receives());
+    assert!(!store.hears() && store.listens(PATIENCE).await && store.hears());
     assert_eq!(events.recv().await, Some(Event::Ready));
     server.cli(&["PUBLISH", "ch", "here"]);
     assert_eq!(events.recv().await, Some(message("here")));
@@ -126,7 +126,7 @@ async fn a_line_of_requests_that_is_silent_stops_being_listened_on_and_goes_on_s
     let next = timeout(PATIENCE, events.recv()).await;
     assert_eq!(next.expect("an event"), Some(Event::Gap));
     drop(paused);
-    assert!(!store.receives() && !store.start_receiving(PATIENCE).await);
+    assert!(!store.hears() && !store.listens(PATIENCE).await);
     assert!(run(&store, &acquire("job")).await.is_ok());
     assert_eq!(store.epoch(), lines, "over the same line");
 }

@@ -16,6 +16,7 @@ use super::RedisStore;
 use crate::base::error::StoreError;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call};
+use crate::store::Store;
 use crate::store::url::{Target, parse};
 
 /// For steps that take milliseconds, on a machine that is busy with other work.

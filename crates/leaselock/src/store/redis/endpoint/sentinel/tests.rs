@@ -8,12 +8,11 @@ use testkit::sentinels::{SERVICE, Sentinels};
 use tokio::runtime::Handle;
 
 use super::locator::*;
-use crate::store::Event;
-use crate::store::redis::RedisStore;
 use crate::store::redis::link::StoreLink;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
 use crate::store::url;
 use crate::store::url::Target;
+use crate::store::{Event, RedisStore, Store};
 
 fn watch() -> PrimaryLocator {
     let Ok(Target::Redis(url)) = url::parse("redis+sentinel://a:1,b:2/locks") else {

@@ -1,0 +1,175 @@
+//! A quorum as a store: what it does without a vote, at every node.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::group::QuorumStore;
+use super::tally::majority;
+use crate::base::clock::CLOCK;
+use crate::base::error::{InvalidInput, StoreError};
+use crate::script::library::Library;
+use crate::script::{Answer, Call};
+use crate::store::functions::{LoadedFunctions, NodeLoading};
+use crate::store::interface::not_votable;
+use crate::store::report::Report;
+use crate::store::{Capabilities, Event, LeaseHolder, Sink, Store};
+
+impl Store for QuorumStore {
+    async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {
+        Err(not_votable(call.script.name))
+    }
+
+    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        self.examine_nodes(within).await
+    }
+
+    fn unshared(&self) -> Self {
+        let nodes = self.nodes.iter();
+        QuorumStore {
+            nodes: nodes.map(|node| Arc::new(node.unshared())).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Runs the remaining cleanup on this runtime.
+    fn clean_up_on(&self, handle: &Handle) {
+        drop(self.runs_on.set(handle.clone())); // the first one is enough
+    }
+
+    /// Waits until no node has cleanup left, at most for `within`.
+    ///
+    /// It does not wait longer for a node that is gone.
+    async fn is_clean(&self, within: Duration) {
+        /// How often closing a client checks whether the nodes are clean.
+        const EACH: Duration = Duration::from_millis(2);
+        let until = self.until(within.min(self.common.terms.node_timeout));
+        let is_clean = || {
+            let none = self.common.cleaning.load(Ordering::SeqCst) == 0;
+            none && self.mops.iter().all(|mop| mop.is_idle())
+        };
+        while !is_clean() && CLOCK.now() < until {
+            tokio::time::sleep(EACH).await;
+        }
+    }
+
+    /// Subscribes at every node. Messages are missed only when no node is connected.
+    async fn listen(&self, channel: &str, sink: Sink) {
+        let sink: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(sink);
+        let heard = Arc::new(AtomicUsize::new(0));
+        let mut tasks = tokio::task::JoinSet::new();
+        for node in self.nodes.iter() {
+            let (node, channel) = (Arc::clone(node), channel.to_owned());
+            let (sink, heard) = (Arc::clone(&sink), Arc::clone(&heard));
+            tasks.spawn(async move {
+                let hears = AtomicUsize::new(0);
+                let one = Box::new(move |event| {
+                    let others = match event {
+                        Event::Ready if hears.swap(1, Ordering::SeqCst) == 0 => {
+                            heard.fetch_add(1, Ordering::SeqCst);
+                            0
+                        }
+                        Event::Gap if hears.swap(0, Ordering::SeqCst) == 1 => {
+                            heard.fetch_sub(1, Ordering::SeqCst) - 1
+                        }
+                        Event::Gap => return,
+                        _ => 0,
+                    };
+                    if others > 0 {
+                        return; // they report the same
+                    }
+                    sink(event);
+                });
+                node.store.listen(&channel, one).await;
+            });
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    /// True if most nodes let the user publish to the channel; `None` when too few say so.
+    async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        let mut asked = tokio::task::JoinSet::new();
+        for node in self.nodes.iter().map(Arc::clone) {
+            let channel = channel.to_owned();
+            asked.spawn(async move { node.store.may_publish(&channel, within).await });
+        }
+        let (mut allow, mut refuse) = (0, 0);
+        while let Some(said) = asked.join_next().await {
+            match said.ok().flatten() {
+                Some(true) => allow += 1,
+                Some(false) => refuse += 1,
+                None => {}
+            }
+            let needed = majority(self.nodes.len());
+            if allow >= needed || refuse >= needed {
+                return Some(allow >= needed);
+            }
+        }
+        None
+    }
+
+    /// Follows each node to wherever it moves, for ever; stops when dropped.
+    async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
+        let mut tasks = tokio::task::JoinSet::new();
+        for node in self.nodes.iter().map(Arc::clone) {
+            let holder = Arc::clone(holder);
+            tasks.spawn(async move { node.store.follow(&holder).await });
+        }
+        while tasks.join_next().await.is_some() {}
+        std::future::pending().await
+    }
+
+    /// Loads the scripts onto every node as functions.
+    async fn load_functions(
+        &self,
+        library: &'static Library,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        let loading = self.nodes.iter().map(|node| {
+            let node = Arc::clone(node);
+            NodeLoading {
+                node: node.store.describe(),
+                task: tokio::spawn(async move { node.store.load_functions(library, within).await }),
+            }
+        });
+        LoadedFunctions::on_each(&library.name, loading.collect()).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            wakes: true,
+            keys_per_call: 200,
+            combines: true,
+            by_node: false,
+            look_every: Duration::MAX,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let nodes: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| node.store.describe())
+            .collect();
+        format!("a quorum of {}: {}", nodes.len(), nodes.join(", "))
+    }
+
+    /// A lease must not outlive the time for which a restarted node stays out.
+    fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
+        if priority != 0 {
+            return Err(InvalidInput::new(
+                "a quorum does not support a priority: it has no queue to go ahead in; leave it out, or use one server",
+            ));
+        }
+        let longest = self.longest();
+        if ttl <= longest {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "ttl {ttl:?} is longer than the longest on this quorum, {longest:?}: make it shorter, or raise `longest_ttl` \
+             for all who share the servers, who must agree on it"
+        )))
+    }
+}
