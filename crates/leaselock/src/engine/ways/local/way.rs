@@ -62,9 +62,7 @@ impl Way for Local<'_, '_> {
                     let waiting = Box::pin(queue.wait(Some(sharing.called()))); // large
                     match waiting.await? {
                         QueueEnd::Granted(lease, share) => return Ok(sharing.granted(lease, share)),
-                        QueueEnd::HandedOver(entry, patience) => {
-                            sharing.joins(ask.name, (entry, patience), waiter())
-                        }
+                        QueueEnd::HandedOver(handed) => sharing.joins(ask.name, *handed, waiter()),
                     }
                 }
             };

@@ -34,7 +34,7 @@ pub(crate) struct Queue<'w, 'a> {
 pub(crate) enum QueueEnd {
     Granted(Lease, Share),
     /// The entry is theirs from now on.
-    HandedOver(QueueEntry, Patience),
+    HandedOver(Box<(QueueEntry, Patience)>),
 }
 
 impl<'w, 'a> Queue<'w, 'a> {
@@ -113,7 +113,7 @@ impl<'w, 'a> Queue<'w, 'a> {
             WaitEnd::HandedOver => {
                 let mut entry = queued.entry;
                 entry.reading = None; // the task of the group uses another connection
-                return Ok(QueueEnd::HandedOver(entry, patience));
+                return Ok(QueueEnd::HandedOver(Box::new((entry, patience))));
             }
             WaitEnd::Over => None,
             WaitEnd::Failed(source) => Some(source),
