@@ -129,6 +129,8 @@ mod once;
 pub(crate) mod quorum;
 mod rwlock;
 mod script;
+#[cfg(all(test, feature = "redis", feature = "embedded"))]
+mod script_tests;
 mod semaphore;
 mod store;
 

@@ -7,7 +7,7 @@ pub(super) const PARTS: [(&str, Tests, &[&str]); 3] = [
         "scripts and connections",
         Tests::Lib,
         &[
-            "mutex::tests",
+            "script_tests",
             "store::redis::tests",
             "store::redis::doctor",
         ],

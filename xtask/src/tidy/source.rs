@@ -24,7 +24,10 @@ impl<'a> Source<'a> {
 
     /// Files of tests only: integration tests, `tests.rs` beside a module, and the test kit.
     pub(super) fn is_test(&self) -> bool {
-        let folder = self.path.contains("/tests/") || self.path.starts_with("crates/testkit/");
+        let folder = ["/tests/", "/script_tests/"]
+            .iter()
+            .any(|it| self.path.contains(it))
+            || self.path.starts_with("crates/testkit/");
         folder || self.path.ends_with("/tests.rs")
     }
 

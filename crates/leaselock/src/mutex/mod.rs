@@ -2,8 +2,6 @@
 
 mod kind;
 mod lock;
-#[cfg(all(test, feature = "redis", feature = "embedded"))]
-mod tests;
 
 pub(crate) use self::kind::MUTEX;
 pub use self::lock::Mutex;

@@ -1,11 +1,11 @@
-//! The scripts of mutex, read-write lock and semaphore, run directly: every branch of every header, and random sequences
-//! against a model, on the embedded store and on a real server.
+//! The scripts, run directly: every branch of every header, and random sequences against a model, on the embedded store
+//! and on a real server.
+//!
+//! What concerns one noun has its name; the other files are of the scripts and rules that several share. Nouns that hold
+//! nothing, and runs that are recorded, have theirs in their own folders.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod all;
-mod branches;
-mod changes;
 mod damage;
 mod dead_waiters;
 mod hold;
@@ -13,15 +13,15 @@ mod holds;
 mod interleavings;
 mod kinds;
 mod lab;
-mod many;
 mod model;
+mod multilock;
+mod mutex;
 mod operators;
-mod owners;
-mod permits;
+mod owner;
 mod position;
+mod quorum;
 mod random;
 mod ranges;
-mod reads;
-mod reads_served;
+mod rwlock;
+mod semaphore;
 mod side_key_ttls;
-mod votes;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::lab::*;
 use super::random::random_cases;
-use super::reads::{as_kind, granted, mutex_of, new_token};
+use super::rwlock::reads::{as_kind, granted, mutex_of, new_token};
 use crate::base::token::Token;
 use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;

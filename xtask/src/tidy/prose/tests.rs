@@ -113,7 +113,7 @@ fn an_old_word_in_a_comment_is_named_with_file_and_line() {
     for read in [
         "engine/values/kind.rs",
         "engine/ways/run.rs",
-        "mutex/tests/model.rs",
+        "script_tests/model.rs",
         "rwlock/lock.rs",
     ] {
         let found = complaints(&format!("crates/leaselock/src/{read}"), source);

@@ -1,6 +1,5 @@
 //! One test per reply in each script's header, and per sentence of its replay section.
 
-use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::client::views::*;
 use crate::engine::guard::replicas::call::*;
@@ -9,6 +8,7 @@ use crate::engine::values::grant::*;
 use crate::engine::values::note::Note;
 use crate::mutex::MUTEX;
 use crate::script::Value;
+use crate::script_tests::lab::*;
 
 #[test]
 fn a_free_mutex_is_granted_and_a_held_one_is_busy() {

@@ -3,8 +3,6 @@
 
 use proptest::prelude::*;
 
-use super::lab::*;
-use super::random::random_cases;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::services::batch::batchable::*;
@@ -14,6 +12,8 @@ use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
+use crate::script_tests::lab::*;
+use crate::script_tests::random::random_cases;
 
 fn terms(fencing: bool) -> BatchTerms {
     BatchTerms {

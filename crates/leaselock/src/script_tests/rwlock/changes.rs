@@ -2,7 +2,6 @@
 
 use leaselock_fence::Fence;
 
-use super::lab::*;
 use crate::base::token::Token;
 use crate::client::inspection::LockMode;
 use crate::client::views::*;
@@ -12,6 +11,7 @@ use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::rwlock::{DOWNGRADE, READ, UPGRADE};
 use crate::script::Value;
+use crate::script_tests::lab::*;
 
 const HERE: How<'static> = How {
     channel: "here",

@@ -2,7 +2,6 @@
 
 use leaselock_fence::Fence;
 
-use super::lab::*;
 use crate::base::token::Token;
 use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;
@@ -11,36 +10,37 @@ use crate::engine::values::kind::Kind;
 use crate::engine::values::resource::Resource;
 use crate::rwlock::READ;
 use crate::script::Value;
+use crate::script_tests::lab::*;
 
-pub(super) const UNFENCED: How<'static> = How {
+pub(crate) const UNFENCED: How<'static> = How {
     fencing: false,
     ..TRY
 };
 
 /// The names share a slot, as the embedded stores require.
-pub(super) fn as_kind(kind: &'static Kind, mode: &str, name: &str) -> Resource {
+pub(crate) fn as_kind(kind: &'static Kind, mode: &str, name: &str) -> Resource {
     let lock = keys(&format!("{{t}}{name}")).lock.clone();
     Resource::at(kind, lock, None).with_mode(Some(mode.into()))
 }
 
-pub(super) fn read(name: &str) -> Resource {
+pub(crate) fn read(name: &str) -> Resource {
     as_kind(&READ, "s", name)
 }
 
-pub(super) fn mutex_of(read: &Resource) -> Resource {
+pub(crate) fn mutex_of(read: &Resource) -> Resource {
     Resource::at(&crate::mutex::MUTEX, read.lock.clone(), None)
 }
 
-pub(super) fn item(read: &Resource, token: &Token) -> Item {
+pub(crate) fn item(read: &Resource, token: &Token) -> Item {
     Item::of(read, token, ttl(30_000), token.is_fenced()).unwrap()
 }
 
-pub(super) fn new_token(fenced: bool) -> Token {
+pub(crate) fn new_token(fenced: bool) -> Token {
     if fenced { token() } else { unfenced_token() }
 }
 
 /// The fencing token of each item that was served.
-pub(super) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> {
+pub(crate) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> {
     let fence = |answer: Acquired| match answer {
         Acquired::Granted { fence, .. } => fence,
         other => panic!("{other:?}"),
@@ -49,16 +49,16 @@ pub(super) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> 
 }
 
 impl Lab {
-    pub(super) async fn read_many(&self, items: &[Item]) -> Vec<Option<Option<Fence>>> {
+    pub(crate) async fn read_many(&self, items: &[Item]) -> Vec<Option<Option<Fence>>> {
         granted(self.ask(&Acquires::many(items[0].terms, items)).await)
     }
 
-    pub(super) async fn leave_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
+    pub(crate) async fn leave_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
         self.ask(&Releases::many(items[0].terms, items)).await
     }
 
     /// All holds of the name, in no order, without the fencing token that readers share.
-    pub(super) async fn members(&self, read: &Resource) -> Vec<String> {
+    pub(crate) async fn members(&self, read: &Resource) -> Vec<String> {
         let Value::Bytes(all) = &self.meddle(&MEMBERS, &read.lock, &[]).await[0] else {
             panic!("{}", self.engine)
         };
@@ -73,7 +73,7 @@ impl Lab {
         all
     }
 
-    pub(super) async fn lasts_ms(&self, key: &str) -> i64 {
+    pub(crate) async fn lasts_ms(&self, key: &str) -> i64 {
         match self.meddle(&TTL_OF, key, &[]).await[0] {
             Value::Int(left) => left,
             ref other => panic!("{other:?}"),

@@ -4,13 +4,13 @@
 use leaselock_fence::Fence;
 use proptest::prelude::*;
 
-use super::lab::*;
-use super::random::random_cases;
 use super::reads::*;
 use crate::base::token::Token;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::resource::Resource;
 use crate::rwlock::READ;
+use crate::script_tests::lab::*;
+use crate::script_tests::random::random_cases;
 use crate::semaphore::PERMITS;
 
 /// The state of one name before a call.

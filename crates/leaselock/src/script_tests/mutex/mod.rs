@@ -1,0 +1,4 @@
+//! The scripts of a mutex.
+
+mod branches;
+mod many;

@@ -1,0 +1,5 @@
+//! The scripts of a read-write lock.
+
+mod changes;
+pub(super) mod reads;
+mod reads_served;
