@@ -19,7 +19,7 @@ pub struct Client {
     pub(crate) state: Arc<ClientState>,
 }
 
-/// A [`Client`] or a [`Quorum`], with the methods that both have: a mutex, and no read-write lock or semaphore.
+/// A [`Client`] or a [`Quorum`](crate::Quorum), with the methods that both have: a mutex, and no read-write lock or semaphore.
 ///
 /// For programs whose configuration names one store or several.
 ///
