@@ -14,6 +14,7 @@ mod tree;
 use std::collections::BTreeMap;
 
 use self::budgets::Budget;
+pub(crate) use self::budgets::HEADING as BUDGETS;
 use self::layers::{Layers, PAGE};
 use self::tree::{Arrow, Tree, below};
 use crate::complaint::Complaint;

@@ -8,7 +8,7 @@ use super::layers::PAGE;
 use super::tree::{Module, Tree, below};
 use crate::complaint::Complaint;
 
-pub(super) const HEADING: &str = "### Budgets";
+pub(crate) const HEADING: &str = "### Budgets";
 /// How many largest files a complaint names.
 const SHOWN: usize = 3;
 /// So many lines may be saved before the column of the present figure has to follow.
