@@ -123,6 +123,14 @@ impl Clock {
         }
     }
 
+    /// Waits until the end of a wait, if it has one.
+    pub(crate) async fn sleep_until_end(&self, end: Option<Moment>) {
+        match end {
+            Some(end) => self.sleep_until(end).await,
+            None => std::future::pending().await,
+        }
+    }
+
     pub(crate) async fn sleep(&self, by: Duration) {
         self.sleep_until(self.now().plus(by)).await;
     }

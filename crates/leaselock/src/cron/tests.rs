@@ -359,6 +359,7 @@ async fn in_a_folder_a_tick_does_what_a_plain_model_does() {
     }
 }
 
+#[cfg(feature = "redis")]
 #[tokio::test]
 async fn on_a_server_a_tick_does_what_a_plain_model_does() {
     for is_ordered in [false, true] {

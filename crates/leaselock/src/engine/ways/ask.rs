@@ -83,6 +83,12 @@ impl<'a> Ask<'a> {
         self.engine.request_timeout(self.request.ttl)
     }
 
+    /// The same, of a wait that ends then.
+    pub(super) fn within_until(&self, end: Option<Moment>) -> Duration {
+        let within = self.within();
+        end.map_or(within, |end| within.min(end.saturating_since(self.now())))
+    }
+
     /// Draws the token of the next try. A change keeps the token of its lease.
     pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
         if self.becomes.is_some() {

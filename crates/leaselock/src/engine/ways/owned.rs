@@ -95,17 +95,12 @@ impl Ask<'_> {
             Wait::Poll { count, delay, .. } => count.map(|count| delay.saturating_mul(count)),
             Wait::Forever => None,
         };
-        let over = async {
-            match limit {
-                Some(limit) => self.engine.clock.sleep_until(start.plus(limit)).await,
-                None => std::future::pending().await,
-            }
-        };
+        let end = limit.map(|limit| start.plus(limit));
         let interest = owner.state.turns.interest(&self.resource.lock);
         tokio::select! {
             biased;
             turn = interest.turn() => Ok(interest.enter(turn)),
-            () = over => {
+            () = self.engine.clock.sleep_until_end(end) => {
                 let waited = self.now().saturating_since(start);
                 let own = self.engine.ids.client.as_str();
                 Err(AcquireError::still_busy(self.name.clone(), waited, Some(own.to_owned()), own))

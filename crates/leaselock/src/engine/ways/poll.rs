@@ -39,7 +39,9 @@ impl Way for Poll<'_, '_> {
             has_tried: false,
         };
         let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
-        polling.ask.without_queue(ended, &turn, start, &patience)
+        polling
+            .ask
+            .without_queue(ended, Some(&turn), start, &patience)
     }
 }
 
@@ -47,10 +49,8 @@ impl Ask<'_> {
     /// Subscribes to what the lock's other users announce, while there is time.
     async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;
-        let within = self.within();
-        let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let custom = self.custom.as_ref()?;
-        custom.listen(&connections, within.min(left)).await
+        custom.listen(&connections, self.within_until(end)).await
     }
 }
 

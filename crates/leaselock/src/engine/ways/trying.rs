@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::ask::Ask;
 use super::outcome::Outcome;
 use super::patience::Patience;
-use super::run::{Attempt, AttemptReply, Callers, WaitEnd, Wake, run};
+use super::run::{Attempt, AttemptReply, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use super::way::Way;
@@ -88,16 +88,7 @@ impl<T: Try> Way for Tries<'_, '_, T> {
             watches: false,
         };
         let ended = run(clock, None, &mut patience, &solo, &mut trying).await;
-        let ask = trying.ask;
-        let source = match ended {
-            WaitEnd::Granted(granted) => return Ok(granted),
-            WaitEnd::Failed(source) => Some(source),
-            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => patience.error.clone(),
-        };
-        Err(match source {
-            Some(source) => ask.error(source, false),
-            None => ask.still_busy(start, patience.seen.clone()),
-        })
+        trying.ask.without_queue(ended, None, start, &patience)
     }
 }
 

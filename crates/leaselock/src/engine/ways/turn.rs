@@ -6,7 +6,6 @@ use super::run::WaitEnd;
 use crate::base::clock::Moment;
 use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
-use crate::engine::guard::lease::Lease;
 
 impl Ask<'_> {
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
@@ -26,12 +25,6 @@ impl Ask<'_> {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await
         };
-        let over = async {
-            match end {
-                Some(end) => clock.sleep_until(end).await,
-                None => std::future::pending().await,
-            }
-        };
         let turn = tokio::select! {
             biased;
             turn = interest.turn() => turn,
@@ -39,25 +32,29 @@ impl Ask<'_> {
                 let name = self.name.clone();
                 return Err(AcquireError::Store { name, source });
             }
-            () = over => return Err(self.still_busy(start, None)),
+            () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
         };
         Ok(interest.enter(turn))
     }
 
-    /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy.
-    pub(super) fn without_queue(
+    /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
+    /// of this task, if other tasks wait behind it.
+    pub(super) fn without_queue<T>(
         &self,
-        ended: WaitEnd<Lease>,
-        turn: &KeyedMutexGuard,
+        ended: WaitEnd<T>,
+        turn: Option<&KeyedMutexGuard>,
         start: Moment,
         patience: &Patience,
-    ) -> Result<Lease, AcquireError> {
+    ) -> Result<T, AcquireError> {
         let source = match ended {
-            WaitEnd::Granted(lease) => return Ok(lease),
+            WaitEnd::Granted(granted) => return Ok(granted),
             WaitEnd::Failed(source) => Some(source),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let silence = patience.never_answered().cloned();
-                if silence.is_some() && self.now() >= start.plus(NEVER_ANSWERED) {
+                if let Some(turn) = turn
+                    && silence.is_some()
+                    && self.now() >= start.plus(NEVER_ANSWERED)
+                {
                     turn.report(silence);
                 }
                 patience.error.clone()

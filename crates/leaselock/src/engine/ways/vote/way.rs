@@ -62,7 +62,7 @@ impl Way for Rounds<'_, '_> {
         let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
         let Voting { ask, wakeups, .. } = voting;
         drop(wakeups);
-        ask.without_queue(ended, &turn, start, &patience)
+        ask.without_queue(ended, Some(&turn), start, &patience)
     }
 }
 
@@ -84,10 +84,8 @@ impl Ask<'_> {
 
     /// Messages arrive, or did not in the time of one request.
     async fn hears(&self, end: Option<Moment>) -> bool {
-        let within = self.within();
-        let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let notifier = &self.background.notifier;
-        notifier.is_listening() || notifier.ready(within.min(left)).await
+        notifier.is_listening() || notifier.ready(self.within_until(end)).await
     }
 }
 
