@@ -33,7 +33,7 @@ local function gate_refusal(gate, longest_ms, quarantine_ms)
   local here = gate_server()
   if redis.call('GET', gate) == gate_value(here, '0', longest_ms) then return nil end
   local time = redis.call('TIME')
-  local now = time[1] .. string.sub('000000' .. time[2], -6)
+--#inline now
   local server, until_us, its_longest_ms, why = gate_read(gate)
   if server and its_longest_ms ~= longest_ms then return { 'disagrees', its_longest_ms, now } end
   local left_ms = server == here and math.ceil((until_us - now) / 1000)

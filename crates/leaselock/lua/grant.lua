@@ -29,7 +29,7 @@ local function grant_write(h, entry)
     return
   end
   holds_put(h, member_of(kind, token), tonumber(entry.passed_ms))
-  if holds_weight(kind) and entry.minted ~= '0' then redis.call('HSET', h.usage, member_of(kind, token), entry.minted) end
+  if holds_weight(kind) then redis.call('HSET', h.usage, member_of(kind, token), entry.minted) end
 end
 
 -- Writes: the message of a grant, after all that it reports: 'grant', the first reserved fencing token (0 without

@@ -19,7 +19,8 @@ local function handover_plain(lock, queue, waiters, fence, time)
   local heard = redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
   if heard.err or tonumber(heard[2]) == 0 then return false end
 
-  local minted, now = '0', time[1] .. string.sub('000000' .. time[2], -6)
+  local minted = '0'
+--#inline now
   if string.byte(next, FENCED_AT) == FENCED then
 --#inline mint
     if not is_minted then return false end

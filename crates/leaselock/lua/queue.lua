@@ -185,7 +185,7 @@ local function queue_join(queue, waiters, token, member, wait, now_us)
   local ticket = before and queue_score(before.priority, before.kind) == score and string.sub(member, 1, TICKET_END)
   if not ticket then
     local last = redis.call('ZREVRANGEBYSCORE', queue, score, score, 'LIMIT', '0', '1')[1]
-    local after = last and tonumber(string.sub(last, 1, TICKET_END)) + 1 or 0
+    local after = last and (tonumber(string.sub(last, 1, TICKET_END)) or 0) + 1 or 0 -- 0: no entry of ours
     ticket = string.sub(ZEROS .. whole(math.max(after, now_us)), -TICKET_END)
   end
   if member then redis.call('ZREM', queue, member, member .. ASIDE_MARK) end

@@ -13,7 +13,8 @@ pub(super) fn check(script: &Script, fragments: &Fragments, found: &mut Vec<Comp
         found.push(Complaint::new(&script.file.path, line, wrong, right));
     };
     for (line, wrong) in &script.wrong_markers {
-        let right = "`--#include NAME…`, or `--#strict` with its `--#end`";
+        let right =
+            "`--#include NAME…`, `--#inline NAME`, or `--#strict` or `--#plain` with its `--#end`";
         complain(*line, wrong.clone(), right);
     }
     let plain: Vec<&Include> = script.includes.iter().filter(|one| !one.strict).collect();

@@ -22,7 +22,9 @@ pub(super) struct Include {
     pub(super) strict: bool,
 }
 
-/// A file sorted by its markers. Each text has as many lines as the file, so that line numbers stay right.
+/// A file sorted by its markers. What stands in `--#plain` is checked as all else is.
+///
+/// Each text has as many lines as the file, so that line numbers stay right.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
     /// Without the lines between `--#strict` and `--#end`.
@@ -37,12 +39,15 @@ pub(super) struct Marked {
 impl Marked {
     pub(super) fn parse(text: &str) -> Marked {
         let mut marked = Marked::default();
-        let mut opened_at = None;
+        let (mut opened_at, mut plain_at) = (None, None);
         for (line, text) in (1..).zip(text.lines()) {
             let marker = text.strip_prefix("--#");
             match marker {
-                Some("strict") if opened_at.is_none() => opened_at = Some(line),
-                Some("end") if opened_at.is_some() => opened_at = None,
+                Some("strict") if opened_at.or(plain_at).is_none() => opened_at = Some(line),
+                Some("plain") if opened_at.or(plain_at).is_none() => plain_at = Some(line),
+                Some("end") if opened_at.or(plain_at).is_some() => {
+                    (opened_at, plain_at) = (None, None);
+                }
                 Some(marker) => marked.include(line, marker, opened_at.is_some()),
                 None if opened_at.is_some() => marked.strict.push_str(text),
                 None => marked.plain.push_str(text),
@@ -50,8 +55,9 @@ impl Marked {
             marked.plain.push('\n');
             marked.strict.push('\n');
         }
-        let unclosed = opened_at.map(|line| (line, "strict has no end".to_owned()));
-        marked.wrong.extend(unclosed);
+        let unclosed = |how: &str, at: Option<usize>| Some((at?, format!("{how} has no end")));
+        marked.wrong.extend(unclosed("strict", opened_at));
+        marked.wrong.extend(unclosed("plain", plain_at));
         marked
     }
 

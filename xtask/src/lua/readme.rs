@@ -14,6 +14,7 @@ Every atomic step of every primitive is one script, run by Redis, by Valkey and 
 A line `--#include prelude fence` in a script stands for the functions of these files, its fragments; what stands above it does without them.
 A line `--#inline mint` stands for the lines of `inline/mint.lua`.
 The lines between `--#strict` and `--#end` are there in strict mode only.
+The lines between `--#plain` and `--#end` serve plain cases without functions; a test shows that the lines below give the same replies and leave the same keys (`src/script_tests/plain_cases.rs`).
 The header of each script is its contract: `cargo xtask lua` compares it with the body and with the Rust half.
 
 | script | what it does | keys | arguments | answers | the same call again |

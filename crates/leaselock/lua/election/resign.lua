@@ -18,8 +18,10 @@ local lock, queue, waiters, fence, leader = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 
 local token = ARGV[1]
 
 --#include broadcast
--- The head: the caller leads, and there is no campaigner.
 local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
+--#plain
+-- The head: the caller leads, and there is no campaigner. Of grant_give_back (lua/grant.lua) only holds_remove has an effect
+-- then, so the record goes too.
 local record = held == token and redis.call('EXISTS', queue) == 0 and (redis.pcall('GET', leader) or '')
 if type(record) == 'string' then
   local channel = string.match(record, '^[^\n]*\n([^\n]*)\n%d+\n')
@@ -30,6 +32,7 @@ if type(record) == 'string' then
   end
   return { 'released' }
 end
+--#end
 
 --#include prelude fence queue member holds grant leader
 --#strict

@@ -47,7 +47,9 @@ if refusal then return refusal end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 
--- The head: nothing lies there, but perhaps the fence (lua/fence.lua). A refused number has written nothing.
+--#plain
+-- The head: nothing lies there, but perhaps the fence (lua/fence.lua). Of grant_acquire (lua/grant.lua) only the last lines
+-- have an effect then: grant_mint and grant_write. A number that is refused has written nothing, and they say why.
 if redis.call('EXISTS', lock, queue) == 0 then
   if not string.find(token, '.', 1, true) then
     redis.call('SET', lock, token, 'PX', ttl_ms)
@@ -59,14 +61,17 @@ if redis.call('EXISTS', lock, queue) == 0 then
     return { 'fenced', id }
   end
 end
+--#end
 
 local time = redis.call('TIME')
 
--- The plain wait: held by another, and new in the queue, behind all others of the one usual priority.
+--#plain
+-- The plain wait: held by another, and new in the queue, behind all others of the one usual priority. Of grant_acquire
+-- these are queue_join (lua/queue.lua) and the answer 'waiting'.
 local held = string.sub(wait, 1, 2) == '0 ' and redis.pcall('GET', lock)
 if type(held) == 'string' and held ~= token then
   local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS = 64, 66, 9, '60000' -- (lua/queue.lua)
-  local now = time[1] .. string.sub('000000' .. time[2], -6)
+--#inline now
   local ranged = redis.pcall('ZRANGE', queue, '-1', '-1')
   local last = ranged[1]
   local is_plain = not ranged.err and (not last or last < now and string.sub(last, -1) ~= '~'
@@ -80,10 +85,11 @@ if type(held) == 'string' and held ~= token then
       redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
       position = last and redis.call('ZCARD', queue) or 1
     end
-    local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+--#inline holder
     return { 'waiting', redis.call('PTTL', lock), holder, now, position }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant
 local range = string.match(wait, '^%-?%d+ %d+ (%d+) ') or '1'

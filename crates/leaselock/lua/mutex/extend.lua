@@ -13,7 +13,7 @@ local lock = KEYS[1]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
 local time = redis.call('TIME')
-local now = time[1] .. string.sub('000000' .. time[2], -6)
+--#inline now
 local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 if not held then return { 'expired', now } end
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end

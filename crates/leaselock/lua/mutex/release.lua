@@ -16,10 +16,13 @@ local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token = ARGV[1]
 
 local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
+--#plain
+-- The head: no waiter. Of grant_give_back (lua/grant.lua) only holds_remove has an effect then.
 if held == token and redis.call('EXISTS', queue) == 0 then
   redis.call('DEL', lock)
   return { 'released' }
 end
+--#end
 if not held then return { 'expired' } end
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
 if held ~= token then return { 'taken' } end
@@ -30,10 +33,12 @@ local is_open, time = true, redis.call('TIME')
 local gate = KEYS[5]
 is_open = gate_is_open(gate)
 --#end
---#include handover
 local is_done, out
+--#plain
+--#include handover
 if is_open then is_done, out = handover_plain(lock, queue, waiters, fence, time) end
 if is_done then return { 'released' } end
+--#end
 
 --#include prelude fence queue member holds grant
 --#strict

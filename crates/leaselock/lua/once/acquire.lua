@@ -20,7 +20,7 @@
 -- ARGV[12] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
 --
 -- Returns {"granted", fence, range, time_us, others, attempt}  the caller runs; attempt: from 1; range is '1'; others '1'
---                                                 when the queue has waiters
+--                                                 when the queue has waiters; time_us '0' when it was not read
 --         {"running", pttl_ms, holder, time_us, fence}  a run holds the name: its remaining time, client and fencing token
 --         {"busy", pttl_ms, holder, time_us}      another lock of the name is held, or reserved for a waiter
 --         {"waiting", rest_ms, holder, time_us, position}  not given: no caller asks to join the queue
@@ -48,7 +48,10 @@ local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 
 local token, ttl_ms, kept_ms, fingerprint, attempts, on_crash, after, call, request, channel =
   ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
--- The head: there is a result, or nothing lies there but perhaps the fence (lua/fence.lua).
+--#plain
+-- The head: there is a result, as the lines below answer it, or nothing lies there but perhaps the fence (lua/fence.lua). Of
+-- grant_acquire (lua/grant.lua) these are grant_mint and grant_write; then the record of a first run. The time is that of
+-- the number, which only the first of a millisecond surely has: a fence stays ahead of a clock that went back.
 local kept = redis.pcall('HMGET', record, 'state', 'fingerprint', 'result')
 if kept[1] and kept[2] == fingerprint then
   local number, attempt = string.match(kept[1], '^done %S+ (%d+) (%d+)')
@@ -63,9 +66,10 @@ if not kept.err and not kept[1] and redis.call('EXISTS', lock, queue) == 0 then
     redis.call('SET', lock, token, 'PX', ttl_ms)
     redis.call('HSET', record, 'state', state, 'fingerprint', fingerprint, 'channel', channel)
     redis.call('PEXPIRE', record, math.max(kept_ms, RUN_KEPT_MS))
-    return { 'granted', number, '1', ms .. '999', '0', 1 }
+    return { 'granted', number, '1', count == '0' and ms .. '999' or '0', '0', 1 }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant once
 local r, other = once_read(record)

@@ -26,7 +26,9 @@ local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 
 local token, kind, result, number, attempt, fingerprint, kept_ms, pause_ms, channel =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
 
--- The plain case stands above the functions, which then cost nothing: the run holds, no one waits, and its record is there.
+--#plain
+-- The head: the run holds, no one waits, and its record is there. Of the lines below these are the record, without the time
+-- that a result does not need, and of grant_give_back (lua/grant.lua) holds_remove, the only line that has an effect then.
 if kind == 'done' and redis.pcall('GET', lock) == token and redis.call('EXISTS', queue) == 0 then
   local state = redis.pcall('HGET', record, 'state')
   local its, run = string.match(type(state) == 'string' and state or '', '^run (%S+) (%d+ %d+)')
@@ -38,6 +40,7 @@ if kind == 'done' and redis.pcall('GET', lock) == token and redis.call('EXISTS',
     return { 'stored' }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant once
 --#strict

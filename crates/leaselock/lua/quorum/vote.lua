@@ -22,11 +22,13 @@
 local lock, fence, callers = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms, proposed, behind_us, caller = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
--- The head: the lock is free, its caller has not waited, and the proposal is larger than all numbers of the fence.
-local time = redis.call('TIME')
-local taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
+local time, taken = redis.call('TIME'), nil
+--#plain
+-- The head: the lock is free, its caller has not waited, and the proposal holds. Of the lines below these are
+-- proposal_accept (lua/proposal.lua) and SET, the other way round: a vote without its number is taken back there.
+taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
 if taken then
-  local now = time[1] .. string.sub('000000' .. time[2], -6)
+--#inline now
   if not string.find(token, '.', 1, true) then return { 'accepted', now } end
   if #proposed == #now and tonumber(proposed) >= now - behind_us and proposed < '9' then
     local id = string.sub(proposed, 1, -4) .. '-' .. tonumber(string.sub(proposed, -3))
@@ -37,6 +39,7 @@ if taken then
     end
   end
 end
+--#end
 
 --#include prelude fence proposal
 -- A token that holds may have taken the lock just now.

@@ -17,11 +17,13 @@ local token, tell, caller = ARGV[1], ARGV[2], ARGV[3]
 
 local held = redis.call('GET', lock)
 
--- The plain case: a holder withdraws, and there is no caller to wake.
+--#plain
+-- The head: a holder withdraws, and there is no caller to wake. Of the lines below only DEL has an effect then.
 if caller == '' and held == token and (tell ~= '1' or redis.call('EXISTS', callers) == 0) then
   redis.call('DEL', lock)
   return { 'released' }
 end
+--#end
 
 --#include callers
 if caller ~= '' then redis.pcall('ZREM', callers, caller) end

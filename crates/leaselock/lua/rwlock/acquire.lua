@@ -37,7 +37,9 @@ local token, ttl_ms, wait, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local time = redis.call('TIME')
 
--- The head: no waiter, and no hold or those of readers with a fencing token, which a reader that wants one shares.
+--#plain
+-- The head: no waiter, and no hold or those of readers with a fencing token, which a reader that wants one shares. Of
+-- grant_acquire (lua/grant.lua) these are grant_mint and grant_write; of grant_again, for a token that reads, holds_put.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
   local fenced, held = string.find(token, '.', 1, true), redis.pcall('ZRANGE', lock, '0', '0')
   local shared, mark = held[1] and string.match(held[1], '^f(%d+)$'), nil
@@ -55,6 +57,7 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
     return { 'granted', fenced and shared or '0', '1', string.format('%.0f', now_us), '0' }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant
 local request = { token = token, ttl_ms = ttl_ms, kind = mode, wait = wait }

@@ -18,7 +18,9 @@ local token, mode = ARGV[1], ARGV[2]
 
 local time = redis.call('TIME')
 
--- The head: no waiter, and the hold has not expired. The key lives no longer than its longest hold.
+--#plain
+-- The head: no waiter, and the hold has not expired; the key lives no longer than its longest hold. Of grant_give_back
+-- (lua/grant.lua) only holds_remove has an effect then.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
   local longest = redis.pcall('ZREVRANGE', lock, '0', '1', 'WITHSCORES')
   local is_last = longest[1] == token and (not longest[4] or longest[4] == '-inf') -- or a fencing token is beside it
@@ -35,6 +37,7 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
     return { 'released' }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant
 --#strict

@@ -42,8 +42,9 @@ local HOLD_START, USAGE_KEPT_MS = 32, '614800000' -- (lua/member.lua, lua/holds.
 local time = redis.call('TIME')
 local weight, permits = string.match(mode, '^w(%d+) (%d+)$')
 
+--#plain
 -- The head: no waiter, the holds are permits and as many as `usage` says, and so many are free even if none of them has
--- expired.
+-- expired. Of grant_acquire (lua/grant.lua) these are grant_mint and grant_write; then holds_close (lua/holds.lua).
 local count = redis.call('EXISTS', queue) == 0 and redis.pcall('ZCARD', lock)
 if type(count) == 'number' then
   local kept, member = redis.call('HMGET', usage, 'sum', 'permits', 'pinned'), token .. weight
@@ -70,6 +71,7 @@ if type(count) == 'number' then
     return { 'granted', minted, '1', string.format('%.0f', now_us), '0' }
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant
 local kind = 'w' .. weight

@@ -20,8 +20,9 @@ local token, mode = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local weight = string.match(mode, '^w(%d+)')
 
--- The head: no waiter, the hold has not expired, and the holds are as many as `usage` says. The key lives no
--- longer than its longest hold.
+--#plain
+-- The head: no waiter, the hold has not expired, and the holds are as many as `usage` says; the key lives no longer than its
+-- longest hold. Of grant_give_back (lua/grant.lua) only holds_remove has an effect then; holds_close follows (lua/holds.lua).
 if redis.call('EXISTS', queue) == 0 then
   local member = token .. weight
   local now_us = time[1] * 1000000 + time[2]
@@ -42,6 +43,7 @@ if redis.call('EXISTS', queue) == 0 then
     end
   end
 end
+--#end
 
 --#include prelude fence queue member holds grant
 --#strict

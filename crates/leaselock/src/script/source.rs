@@ -86,7 +86,8 @@ macro_rules! fragments {
     ($($name:literal)+, $($other:literal = $text:expr)+) => { &[$(($name, lua!($name)),)+ $(($other, $text),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "inline/mint" "inline/number" "many" "fence" "permits_many" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
+    "prelude" "inline/holder" "inline/mint" "inline/now" "inline/number" "many" "fence" "permits_many" "queue" "member"
+        "holds" "grant" "handover" "proposal" "callers" "gate"
         "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron",
         "fence_checker" = leaselock_fence::redis::ADMIT // also for scripts of users, so it is that crate's
 ];
@@ -100,6 +101,7 @@ type Fragment = (&'static str, &'static str);
 ///   costs more than a plain acquisition.
 /// - `--#inline mint`: inserts `inline/mint`, lines without a function, in a function or above all of them.
 /// - `--#strict` and `--#end`: the lines between them are for strict mode only.
+/// - `--#plain` and `--#end`: the lines between them serve plain cases, as the lines below them would.
 const MARKER: &str = "--#";
 
 /// Returns the text of a script with its fragments.
@@ -109,12 +111,28 @@ fn joined(text: &str, strict: bool) -> String {
         match line.trim_end().strip_prefix(MARKER) {
             Some("strict") => left_out = !strict,
             Some("end") => left_out = false,
+            Some("plain") => {}
             _ if left_out => {}
             Some(marker) => included(marker).for_each(|text| all += &joined(text, strict)),
             None => all.push_str(line),
         }
     }
     all
+}
+
+/// Returns the text of a file without its plain cases, for the test that compares both.
+#[cfg(test)]
+pub(crate) fn without_plain_cases(text: &str) -> String {
+    let mut is_plain = false;
+    let mut general = String::new();
+    for line in text.split_inclusive('\n') {
+        is_plain = line == "--#plain\n" || is_plain;
+        if !is_plain {
+            general.push_str(line);
+        }
+        is_plain &= line != "--#end\n";
+    }
+    general
 }
 
 /// Returns the texts that `include prelude fence` names.
@@ -147,11 +165,8 @@ mod tests {
     fn fragments_stand_where_the_file_says_so_and_lines_for_strict_mode_only_there() {
         let text = "-- a\n--#strict\n--#include gate\nfront()\n--#end\nplain()\n--#include prelude many\nrest()\n";
         let [prelude, many, gate] = ["prelude", "many", "gate"].map(|name| {
-            FRAGMENTS
-                .iter()
-                .find(|(known, _)| *known == name)
-                .unwrap()
-                .1
+            let found = FRAGMENTS.iter().find(|(known, _)| *known == name);
+            joined(found.unwrap().1, false)
         });
         let as_it_is = format!("-- a\nplain()\n{prelude}{many}rest()\n");
         assert_eq!(Script::new("a", text).source(), as_it_is);
@@ -179,7 +194,7 @@ mod tests {
             }
             let text = std::fs::read_to_string(&path).unwrap();
             let markers = text.lines().filter_map(|line| line.strip_prefix(MARKER));
-            for marker in markers.filter(|marker| !matches!(*marker, "strict" | "end")) {
+            for marker in markers.filter(|marker| !matches!(*marker, "strict" | "plain" | "end")) {
                 let (how, names) = marker.split_once(' ').unwrap();
                 let folder = ["", "inline/"][usize::from(how == "inline")];
                 asked.extend(

@@ -18,6 +18,7 @@ mod multilock;
 mod mutex;
 mod operators;
 mod owner;
+mod plain_cases;
 mod position;
 mod quorum;
 mod random;

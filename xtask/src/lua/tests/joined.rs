@@ -48,6 +48,31 @@ fn markers_are_includes_and_pairs_of_strict_and_end() {
         15,
         "strict has no end",
     );
+    complains(
+        marker,
+        "--#include prelude\n--#plain\n",
+        15,
+        "plain has no end",
+    );
+    complains(
+        marker,
+        "--#include prelude\n--#plain\n--#strict\n--#end\n",
+        16,
+        "means nothing",
+    );
+}
+
+#[test]
+fn what_stands_in_plain_is_checked_too() {
+    let first = "local time_us = now()";
+    let plain = |code: &str| format!("--#plain\n{code}\n--#end\n{first}");
+    assert_eq!(changed(first, &plain("")), []);
+    complains(
+        first,
+        &plain("redis.call('KEYS', '*')"),
+        20,
+        "KEYS in a script",
+    );
 }
 
 #[test]
