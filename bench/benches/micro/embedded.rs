@@ -12,7 +12,7 @@ fn runtime() -> Runtime {
 /// A pair on a free lock.
 fn pair(bencher: Bencher<'_, '_>, url: &str) {
     let runtime = runtime();
-    let client = Client::connect(url).expect("a good URL");
+    let client = Client::open(url).expect("a good URL");
     let mutex = client.mutex("free");
     bencher.bench_local(|| {
         runtime.block_on(async {
@@ -39,11 +39,11 @@ fn busy_in_a_folder(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("file://{}", folder.path().display());
     let runtime = runtime();
-    let holder = Client::connect(&url).expect("a good URL");
+    let holder = Client::open(&url).expect("a good URL");
     let held = runtime
         .block_on(holder.mutex("held").acquire())
         .expect("it is free");
-    let mutex = Client::connect(&url).expect("a good URL").mutex("held");
+    let mutex = Client::open(&url).expect("a good URL").mutex("held");
     bencher.bench_local(|| {
         let refused: Option<Lease> = runtime.block_on(mutex.try_acquire()).expect("a folder");
         assert!(refused.is_none());

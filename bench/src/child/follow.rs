@@ -24,7 +24,7 @@ pub struct SeenLeader {
 }
 
 pub async fn run(setup: &Setup, job: &Follow) -> Result<Vec<SeenLeader>, String> {
-    let client = Client::connect(setup.url()).map_err(text)?;
+    let client = Client::open(setup.url()).map_err(text)?;
     let followers: Vec<_> = (0..job.followers)
         .map(|_| tokio::spawn(follow(client.election(&job.name), job.end_ns)))
         .collect();

@@ -59,7 +59,7 @@ impl Leases {
                 rss_after: rss()?,
             });
         }
-        let client = Client::connect(setup.url()).map_err(text)?;
+        let client = Client::open(setup.url()).map_err(text)?;
         // The first lease brings the connections and the client's own thread, which are not counted.
         self.held.push(
             client

@@ -1,9 +1,6 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::{
-    AnyClient, Client, Counter, Election, Limiter, MultiLock, Mutex, Once, Quorum, RwLock,
-    Semaphore,
-};
+use leaselock::{Client, Counter, Election, Limiter, MultiLock, Mutex, Once, RwLock, Semaphore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +10,7 @@ use super::{Contender, Hold, Kind, Lock, Setup, Turn, Want, held, text};
 use crate::clock::now_ns;
 
 pub struct Leaselock {
-    client: AnyClient,
+    client: Client,
     /// What a quorum does not have.
     one: Option<Client>,
     fencing: bool,
@@ -25,13 +22,13 @@ impl Contender for Leaselock {
     async fn connect(setup: &Setup) -> Result<Self, String> {
         let (client, one) = match setup.urls.as_slice() {
             [url] => {
-                let client = Client::connect(url).map_err(text)?;
-                (AnyClient::from(client.clone()), Some(client))
+                let client = Client::open(url).map_err(text)?;
+                (client.clone(), Some(client))
             }
             // The servers have just been started, and nobody had a lease on them before.
             urls => {
-                let quorum = Quorum::builder(urls).delayed_restart(false).build();
-                (AnyClient::from(quorum.map_err(text)?), None)
+                let quorum = Client::builder().urls(urls).durable_nodes().open();
+                (quorum.map_err(text)?, None)
             }
         };
         let fencing = setup.kind != Kind::LeaselockUnfenced;

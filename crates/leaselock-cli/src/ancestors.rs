@@ -8,7 +8,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use leaselock::AnyClient;
+use leaselock::Client;
 use leaselock::inspect::{Holding, Process};
 
 use crate::exit::Exit;
@@ -92,7 +92,7 @@ impl Ancestors {
     /// may be granted beside an ancestor that does so too.
     pub(crate) async fn holds(
         &self,
-        client: &AnyClient,
+        client: &Client,
         names: &[String],
         alone: bool,
         busy: Exit,
@@ -108,7 +108,7 @@ impl Ancestors {
     }
 
     /// The same for one lock.
-    async fn holds_one(&self, client: &AnyClient, name: &str, alone: bool, busy: Exit) -> Failure {
+    async fn holds_one(&self, client: &Client, name: &str, alone: bool, busy: Exit) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;
         while !self.wrappers.is_empty() && without_record < TRIES_FOR_RECORD {
@@ -133,7 +133,7 @@ impl Ancestors {
     }
 
     /// The holder; of several the one that is an ancestor, else one that is not known yet.
-    async fn holder(&self, client: &AnyClient, name: &str, alone: bool) -> Option<FoundHolder> {
+    async fn holder(&self, client: &Client, name: &str, alone: bool) -> Option<FoundHolder> {
         match client.inspect(name).await.ok()?.state {
             Holding::Held(holder) => Some(FoundHolder {
                 process: holder.process,

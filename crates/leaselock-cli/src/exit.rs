@@ -7,7 +7,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
-use leaselock::error::{BreakError, InspectError};
+use leaselock::error::{BreakError, RequestError};
 use leaselock::{
     AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError,
     OnceError, ReleaseError,
@@ -204,10 +204,10 @@ impl Exit {
         }
     }
 
-    pub(crate) fn of_inspect(error: &InspectError) -> Exit {
+    pub(crate) fn of_inspect(error: &RequestError) -> Exit {
         match error {
-            InspectError::Invalid(_) => Exit::USAGE,
-            InspectError::Store(source) => Exit::of_store(source.kind()),
+            RequestError::Invalid(_) => Exit::USAGE,
+            RequestError::Store(source) => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
         }
     }
@@ -339,7 +339,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn errors_of_the_operations_keep_their_meaning() {
-        let client = leaselock::Client::connect("mem:").unwrap();
+        let client = leaselock::Client::open("mem:").unwrap();
         let holder = client.mutex("job").try_acquire().await.unwrap().unwrap();
 
         let other = client

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
+use leaselock::error::{BreakError, InvalidInput, NodeVote, RequestError, Vote};
 use leaselock::{
     AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError, Name,
     OnceError, ReleaseError, StoreError,
@@ -156,10 +156,10 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<InspectError> for Failure {
-    fn from(error: InspectError) -> Self {
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
         match error {
-            InspectError::Store(source) => source.into(),
+            RequestError::Store(source) => source.into(),
             _ => Failure::new(&error, Exit::of_inspect(&error)),
         }
     }

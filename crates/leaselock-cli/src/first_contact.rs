@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leaselock::error::{InspectError, Vote};
+use leaselock::error::{RequestError, Vote};
 use leaselock::{AcquireError, ErrorKind, OnceError, StoreError, Wait};
 
 use crate::failure::Failure;
@@ -112,10 +112,10 @@ impl Cause for OnceError {
     }
 }
 
-impl Cause for InspectError {
+impl Cause for RequestError {
     fn cause(&self) -> Option<&StoreError> {
         match self {
-            InspectError::Store(source) => Some(source),
+            RequestError::Store(source) => Some(source),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The owner of a lock that `run` holds: it waits for its job, so a `run` in the job is the same line of execution.
 
-use leaselock::{AnyClient, Owner};
+use leaselock::{Client, Owner};
 
 use crate::ancestors::Ancestors;
 use crate::job::OWNER;
@@ -16,7 +16,7 @@ pub(crate) struct JobOwner {
 
 impl JobOwner {
     /// The owner of the `run` in whose job this process is, or one of its own.
-    pub(crate) fn new(client: &AnyClient, name: &str) -> JobOwner {
+    pub(crate) fn new(client: &Client, name: &str) -> JobOwner {
         let text = std::env::var(OWNER).ok().filter(|_| is_in_a_job());
         let inherited = text.and_then(|text| client.inherit_owner(&text).ok());
         JobOwner {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use leaselock::options::Waiting;
-use leaselock::{AnyClient, ErrorKind, Fence, StoreError};
+use leaselock::{Client, ErrorKind, Fence, StoreError};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -133,7 +133,7 @@ impl Progress {
     }
 
     /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn follow(&self, state: &WaitState, client: &AnyClient) {
+    pub(crate) async fn follow(&self, state: &WaitState, client: &Client) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -166,7 +166,7 @@ impl Progress {
     }
 
     /// The same for `wait`, which has no position in the queue.
-    pub(crate) async fn follow_holder(&self, client: &AnyClient, name: &str) {
+    pub(crate) async fn follow_holder(&self, client: &Client, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -187,7 +187,7 @@ impl Progress {
     }
 }
 
-async fn holder(client: &AnyClient, name: &str) -> Option<String> {
+async fn holder(client: &Client, name: &str) -> Option<String> {
     show::held_by(&client.inspect(name).await.ok()?)
 }
 

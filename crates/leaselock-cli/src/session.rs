@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leaselock::error::InvalidInput;
 use leaselock::report::CloseReport;
-use leaselock::{AnyClient, Client, ClientBuilder, Quorum};
+use leaselock::{Client, ClientBuilder};
 
 use crate::args::Globals;
 use crate::environment;
@@ -22,7 +22,7 @@ pub(crate) fn request_timeout(ttl: Duration) -> Duration {
 }
 
 /// Closes the client within a limit. `None`: it was not done by then, and what is left expires at its ttl.
-pub(crate) async fn close_within(client: &AnyClient, limit: Duration) -> Option<CloseReport> {
+pub(crate) async fn close_within(client: &Client, limit: Duration) -> Option<CloseReport> {
     tokio::time::timeout(limit, client.close()).await.ok()
 }
 
@@ -65,11 +65,12 @@ impl Purpose<'_> {
 }
 
 /// The client of the URL that was given, or of several. Touches nothing yet and starts no thread.
-pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<AnyClient, Failure> {
-    if globals.urls().len() > 1 {
-        return quorum(globals, purpose).map(AnyClient::from);
+pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, Failure> {
+    let mut builder = builder(globals)?.session(purpose.has_session());
+    if let Some(process) = purpose.process_name() {
+        builder = builder.process_name(&process);
     }
-    one_server(globals, purpose).map(AnyClient::from)
+    built(builder.open(), globals)
 }
 
 /// The same for what several servers cannot count or vote on. `why` says so.
@@ -79,7 +80,7 @@ pub(crate) fn one_store(
     why: &str,
 ) -> Result<Client, Failure> {
     only_one(globals, why)?;
-    one_server(globals, purpose)
+    client(globals, purpose)
 }
 
 /// The same for `bench`: everything that it touches begins with the prefix that was given and this one.
@@ -88,7 +89,7 @@ pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Cl
         plain_builder(globals)?
             .prefix(&format!("{}{prefix}", globals.prefix))
             .process_name("leaselock bench")
-            .build(),
+            .open(),
         globals,
     )
 }
@@ -99,7 +100,7 @@ pub(crate) fn client_in_strict_mode(
     longest: Duration,
 ) -> Result<Client, Failure> {
     only_one(globals, "strict mode is for one store")?;
-    built(plain_builder(globals)?.strict(longest).build(), globals)
+    built(plain_builder(globals)?.strict(longest).open(), globals)
 }
 
 fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
@@ -109,67 +110,59 @@ fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
     }
 }
 
-fn one_server(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, Failure> {
-    let mut builder = builder(globals)?.session(purpose.has_session());
-    if let Some(process) = purpose.process_name() {
-        builder = builder.process_name(&process);
-    }
-    built(builder.build(), globals)
-}
-
-fn quorum(globals: &Globals, purpose: Purpose<'_>) -> Result<Quorum, Failure> {
-    if globals.strict.is_some() {
-        let text = "strict mode is for one store: several servers stay out of votes after a restart by themselves, \
-                    see --longest-ttl";
-        return Err(Failure::new(text, Exit::USAGE));
-    }
-    let mut builder = Quorum::builder(globals.urls())
-        .prefix(&globals.prefix)
-        .delayed_restart(!globals.durable_nodes)
-        .functions(globals.functions);
-    if let Some(longest) = globals.longest_ttl {
-        builder = builder.longest_ttl(longest);
-    }
-    match globals.tls.options() {
-        Ok(None) => {}
-        Ok(Some(options)) => builder = builder.tls(options),
-        Err(missing) => return Err(Failure::new(missing, Exit::USAGE)),
-    }
-    if let Some(process) = purpose.process_name() {
-        builder = builder.process_name(&process);
-    }
-    built(builder.build(), globals)
-}
-
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     let builder = plain_builder(globals)?;
-    Ok(match globals.strict {
-        Some(longest) => builder.strict(longest),
-        None => builder,
-    })
+    match globals.strict {
+        Some(_) if globals.urls().len() > 1 => {
+            let text = "strict mode is for one store: several servers stay out of votes after a restart by themselves, \
+                        see --longest-ttl";
+            Err(Failure::new(text, Exit::USAGE))
+        }
+        Some(longest) => Ok(builder.strict(longest)),
+        None => Ok(builder),
+    }
 }
 
 /// Not in strict mode: a new prefix would begin with a quarantine.
 fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
-    if globals.urls().is_empty() {
-        environment::not_withheld()?;
+    let builder = Client::builder().prefix(&globals.prefix);
+    let builder = builder.functions(globals.functions);
+    let builder = match globals.tls.options() {
+        Ok(None) => builder,
+        Ok(Some(options)) => builder.tls(options),
+        Err(missing) => return Err(Failure::new(missing, Exit::USAGE)),
+    };
+    match globals.urls() {
+        urls if urls.len() > 1 => Ok(of_a_majority(builder.urls(urls), globals)),
+        urls => {
+            if urls.is_empty() {
+                environment::not_withheld()?;
+            }
+            one_store_of(builder, globals.url())
+        }
     }
-    let url = globals.url();
+}
+
+fn of_a_majority(mut builder: ClientBuilder, globals: &Globals) -> ClientBuilder {
+    if globals.durable_nodes {
+        builder = builder.durable_nodes();
+    }
+    match globals.longest_ttl {
+        Some(longest) => builder.longest_ttl(longest),
+        None => builder,
+    }
+}
+
+fn one_store_of(builder: ClientBuilder, url: &str) -> Result<ClientBuilder, Failure> {
     if url.starts_with("mem:") {
         let text = "a lock in mem: would exclude no other process, because every leaselock has its own \
                     memory; use file: or file:///dir";
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let builder = Client::builder().url(url).prefix(&globals.prefix);
-    let builder = builder.functions(globals.functions);
-    match globals.tls.options() {
-        Ok(None) => Ok(builder),
-        Ok(Some(options)) => Ok(builder.tls(options)),
-        Err(missing) => Err(Failure::new(missing, Exit::USAGE)),
-    }
+    Ok(builder.url(url))
 }
 
-fn built<T>(built: Result<T, InvalidInput>, globals: &Globals) -> Result<T, Failure> {
+fn built(built: Result<Client, InvalidInput>, globals: &Globals) -> Result<Client, Failure> {
     built.map_err(|wrong| {
         let several = globals.urls().into_iter().any(has_comma);
         let text = match several {

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leaselock::AnyClient;
+use leaselock::Client;
 use leaselock::options::Waiting;
 use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
@@ -71,7 +71,7 @@ impl WaitState {
 
     /// Shows the message while this future is polled, and clears it when this future is dropped. Never
     /// completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn show(&self, client: &AnyClient, globals: &Globals) {
+    pub(crate) async fn show(&self, client: &Client, globals: &Globals) {
         if globals.quiet || globals.json || !stderr().is_terminal() {
             std::future::pending::<()>().await;
         }
@@ -100,7 +100,7 @@ pub(crate) fn clear() -> &'static str {
 }
 
 impl Situation {
-    async fn in_words(self, client: &AnyClient, name: &str) -> String {
+    async fn in_words(self, client: &Client, name: &str) -> String {
         match self {
             Situation::Position(position) => {
                 let seen = client.inspect(name).await.ok();

@@ -7,7 +7,7 @@
 //! # Examples
 //! ```
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let client = leaselock::Client::connect("mem:")?;
+//! # let client = leaselock::Client::open("mem:")?;
 //! use leaselock_cron::Schedule;
 //!
 //! let every_second: Schedule = "* * * * * *".parse()?;

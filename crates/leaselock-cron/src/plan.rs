@@ -14,6 +14,7 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 ///
 /// The first start of a schedule has no past: nothing was missed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum CatchUp {
     /// They are left out.
     #[default]

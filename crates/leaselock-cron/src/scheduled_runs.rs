@@ -52,7 +52,7 @@ impl Schedule {
     ///
     /// # async fn send_mails() {}
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let schedule: Schedule = "*/10 * * * *".parse()?;
     /// let mut runs = schedule.runs(client.cron("mails")).catch_up(CatchUp::Latest);
     /// loop {
@@ -169,7 +169,7 @@ impl ScheduledRuns {
                 Some(rest) => self.sleep(rest).await,
                 None => self.settle(tick),
             },
-            Claim::Over | Claim::Overlap { .. } | Claim::Missed { .. } => self.settle(tick),
+            _ => self.settle(tick), // it is over, or left out
         }
         Ok(None)
     }

@@ -64,7 +64,7 @@ impl ScheduledRuns {
     /// use leaselock_cron::Schedule;
     ///
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let (stop, stopped) = tokio::sync::oneshot::channel::<()>(); // or a signal
     /// # let mut stop = Some(stop);
     /// let every_second: Schedule = "* * * * * *".parse()?;

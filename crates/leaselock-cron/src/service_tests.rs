@@ -42,7 +42,7 @@ impl World {
     fn new(expression: &str) -> World {
         let clock = Clock::manual();
         let client = Client::builder().url("mem:").clock(clock.clone());
-        let client = client.build().unwrap();
+        let client = client.open().unwrap();
         World {
             clock,
             cron: client.cron("job").ttl(TTL).late(HOUR),
@@ -430,7 +430,7 @@ async fn a_store_that_does_not_answer_is_told_and_ends_no_service() {
     let url = format!("redis://{}", listener.local_addr().unwrap());
     drop(listener); // nobody listens there
     let client = Client::builder().url(&url).clock(clock.clone());
-    let cron = client.build().unwrap().cron("job");
+    let cron = client.open().unwrap().cron("job");
     let told = Arc::new(Mutex::new(Vec::new()));
     let errors = Arc::clone(&told);
     let schedule: Schedule = "* * * * *".parse().unwrap();

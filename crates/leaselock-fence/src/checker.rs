@@ -34,6 +34,7 @@ pub struct FenceChecker {
 /// How a fence checker admitted a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a fencing token that is new must be stored before the work"]
+#[non_exhaustive]
 pub enum Admission {
     /// The fencing token is larger than all before. Store what the checker has seen, and then do the work.
     Raised,

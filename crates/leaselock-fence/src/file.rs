@@ -40,6 +40,7 @@ const NEW: &str = ".fence.new";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use = "a checker checks nothing until it is asked"]
 pub struct FileFenceChecker {
     folder: PathBuf,
     name: Name,

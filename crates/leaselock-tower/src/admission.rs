@@ -13,6 +13,7 @@ use crate::service::Refusal;
 ///
 /// It is about the store alone. A request whose name or cost is out of range is never let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnError {
     /// Answers 503 *Service Unavailable* (fail closed). No limit is exceeded.
     #[default]

@@ -127,10 +127,10 @@ impl Checkers {
         let reading = Arc::clone(&checker).read_owned().await;
         // A late request is refused at once, and does not wait for those that are being served.
         let mut present = FenceChecker::clone(&reading);
-        match present.admit(shown)? {
-            Admission::Known => return Ok(reading),
-            Admission::Raised => drop(reading),
+        if present.admit(shown)? == Admission::Known {
+            return Ok(reading);
         }
+        drop(reading);
         let mut writing = checker.write_owned().await;
         let _admission = writing.admit(shown)?; // in memory, there is nothing to store
         Ok(writing.downgrade())

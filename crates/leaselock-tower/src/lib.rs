@@ -20,7 +20,7 @@
 //! use std::time::Duration;
 //! use tower_layer::Layer;
 //!
-//! # let client = leaselock::Client::connect("mem:")?;
+//! # let client = leaselock::Client::open("mem:")?;
 //! let rate = client.limiter("api").rate(100, Duration::from_secs(1));
 //! let slots = client.semaphore("api-slots", 10);
 //! let service = LimiterLayer::new(rate)?.layer(Api);

@@ -45,7 +45,7 @@ use crate::service::{Admit, LayeredService, Refusal};
 /// use std::time::Duration;
 /// use tower_layer::Layer;
 ///
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let minute = Duration::from_secs(60);
 /// let per_user = LimiterLayer::keyed(move |request| {
 ///     let user = request.headers.get("x-user")?.to_str().ok()?; // set by the proxy that knows the user

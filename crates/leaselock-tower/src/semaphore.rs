@@ -42,7 +42,7 @@ use crate::service::{Admit, LayeredService, Refusal};
 /// use std::time::Duration;
 /// use tower_layer::Layer;
 ///
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let slots = client.semaphore("reports", 4); // for all processes of the service
 /// let service = SemaphoreLayer::new(slots)?.wait(Duration::from_secs(2)).layer(Api);
 /// # drop(service);

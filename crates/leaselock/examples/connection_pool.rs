@@ -42,7 +42,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let database = Arc::new(Database::default());
     let mut hosts = tokio::task::JoinSet::new();
     for _ in 0..3 {
-        let pool = Client::connect(url)?.semaphore("database/connections", CONNECTIONS);
+        let pool = Client::open(url)?.semaphore("database/connections", CONNECTIONS);
         for request in 0..20 {
             let (pool, database) = (pool.clone(), Arc::clone(&database));
             // Every tenth request is a report, which needs four connections at a time.

@@ -23,7 +23,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let file = folder.path().join("counter");
     fs::write(&file, "0")?;
 
-    let mutex = Client::connect(url)?.mutex("counter");
+    let mutex = Client::open(url)?.mutex("counter");
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let (mutex, file) = (mutex.clone(), file.clone());

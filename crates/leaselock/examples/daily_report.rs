@@ -72,7 +72,7 @@ async fn serve(
     let client = Client::builder()
         .url(url)
         .process_name(&format!("host-{host}"))
-        .build()?;
+        .open()?;
     // A day on which all hosts were down gets its report later.
     let daily = client.cron("daily-report");
     let stop = async move { drop(stopped.wait_for(|stop| *stop).await) };

@@ -57,7 +57,7 @@ async fn release(leases: impl IntoIterator<Item = Lease>) {
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let both_hold_one = Arc::new(Barrier::new(2));
-    let (one, two) = (Client::connect(url)?, Client::connect(url)?);
+    let (one, two) = (Client::open(url)?, Client::open(url)?);
     let (there, back) = tokio::join!(
         transfer(one, "alice", "bob", Arc::clone(&both_hold_one)),
         transfer(two, "bob", "alice", both_hold_one),

@@ -21,11 +21,11 @@ const NAME: &str = "scheduler";
 const PROGRAMS: usize = 3;
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let mut observer = Client::connect(url)?.election(NAME).observe();
+    let mut observer = Client::open(url)?.election(NAME).observe();
     observer.changed().await?; // from here on each change is told
     let mut programs = JoinSet::new();
     for program in 1..=PROGRAMS {
-        let election = Client::connect(url)?.election(NAME);
+        let election = Client::open(url)?.election(NAME);
         programs.spawn(lead(election.value(format!("10.0.0.{program}:8080"))));
     }
     let mut last: Option<Fence> = None;

@@ -16,10 +16,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
+    let client = Client::open(url)?; // a store in memory lives as long as one of its clients
     let mut machines = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        let invoices = Client::connect(url)?.counter("invoices");
+        let invoices = Client::open(url)?.counter("invoices");
         machines.spawn(async move {
             let mut numbers = Vec::new();
             for _ in 0..25 {

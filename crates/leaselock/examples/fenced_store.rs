@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let mutex = Client::connect(url)?.mutex("account/42");
+    let mutex = Client::open(url)?.mutex("account/42");
 
     // The first holder reads 0, wants to add 100, and freezes.
     let frozen = acquire_and_freeze(&mutex).await?;

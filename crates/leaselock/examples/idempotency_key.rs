@@ -48,13 +48,13 @@ impl Bank {
 }
 
 async fn three_clicks(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
+    let client = Client::open(url)?; // a store in memory lives as long as one of its clients
     let bank = Arc::new(Bank::default());
     let clicks: Vec<_> = (0..3)
         .map(|_| {
             let (url, bank) = (url.to_owned(), Arc::clone(&bank));
             tokio::spawn(async move {
-                let client = Client::connect(&url).map_err(|error| error.to_string())?;
+                let client = Client::open(&url).map_err(|error| error.to_string())?;
                 let charge = charge_of(&client, "order-1", 4200);
                 let charged =
                     charge.run(|_| async move { Ok::<_, String>(bank.charge("order-1")) });
@@ -76,7 +76,7 @@ async fn three_clicks(url: &str) -> Result<(), Box<dyn Error>> {
 }
 
 async fn a_worker_dies(url: &str) -> Result<(), Box<dyn Error>> {
-    let (bank, client) = (Bank::default(), Client::connect(url)?);
+    let (bank, client) = (Bank::default(), Client::open(url)?);
     let charge = charge_of(&client, "order-2", 4200);
     if let OnceStart::Run(run) = charge.begin().await? {
         bank.charge("order-2");

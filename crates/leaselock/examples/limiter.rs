@@ -20,12 +20,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     const CALLS: u32 = 30;
-    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
+    let client = Client::open(url)?; // a store in memory lives as long as one of its clients
     let (calls, start) = (Arc::new(AtomicU32::new(0)), Clock::boot().now());
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..3 {
         // Fifty calls a second, and ten at once after a pause.
-        let api = Client::connect(url)?.limiter("api");
+        let api = Client::open(url)?.limiter("api");
         let api = api.rate(50, Duration::from_secs(1)).burst(10);
         let calls = Arc::clone(&calls);
         workers.spawn(async move {

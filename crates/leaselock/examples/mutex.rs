@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?;
+    let client = Client::open(url)?;
     let mutex = client
         .mutex("invoices/2026-07")
         .ttl(Duration::from_secs(30));

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?; // a store in memory lives as long as one of its clients
+    let client = Client::open(url)?; // a store in memory lives as long as one of its clients
     let bank = Arc::new(Bank::default());
     two_workers_at_once(url, &bank).await?;
     the_first_worker_freezes(&client, &bank).await
@@ -37,7 +37,7 @@ async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Box<dyn 
         .map(|_| {
             let (url, bank) = (url.to_owned(), Arc::clone(bank));
             tokio::spawn(async move {
-                let client = Client::connect(&url).map_err(|error| error.to_string())?;
+                let client = Client::open(&url).map_err(|error| error.to_string())?;
                 let paid = payment(&client, "order-1");
                 let paid = paid.run(|run| async move { pay(&bank, "order-1", &run) });
                 paid.await.map_err(|error| error.to_string())

@@ -103,7 +103,7 @@ impl Scene {
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?;
+    let client = Client::open(url)?;
     let scene = Scene {
         served: Arc::default(),
         all_readers: Arc::new(Barrier::new(3)),
@@ -113,7 +113,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         .await?;
     let mut programs = JoinSet::new();
     for (before, request) in REQUESTS.into_iter().enumerate() {
-        let lock = UrgencyLock(Client::connect(url)?.rwlock(NAME));
+        let lock = UrgencyLock(Client::open(url)?.rwlock(NAME));
         programs.spawn(scene.clone().request(lock, request));
         while client.inspect(NAME).await?.queue.len() <= before {
             tokio::time::sleep(Duration::from_millis(1)).await; // until it waits, so that the order is known

@@ -80,7 +80,7 @@ where
 }
 
 pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
-    let client = Client::connect(url)?;
+    let client = Client::open(url)?;
     let mutex = client
         .mutex("operation")
         .ttl(Duration::from_millis(600))
@@ -122,7 +122,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     assert_eq!(operate(&nameless, quick).await, Outcome::Wrong);
 
     // Nobody listens on port 1. Without a wait that is known at once.
-    let no_server = Client::connect("redis://127.0.0.1:1/")?;
+    let no_server = Client::open("redis://127.0.0.1:1/")?;
     let unreachable = no_server.mutex("operation").wait(leaselock::Wait::Never);
     let down = Outcome::NotNow(Reason::Store(ErrorKind::Unreachable));
     assert_eq!(operate(&unreachable, quick).await, down);

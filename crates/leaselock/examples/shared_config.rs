@@ -42,7 +42,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let storage = Arc::new(Storage(Mutex::new((checker, [0, 0]))));
     let mut programs = tokio::task::JoinSet::new();
     for program in 0..6 {
-        let (lock, storage) = (Client::connect(url)?.rwlock(NAME), Arc::clone(&storage));
+        let (lock, storage) = (Client::open(url)?.rwlock(NAME), Arc::clone(&storage));
         programs.spawn(async move {
             for _ in 0..10 {
                 let done = match program {
@@ -57,7 +57,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     while let Some(program) = programs.join_next().await {
         program??;
     }
-    let lease = Client::connect(url)?.mutex(NAME).acquire().await?;
+    let lease = Client::open(url)?.mutex(NAME).acquire().await?;
     assert_eq!(storage.part(&lease, 0, None)?, 10);
     println!("10 writes, 50 reads, none of half a configuration");
     Ok(())

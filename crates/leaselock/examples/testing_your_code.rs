@@ -57,7 +57,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         );
     }
     let clock = Clock::manual();
-    let client = Client::builder().url(url).clock(clock.clone()).build()?;
+    let client = Client::builder().url(url).clock(clock.clone()).open()?;
     let ttl = Duration::from_secs(10);
     let mutex = client.mutex("import").ttl(ttl).renewal(false);
     let importer = Importer {

@@ -24,7 +24,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     for account in ["alice", "bob"] {
         write(folder.path(), account, OPENING)?;
     }
-    let client = Client::connect(url)?;
+    let client = Client::open(url)?;
     // Each worker names the account that pays first: opposite orders of the same two names.
     let workers = [("alice", "bob", 3), ("bob", "alice", 1)].map(|(from, to, amount)| {
         let (client, folder) = (client.clone(), folder.path().to_owned());

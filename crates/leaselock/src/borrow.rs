@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::KINDS;
 use crate::base::error::ExtendError;
 use crate::client::detached::DetachedLease;
-use crate::client::handle::on_every_client;
+use crate::client::handle::Client;
 use crate::client::lease_handle::Handle;
 use crate::client::lending::{BorrowedLease, LentHandle, borrow};
 
-on_every_client! {
+impl Client {
     /// Continues a lease that another process has detached: of a mutex, a reader or a holder of permits, as its handle
     /// says. A quorum continues one of a quorum of the same servers.
     ///

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use crate::base::error::StoreError;
 use crate::client::builder::ClientBuilder;
-use crate::client::handle::on_every_client;
-use crate::client::quorum::QuorumBuilder;
 use crate::client::{Client, views};
 use crate::engine::values::{ballot, gate, identity};
 use crate::engine::ways::deadlock::calls as deadlock;
@@ -44,7 +42,7 @@ fn library() -> &'static Library {
 /// A server compiles all scripts before it answers.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
 
-on_every_client! {
+impl Client {
     /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
     ///
     /// For clients that were built with [`functions`](crate::ClientBuilder::functions). Replicas get them from their
@@ -61,9 +59,7 @@ on_every_client! {
         let store = &self.state.engine.store;
         store.load_functions(library(), LOAD_WITHIN).await
     }
-}
 
-impl Client {
     /// Returns what [`load_functions`](Client::load_functions) loads, to load it by other means.
     ///
     /// `FUNCTION LOAD` takes it as it is.
@@ -77,18 +73,7 @@ impl ClientBuilder {
     ///
     /// See [`Client::load_functions`]; `false` by default. With `true` the user needs no right to send scripts. Needs
     /// Redis 7 or later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so,
-    /// and names the server.
-    pub fn functions(mut self, on: bool) -> Self {
-        self.settings.functions = on.then(library);
-        self
-    }
-}
-
-impl QuorumBuilder {
-    /// Sets whether scripts are called as functions that an administrator has loaded onto every node.
-    ///
-    /// See [`Quorum::load_functions`](crate::Quorum::load_functions); `false` by default. A node without them has no
-    /// vote.
+    /// and names the server. A server of a majority that has none of them has no vote.
     pub fn functions(mut self, on: bool) -> Self {
         self.settings.functions = on.then(library);
         self

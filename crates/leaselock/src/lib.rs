@@ -9,7 +9,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let client = leaselock::Client::connect("mem:")?; // or redis://…, or file:
+//!     let client = leaselock::Client::open("mem:")?; // or redis://…, or file:
 //!     let mutex = client.mutex("invoices/2026-07").ttl(Duration::from_secs(30));
 //!
 //!     let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // renewed in the background
@@ -30,8 +30,7 @@
 //! # Which type do I need?
 //! | | |
 //! |---|---|
-//! | [`Client`] | one store: it makes locks, inspects and breaks them |
-//! | [`Quorum`] | mutexes on a majority of independent servers |
+//! | [`Client`] | a store, or a majority of independent servers: it makes locks, inspects and breaks them |
 //! | [`Mutex`] | the lock of one name, with its [options] |
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
@@ -48,7 +47,7 @@
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
-//! `leaselock::blocking` has the same words for programs without async.
+//! Programs without async call the same methods through [`Client::block_on`].
 //!
 //! # Guarantees
 //! | | |
@@ -65,7 +64,7 @@
 //! |---|---|---|
 //! | `redis://`, `rediss://`, `redis+unix://` | all clients of this server | as its persistence keeps them; see [`strict`](ClientBuilder::strict) |
 //! | `redis+sentinel://`, `redis+cluster://` | all clients of the primary | a failover may lose a grant; see [`min_replicas`](Mutex::min_replicas) |
-//! | several, by [`Quorum::connect`] | all clients of a majority | a restarted node stays out of votes |
+//! | an odd number from three, separated by spaces | all clients of a majority | a restarted server stays out of votes |
 //! | `file:`, `file:///folder` | all processes of this machine that use the folder | leases end with their process |
 //! | `mem:name` | all clients of this process that use the name; `mem:` is private | for tests |
 //!
@@ -87,7 +86,6 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
-//! | `blocking` | | the API without async, in the same words; not on a quorum |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // What one store alone needs is compiled without it too, so that no switch stands above `store/`. With all features on,
@@ -110,8 +108,6 @@ compile_error!("leaselock needs a store: switch on the feature `redis`, `embedde
 
 mod barrier;
 pub(crate) mod base;
-#[cfg(feature = "blocking")]
-pub mod blocking;
 mod borrow;
 mod client;
 mod counter;
@@ -136,16 +132,15 @@ mod store;
 
 pub use crate::barrier::{Barrier, BarrierError, BarrierPass};
 pub use crate::base::error::{
-    AcquireError, ErrorKind, ExtendError, Lost, LostReason, ReleaseError, StoreError,
+    AcquireError, ErrorKind, ExtendError, Lost, LostReason, OperationError, ReleaseError,
+    StoreError,
 };
 /// The one table of such characters, which the `leaselock` command uses too. No part of the API.
 #[doc(hidden)]
 pub use crate::base::unseen::is_unseen;
+pub use crate::client::Client;
 pub use crate::client::builder::ClientBuilder;
-#[cfg(feature = "redis")]
-pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
-pub use crate::client::{AnyClient, Client};
 pub use crate::counter::{Counter, CounterError, UnknownChange};
 pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
@@ -170,8 +165,8 @@ pub use redis;
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
     pub use crate::base::error::{
-        BreakError, Deadlock, InspectError, InvalidInput, Link, MultiReleaseError, NodeVote,
-        NotHeld, Vote,
+        BreakError, Deadlock, InvalidInput, Link, MultiReleaseError, NodeVote, NotHeld, Remains,
+        RequestError, Vote,
     };
 }
 
@@ -179,8 +174,7 @@ pub mod error {
 pub mod options {
     pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
-    #[cfg(feature = "redis")]
-    pub use crate::client::quorum::DEFAULT_LONGEST_TTL;
+    pub use crate::client::target::DEFAULT_LONGEST_TTL;
     pub use crate::engine::values::request::{
         DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting,
     };

@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(3);
 /// The lock of two clients that share nothing but the server, as on two machines.
 fn two(server: &Server) -> (Mutex, Mutex) {
     let mutex = || {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         client.mutex("report").ttl(TTL)
     };
     (mutex(), mutex())
@@ -85,7 +85,7 @@ async fn a_full_server_grants_nothing_new_and_extends_releases_and_hands_over() 
     });
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
 
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     match client.mutex("another").try_acquire().await {
         Err(AcquireError::Store { source, .. }) => {
             assert_eq!(source.kind(), ErrorKind::OutOfMemory);
@@ -121,7 +121,7 @@ async fn fences_grow_from_one_store_to_the_next() {
     let folder = format!("file://{}", folder.path().display());
     let mut last = None;
     for url in ["mem:", &folder, &server.url(), &folder, "mem:"] {
-        let lease = Client::connect(url)
+        let lease = Client::open(url)
             .unwrap()
             .mutex("a")
             .acquire()
@@ -139,7 +139,7 @@ async fn a_holder_that_does_not_renew_loses_its_lease_on_every_store() {
     let (server, folder) = (Server::start(), testkit::tempdir().unwrap());
     let folder = format!("file://{}", folder.path().display());
     for url in ["mem:frozen", &folder, &server.url()] {
-        let mutex = || Client::connect(url).unwrap().mutex("a");
+        let mutex = || Client::open(url).unwrap().mutex("a");
         let frozen = mutex().ttl(Duration::from_millis(100)).renewal(false);
         let first = frozen.acquire().await.unwrap();
         let second = mutex().acquire().await.unwrap();

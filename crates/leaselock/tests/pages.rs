@@ -128,7 +128,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let client = Client::builder()
         .url(&server.url())
         .prefix("app:")
-        .build()
+        .open()
         .unwrap();
     let mutex = client.mutex("report").note("a note");
     let lease = mutex.acquire().await.unwrap();
@@ -177,7 +177,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
 #[tokio::test]
 async fn the_record_of_a_once_is_that_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let once = client.once("mail");
     once.run(async |_| Ok::<_, String>("sent")).await.unwrap();
     let key = "{mail}:ll:once";
@@ -188,7 +188,7 @@ async fn the_record_of_a_once_is_that_on_the_page() {
 #[tokio::test]
 async fn the_record_of_a_cron_is_that_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("nightly");
     let now = cron.state().await.unwrap().now;
     let run = cron.claim(now).await.unwrap();
@@ -201,7 +201,7 @@ async fn the_record_of_a_cron_is_that_on_the_page() {
 #[tokio::test]
 async fn the_keys_of_a_semaphore_are_those_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let permit = client.semaphore("pool", 2).acquire().await.unwrap();
     let keys = keys_on_the_page("pool", "", client.id());
     let usage = "{pool}:ll:usage";
@@ -220,7 +220,7 @@ async fn the_keys_of_a_semaphore_are_those_on_the_page() {
 #[tokio::test]
 async fn the_key_of_an_election_is_that_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leading = client.election("job").campaign().await.unwrap();
     leading.proclaimed().await.unwrap();
     let keys = keys_on_the_page("job", "", client.id());
@@ -236,7 +236,7 @@ async fn the_key_of_an_election_is_that_on_the_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     client.latch("job", 2).arrive("a").await.unwrap();
     client.barrier("job", 1).wait().await.unwrap();
     let waits = client.barrier("job", 2);
@@ -260,7 +260,7 @@ async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keys_of_limiter_and_counter_are_those_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let limiter = client.limiter("job").rate(1, Duration::from_secs(3600));
     limiter.acquire(1).await.unwrap();
     let waits = [0; 2].map(|_| {
@@ -294,7 +294,7 @@ async fn the_keys_of_limiter_and_counter_are_those_on_the_page() {
 #[tokio::test]
 async fn the_key_of_an_owner_that_holds_and_waits_is_the_one_on_the_page() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let me = client.owner("import 42");
     let held = client.mutex("held").owner(&me).acquire().await.unwrap();
     let theirs = client.mutex("report").acquire().await.unwrap();
@@ -329,7 +329,7 @@ fn calls(server: &Server, command: &str) -> u64 {
 async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
     const TIMES: u64 = 20;
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("report");
     // The first use sends the scripts and says who the client is; the first wait subscribes.
     let lease = mutex.acquire().await.unwrap();
@@ -378,7 +378,7 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_wait_of_a_client_costs_one_request_more() {
     let server = Server::start();
-    let [holder, waiter] = [0, 1].map(|_| Client::connect(&server.url()).unwrap());
+    let [holder, waiter] = [0, 1].map(|_| Client::open(&server.url()).unwrap());
     let lease = holder.mutex("report").acquire().await.unwrap();
     let said = |client: &Client| {
         let record = format!("ll:client:{}", client.id());
@@ -413,7 +413,7 @@ fn bytes_on_the_page(row: &str) -> i64 {
 async fn keys_take_about_as_much_memory_as_the_page_says() {
     const NAME: &str = "nightly-report";
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let used = |key: &str| server.cli(&["MEMORY", "USAGE", key]).integer().unwrap();
     let is_about = |row: &str, seen: i64| {
         let said = bytes_on_the_page(row);

@@ -16,17 +16,11 @@ const REPEATED: [(&str, &str); 2] = [
         "two files of which one is compiled, with and without servers",
     ),
 ];
-/// The API without async has the words of the other one.
-const MIRROR: &str = "/blocking/";
 
 pub(super) fn repeated(tree: &Tree) -> Vec<Complaint> {
     let mut first = BTreeMap::<&str, &Module>::new();
     let mut found = Vec::new();
-    let own = tree
-        .modules
-        .iter()
-        .filter(|module| !module.file.contains(MIRROR));
-    for module in own {
+    for module in &tree.modules {
         for item in module.outline.items.iter().filter(|item| item.is_type) {
             let other = *first.entry(&item.name).or_insert(module);
             let is_listed = REPEATED.iter().any(|(name, _)| *name == item.name);

@@ -10,7 +10,7 @@ use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
-use crate::client::{AnyClient, Client};
+use crate::client::{Client, Client};
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore of one.
@@ -27,7 +27,7 @@ impl Client {
     }
 }
 
-impl AnyClient {
+impl Client {
     /// The toy of this name.
     pub fn toy(&self, name: impl Into<String>) -> Toy {
         let named = Named::new(&self.state, &TOY, name.into());

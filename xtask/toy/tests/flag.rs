@@ -8,7 +8,7 @@ use testkit::Server;
 use crate::support::{LONG, by_message, eventually};
 
 async fn is_seen_by_who_waits(url: &str) {
-    let [one, other] = [url, url].map(|url| Client::connect(url).unwrap());
+    let [one, other] = [url, url].map(|url| Client::open(url).unwrap());
     let flag = other.flag("go");
     assert!(!flag.wait_within(Duration::from_millis(5)).await.unwrap());
     let waits = tokio::spawn(async move { flag.wait_within(LONG).await });

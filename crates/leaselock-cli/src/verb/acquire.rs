@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::inspect::Inspection;
-use leaselock::{AcquireError, AnyClient, Fence};
+use leaselock::{AcquireError, Client, Fence};
 use serde_json::json;
 
 use super::request::{self, Request};
@@ -105,7 +105,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Waits for the lock as long as the flags say, or until a signal comes.
 pub(crate) async fn obtain(
-    client: &AnyClient,
+    client: &Client,
     wanted: Wanted<'_>,
     wait: &WaitArgs,
     globals: &Globals,

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
-use leaselock::{AnyClient, Fence};
+use leaselock::{Client, Fence};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -69,7 +69,7 @@ enum Answer {
 }
 
 /// Shows who would be hit, and asks.
-async fn confirm(client: &AnyClient, name: &str) -> Result<Answer, Failure> {
+async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
     if !std::io::stdin().is_terminal() {
         let text =
             "no terminal to ask on: give --fence N to break the grant that status shows, or --yes";

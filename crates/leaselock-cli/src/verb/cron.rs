@@ -4,7 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use leaselock::{AnyClient, CronError};
+use leaselock::CronError;
 use leaselock_cron::ScheduledRuns;
 use serde_json::json;
 
@@ -48,7 +48,6 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     let why = "cron: several servers do not agree on a record";
     let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
     let cron = args.cron(&client, globals.longest()).validate()?;
-    let client = AnyClient::from(client);
     let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();
     let next = session::block_on(async {

@@ -85,7 +85,7 @@ fn word(fit: Verdict) -> &'static str {
     match fit {
         Verdict::Fit => "fit",
         Verdict::Warn => "warn",
-        Verdict::Unfit => "UNFIT",
+        _ => "UNFIT",
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 
 use leaselock::detached::{DetachedLease, Handle};
-use leaselock::{AnyClient, Fence};
+use leaselock::{Client, Fence};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -52,7 +52,7 @@ fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<()
     Ok(output::print(output::json(&object).as_bytes())?)
 }
 
-fn attach(args: &HandleArgs, globals: &Globals) -> Result<(AnyClient, DetachedLease), Failure> {
+fn attach(args: &HandleArgs, globals: &Globals) -> Result<(Client, DetachedLease), Failure> {
     let handle: Handle = text(args)?.parse()?;
     let locks = session::client(globals, Purpose::Handle)?;
     let lease = locks.attach(handle);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
-use leaselock::{AnyClient, ReleaseError};
+use leaselock::{Client, ReleaseError};
 use rustix::thread::set_name;
 use serde_json::json;
 use tokio::time::timeout_at;
@@ -45,7 +45,7 @@ pub(super) struct JobLock<'a> {
     args: &'a RunArgs,
     pub(super) globals: &'a Globals,
     pub(super) plan: &'a RunPlan,
-    pub(super) client: &'a AnyClient,
+    pub(super) client: &'a Client,
     pub(super) signals: &'a SignalStream,
     /// The first name, as leaselock knows it.
     pub(super) name: &'a str,
@@ -61,7 +61,7 @@ impl<'a> JobLock<'a> {
         args: &'a RunArgs,
         globals: &'a Globals,
         plan: &'a RunPlan,
-        client: &'a AnyClient,
+        client: &'a Client,
         signals: &'a SignalStream,
         names: &'a [String],
         leads: bool,

@@ -1,7 +1,7 @@
 //! `leaselock leader NAME`
 
 use leaselock::Leader;
-use leaselock::error::InspectError;
+use leaselock::error::RequestError;
 use serde_json::{Value, json};
 
 use crate::args::Globals;
@@ -49,7 +49,7 @@ async fn until_changed(
     loop {
         match observer.changed().await {
             Ok(()) => return Ok(()),
-            Err(error @ InspectError::Store(_)) => {
+            Err(error @ RequestError::Store(_)) => {
                 if !std::mem::replace(&mut is_told, true) && !globals.quiet {
                     Failure::from(error).say(globals.json);
                 }

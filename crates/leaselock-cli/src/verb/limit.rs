@@ -52,7 +52,7 @@ pub(crate) fn run(args: &LimitArgs, globals: &Globals) -> Result<Exit, Failure> 
             allowed = allowed(&limiter, args, globals, &progress) => return allowed,
             signal = signals.ending() => signal?,
         };
-        session::close_within(&client.clone().into(), CLOSE_WITHIN).await; // gives its moment back
+        session::close_within(&client, CLOSE_WITHIN).await; // gives its moment back
         progress.gave_up_at(signal);
         Ok(Some(Exit::by_signal(signal)))
     })?;

@@ -1,6 +1,6 @@
 //! `leaselock once KEY -- COMMAND`
 
-use leaselock::{AnyClient, OnceError, OnceStart};
+use leaselock::{OnceError, OnceStart};
 
 use super::job_lock::{JobLock, start_guardian};
 use super::once_record::{code, code_text, read, record};
@@ -40,7 +40,6 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let once = args.once(&client, globals.longest());
     let once = once.on_wait(move |waiting| told.tell(waiting)).validate()?;
     let ancestors = Ancestors::of_this_process();
-    let client = AnyClient::from(client);
     let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();
     session::block_on(async {

@@ -6,7 +6,7 @@ use leaselock::error::InvalidInput;
 use leaselock::interop::Protocol;
 use leaselock::options::Waiting;
 use leaselock::{
-    AcquireError, AnyClient, Election, Leadership, Lease, Mutex, ProclaimError, RwLock, Semaphore,
+    AcquireError, Client, Election, Leadership, Lease, Mutex, ProclaimError, RwLock, Semaphore,
     Wait,
 };
 
@@ -52,7 +52,7 @@ pub(crate) fn open(
     lock: &LockArgs,
     globals: &Globals,
     purpose: Purpose<'_>,
-) -> Result<(AnyClient, Request), Failure> {
+) -> Result<(Client, Request), Failure> {
     let one_store = |why| session::one_store(globals, purpose, why);
     Ok(match mode {
         Mode::Exclusive => {
@@ -63,12 +63,12 @@ pub(crate) fn open(
         Mode::Shared => {
             let client = one_store("--shared: several servers cannot count readers")?;
             let request = Request::Shared(client.rwlock(name)).with(lock, globals);
-            (client.into(), request)
+            (client, request)
         }
         Mode::Permits { take, total } => {
             let client = one_store("--permits: several servers cannot count permits")?;
             let request = Request::Permits(client.semaphore(name, total), take);
-            (client.into(), request.with(lock, globals))
+            (client, request.with(lock, globals))
         }
     })
 }
@@ -80,7 +80,7 @@ pub(crate) fn open_leadership(
     lock: &LockArgs,
     globals: &Globals,
     purpose: Purpose<'_>,
-) -> Result<(AnyClient, Request), Failure> {
+) -> Result<(Client, Request), Failure> {
     let why = "elect: several servers have no place for what a leader says";
     let client = session::one_store(globals, purpose, why)?;
     let mut election = client.election(name).value(value);
@@ -88,12 +88,12 @@ pub(crate) fn open_leadership(
         election = election.note(why);
     }
     let request = Request::Leadership(election).with(lock, globals);
-    Ok((client.into(), request))
+    Ok((client, request))
 }
 
 impl Request {
     /// The mutex as the flags describe it.
-    fn exclusive(client: &AnyClient, name: &str, lock: &LockArgs, globals: &Globals) -> Request {
+    fn exclusive(client: &Client, name: &str, lock: &LockArgs, globals: &Globals) -> Request {
         let mut mutex = lock.like.mutex(client.mutex(name));
         if let Some(why) = &lock.why {
             mutex = mutex.note(why);

@@ -1,6 +1,6 @@
 //! `leaselock run NAME -- COMMAND`
 
-use leaselock::AnyClient;
+use leaselock::Client;
 
 use super::acquire::{Obtained, Wanted, obtain};
 use super::job_lock::{JobLock, start_guardian};
@@ -86,7 +86,7 @@ fn client_and_request(
     plan: &RunPlan,
     globals: &Globals,
     value: Option<&str>,
-) -> Result<(AnyClient, Request), Failure> {
+) -> Result<(Client, Request), Failure> {
     let (name, lock, purpose) = (&args.name, &args.lock, Purpose::Job(&plan.program));
     if let Some(value) = value {
         return request::open_leadership(name, value, lock, globals, purpose);

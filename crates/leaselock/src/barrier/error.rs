@@ -9,7 +9,7 @@ noun_error! {
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum BarrierError of name: "The barrier's name." {
         /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.
-        Store,
+        Store leaves Party,
 
         /// A name, a number of parties or a lease is out of its range. Nothing was sent.
         #[error(transparent)]
@@ -24,7 +24,7 @@ noun_error! {
             parties: u32,
             /// How long the caller waited.
             waited: Duration,
-        },
+        } => ErrorFacts::timed_out,
 
         /// Those who wait say that another number of parties pass together. The caller does not count.
         #[error("`{name}` is a barrier for {parties} parties by the word of those who wait")]

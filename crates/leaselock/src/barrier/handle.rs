@@ -26,7 +26,7 @@ const PARTIES_MAX: u32 = 10_000;
 ///
 /// A barrier is no lock: a mutex of the same name knows nothing of it.
 ///
-/// Not on a [`Quorum`](crate::Quorum): a count is nothing that a majority of nodes agrees on.
+/// Not on a majority of servers: a count is nothing that a majority of nodes agrees on.
 ///
 /// A `Barrier` remembers the latest generation that it has passed, to save a request. With its next wait it tells the store
 /// to forget the pass before, which otherwise lies there until the lease is over. Clone it, share it, keep it.
@@ -34,7 +34,7 @@ const PARTIES_MAX: u32 = 10_000;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let phase = client.barrier("phase", 2);
 /// let (one, other) = tokio::join!(phase.wait(), phase.wait());
 /// let (one, other) = (one?, other?);
@@ -60,7 +60,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// client.barrier("phase", 1).wait().await?;
     /// # Ok(()) }
     /// ```

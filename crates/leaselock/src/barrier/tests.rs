@@ -116,7 +116,7 @@ impl Subject {
         let clock = Clock::manual();
         let builder = Client::builder().url("mem:").clock(clock.clone());
         Subject {
-            client: builder.build().unwrap(),
+            client: builder.open().unwrap(),
             clock,
             keys: LockKeys::at("phase".into()),
             tokens: Vec::new(),

@@ -7,16 +7,17 @@ use std::time::Duration;
 use super::handle::Client;
 use super::options::Options;
 use super::settings;
-use super::settings::{Settings, common_setters};
+use super::settings::Settings;
+use super::target::{StoreSource, StoreTerms, urls_in};
 use crate::base::clock::Clock;
-use crate::base::error::InvalidInput;
+use crate::base::error::{InvalidInput, RequestError};
 use crate::base::ttl::Ttl;
 use crate::engine::values::gate::Strict;
 use crate::quorum::executor::Executor;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::store::RedisStore;
 
-/// Builds a [`Client`] without contacting anything.
+/// Builds a [`Client`].
 ///
 /// # Examples
 /// ```
@@ -29,49 +30,69 @@ use crate::store::RedisStore;
 ///     .prefix("billing:") // all clients that share a lock use the same
 ///     .request_timeout(Duration::from_millis(500))
 ///     .defaults(Options::default().ttl(Duration::from_secs(30)))
-///     .build()?; // nothing is sent yet
+///     .open()?; // nothing is sent yet
 /// # Ok::<_, leaselock::error::InvalidInput>(())
 /// ```
-#[must_use = "a builder does nothing until `build` is called"]
+#[must_use = "a builder does nothing until `open` or `connect` is called"]
 pub struct ClientBuilder {
-    pub(super) source: StoreSource,
+    store: StoreTerms,
     strict: Option<Duration>,
-    pub(super) session: bool,
     pub(crate) settings: Settings,
-}
-
-pub(super) enum StoreSource {
-    Url(String),
-    Store(Result<Box<RedisStore>, InvalidInput>),
 }
 
 impl Default for ClientBuilder {
     fn default() -> Self {
         ClientBuilder {
-            source: StoreSource::Url(String::new()),
+            store: StoreTerms {
+                source: StoreSource::Urls(Vec::new()),
+                session: true,
+                majority: Default::default(),
+            },
             strict: None,
-            session: true,
             settings: Settings::default(),
         }
     }
 }
 
 impl Client {
-    /// Creates a client for a URL.
+    /// Creates a client without contacting anything, so it does not fail because a server is down.
     ///
-    /// The URL begins with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`, `file:`
-    /// or `mem:`.
+    /// `urls` is one URL, which begins with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`,
+    /// `redis+cluster://`, `file:` or `mem:`. Or it is an odd number from three of `redis://`, `rediss://` and
+    /// `redis+unix://` URLs, separated by white space: independent servers, of which a majority grants a lock.
     ///
     /// # Errors
-    /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.
+    /// [`InvalidInput`] says what is wrong with the URLs or their number.
     ///
     /// # Examples
     /// ```
-    /// let client = leaselock::Client::connect("redis://127.0.0.1/")?; // or file:, or mem: in tests
+    /// use leaselock::Client;
+    ///
+    /// let client = Client::open("redis://127.0.0.1/")?; // or file:, or mem: in tests
+    /// let majority = Client::open("redis://one redis://two redis://three")?;
     /// # Ok::<_, leaselock::error::InvalidInput>(())
     /// ```
-    pub fn connect(url: &str) -> Result<Client, InvalidInput> {
-        Client::builder().url(url).build()
+    pub fn open(urls: &str) -> Result<Client, InvalidInput> {
+        Client::builder().url(urls).open()
+    }
+
+    /// As [`open`](Client::open), and asks whether the store replies.
+    ///
+    /// # Waiting
+    /// For 2 s at most. A service that may start before its server uses [`open`](Client::open).
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] for the URLs; nothing was sent. [`RequestError::Store`] when the store, or a majority of
+    /// the servers, does not reply or refuses the user.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = leaselock::Client::connect("mem:").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn connect(urls: &str) -> Result<Client, RequestError> {
+        Client::builder().url(urls).connect().await
     }
 
     /// Returns a builder, for a client with options of its own.
@@ -81,21 +102,27 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Sets the store.
+    /// Sets the store, or the servers of a majority, as [`Client::open`] reads them.
     ///
     /// One of `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
     /// `redis+sentinel://[user:password@]sentinel[:port],…/service[/database]`,
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`, `file:` (the default folder), `file:///folder`,
     /// `mem:` (private) or `mem:name` (shared within this process).
-    pub fn url(mut self, url: &str) -> Self {
-        self.source = StoreSource::Url(url.to_owned());
+    pub fn url(mut self, urls: &str) -> Self {
+        self.store.source = StoreSource::Urls(urls_in(urls));
+        self
+    }
+
+    /// Sets the store by one URL, or the servers of a majority by an odd number of them, from three.
+    pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.store.source = StoreSource::Urls(urls.into_iter().map(Into::into).collect());
         self
     }
 
     /// Sets the server of a client of the `redis` crate as the store; leaselock opens connections of its own.
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
-        self.source = StoreSource::Store(RedisStore::from_client(client).map(Box::new));
+        self.store.source = StoreSource::Store(RedisStore::from_client(client).map(Box::new));
         self
     }
 
@@ -108,11 +135,54 @@ impl ClientBuilder {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        self.source = StoreSource::Store(Ok(Box::new(RedisStore::from_connection(connection))));
+        self.store.source =
+            StoreSource::Store(Ok(Box::new(RedisStore::from_connection(connection))));
         self
     }
 
-    common_setters!();
+    /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.settings.prefix = prefix.to_owned();
+        self
+    }
+
+    /// Sets the options of every lock that does not set its own.
+    pub fn defaults(mut self, options: Options) -> Self {
+        self.settings.defaults = options;
+        self
+    }
+
+    /// Sets how far the clocks of this machine and of the servers may drift apart.
+    ///
+    /// In millionths; 10 000 (1 %) by default.
+    pub fn drift_ppm(mut self, drift: u32) -> Self {
+        self.settings.drift_ppm = drift;
+        self
+    }
+
+    /// Sets how long one request may take, on a majority to all servers together.
+    ///
+    /// A second by default, or a quarter of the ttl when that is less.
+    pub fn request_timeout(mut self, longest: Duration) -> Self {
+        self.settings.request_timeout = Some(longest);
+        self
+    }
+
+    /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
+    pub fn process_name(mut self, name: &str) -> Self {
+        self.settings.process_name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets what TLS connections trust and present.
+    ///
+    /// Applies to URLs that begin with `rediss`, Sentinels and nodes of a cluster included. With any other store,
+    /// [`open`](Self::open) refuses it, so that no user takes plain text for TLS.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: crate::store::tls_options::TlsOptions) -> Self {
+        self.settings.tls = Some(std::sync::Arc::new(options));
+        self
+    }
 
     /// Switches strict mode on: a restarted, promoted or emptied server is quarantined.
     ///
@@ -147,7 +217,7 @@ impl ClientBuilder {
     /// use std::time::Duration;
     ///
     /// let clock = Clock::manual();
-    /// let client = Client::builder().url("mem:").clock(clock.clone()).build()?;
+    /// let client = Client::builder().url("mem:").clock(clock.clone()).open()?;
     /// let lease = client.mutex("invoices").renewal(false).acquire().await?;
     /// clock.advance(Duration::from_secs(11));
     /// assert!(!lease.is_held()); // its ttl was 10 s
@@ -162,22 +232,72 @@ impl ClientBuilder {
     ///
     /// `true` by default. With `false` only their ttl ends them.
     pub fn session(mut self, on: bool) -> Self {
-        self.session = on;
+        self.store.session = on;
         self
     }
 
-    /// Builds the client.
+    /// Sets how long one server of a majority may take, connecting included.
+    ///
+    /// Half a second by default, and never longer than the request. A request waits for a server only while its reply
+    /// could change the outcome.
+    pub fn node_timeout(mut self, longest: Duration) -> Self {
+        self.store.majority.node_timeout = Some(longest);
+        self
+    }
+
+    /// Sets the longest ttl that any client uses on the servers of this majority; a minute by default.
+    ///
+    /// **All clients that share them must agree on it**: a server stays out of votes for this long after it has started,
+    /// because it may have forgotten what it granted. A longer ttl is refused. Where no ttl was set, the default is the
+    /// shorter of 10 s and this.
+    pub fn longest_ttl(mut self, longest: Duration) -> Self {
+        self.store.majority.longest_ttl = Some(longest);
+        self
+    }
+
+    /// Lets a server of the majority vote at once after its start.
+    ///
+    /// Only when every server syncs each write before it replies (`appendfsync always`). Without that, one that restarts
+    /// empty lets a second client acquire a held lock; so by default it stays out of votes for
+    /// [`longest_ttl`](ClientBuilder::longest_ttl).
+    pub fn durable_nodes(mut self) -> Self {
+        self.store.majority.durable_nodes = true;
+        self
+    }
+
+    /// Creates the client without contacting anything.
     ///
     /// # Errors
-    /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is not an error here.
-    pub fn build(mut self) -> Result<Client, InvalidInput> {
-        self.settings.defaults.longest = self.strict;
-        self.settings.check()?;
+    /// [`InvalidInput`]: an option or a URL is not well-formed, the servers of a majority are too few, an even number or
+    /// not different, or an option does not go with the store. A server that is down is not an error here.
+    pub fn open(mut self) -> Result<Client, InvalidInput> {
         let id = settings::new_id()?;
-        let store = self.store(&id)?;
+        let store = self.store.store(&self.settings, &id)?;
+        let defaults = &mut self.settings.defaults;
+        defaults.longest = match store.majority() {
+            Some(majority) => Some(majority.longest()),
+            None => self.strict,
+        };
+        if store.is_majority() {
+            store.check_limits(defaults.priority, defaults.length())?;
+        }
+        self.settings.check()?;
         let strict = self.gate(&store)?.map(Strict::new);
         let state = self.settings.client(id, store, strict);
         Ok(Client { state })
+    }
+
+    /// Creates the client, and asks whether the store replies, as [`Client::connect`].
+    ///
+    /// # Waiting
+    /// For 2 s at most.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] as [`open`](Self::open); [`RequestError::Store`] when the store does not reply.
+    pub async fn connect(self) -> Result<Client, RequestError> {
+        let client = self.open()?;
+        client.ping().await?;
+        Ok(client)
     }
 
     /// Returns what strict mode needs, if it was asked for.
@@ -200,7 +320,7 @@ impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder")
             .field("settings", &self.settings)
-            .field("session", &self.session)
+            .field("session", &self.store.session)
             .finish_non_exhaustive()
     }
 }

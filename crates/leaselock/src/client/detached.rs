@@ -42,7 +42,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let other_client = client.clone();
     /// use leaselock::detached::Handle;
     ///
@@ -143,6 +143,7 @@ async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: 
 ///
 /// It is not renewed, and not released on drop.
 #[derive(Debug)]
+#[must_use = "it is not renewed: extend it in time, or release it"]
 pub struct DetachedLease {
     engine: Arc<Engine>,
     kinds: &'static [&'static Kind],

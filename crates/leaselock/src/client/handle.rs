@@ -1,42 +1,28 @@
-//! The client: one store, one identity, one background thread.
+//! The client: one store or several servers, one identity, one background thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::state::{ClientState, CloseReport};
 use crate::base::error::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
-use crate::engine::services::core::Engine;
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::identity::Who;
 use crate::store::report::Report;
 
-/// A connection to a store, under one identity. Cheap to clone; clones share everything.
+/// A store, or a majority of independent servers, under one identity. Cheap to clone; clones share everything.
 ///
-/// Building a client sends nothing, so it does not fail because a server is down; the first operation does.
-/// The async methods need a tokio runtime with I/O and time; `leaselock::blocking` needs none.
+/// [`open`](Client::open) sends nothing, so it does not fail because a server is down; the first operation does.
+/// On a majority (the Redlock algorithm) a client holds a lease when a majority of all servers have granted it and time is
+/// left on it; the others may be down, frozen or cut off, and no request waits for them. A majority has mutexes, several
+/// names, owners and handles; whatever else it cannot have is refused before anything is sent, by the first operation and by
+/// `validate`.
+///
+/// The async methods need a tokio runtime with I/O and time; [`block_on`](Client::block_on) needs none.
 #[derive(Debug, Clone)]
 pub struct Client {
-    pub(crate) state: Arc<ClientState>,
-}
-
-/// A [`Client`] or a [`Quorum`](crate::Quorum), with the methods that both have: a mutex, and no read-write lock or semaphore.
-///
-/// For programs whose configuration names one store or several.
-///
-/// ```
-/// use leaselock::error::InvalidInput;
-/// use leaselock::{AnyClient, Client, Quorum};
-///
-/// fn connect(urls: &[String]) -> Result<AnyClient, InvalidInput> {
-///     match urls {
-///         [url] => Client::connect(url).map(AnyClient::from),
-///         several => Quorum::connect(several).map(AnyClient::from),
-///     }
-/// }
-/// # assert!(connect(&["mem:".to_owned()]).is_ok());
-/// ```
-#[derive(Debug, Clone)]
-pub struct AnyClient {
     pub(crate) state: Arc<ClientState>,
 }
 
@@ -53,18 +39,7 @@ pub struct Stats {
     pub last_clock_jump_ms: Option<i64>,
 }
 
-/// Writes methods that all clients have, once for each type of client.
-macro_rules! on_every_client {
-    ($($methods:tt)*) => {
-        impl $crate::client::Client { $($methods)* }
-        #[cfg(feature = "redis")]
-        impl $crate::client::quorum::Quorum { $($methods)* }
-        impl $crate::client::AnyClient { $($methods)* }
-    };
-}
-pub(crate) use on_every_client;
-
-on_every_client! {
+impl Client {
     /// Returns this client's id, as others see it. Not a secret.
     pub fn id(&self) -> &str {
         self.state.engine.ids.client.as_str()
@@ -101,6 +76,35 @@ on_every_client! {
         self.state.held()
     }
 
+    /// Asks whether the store replies, and returns the round trip: a health probe. It writes nothing.
+    ///
+    /// On a majority it returns when a majority has replied. [`doctor`](Client::doctor) says whether the store is fit for
+    /// locks.
+    ///
+    /// # Waiting
+    /// For 2 s at most.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// [`StoreError`]: by its [`kind`](StoreError::kind) the store did not reply, or refuses the user.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// println!("the store replied within {:?}", client.ping().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn ping(&self) -> Result<Duration, StoreError> {
+        let engine = self.engine();
+        let sent = engine.clock.now();
+        let record = &engine.ids.record;
+        engine.ask(&Who { record }, OPERATOR_WITHIN).await?;
+        Ok(engine.clock.now().saturating_since(sent))
+    }
+
     /// Examines the store, and states what the set-up can promise and what it cannot.
     ///
     /// Version, persistence, eviction, role, clock, file system, and whether each is fit for locks. For Sentinels:
@@ -115,6 +119,38 @@ on_every_client! {
         self.state.doctor().await
     }
 
+    /// Blocks the calling thread until the future has ended: for programs without async.
+    ///
+    /// The future is polled on this thread, while the client's own thread does its I/O and its timers; the program needs
+    /// no runtime. When the client's thread cannot start, the operations report that as
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal).
+    ///
+    /// # Panics
+    /// Inside an async runtime, which the blocked thread would stop.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// # let invoices = 1..3;
+    /// # fn settle(_: u32) {}
+    /// let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.block_on(client.mutex("invoices").acquire())?;
+    /// let stop = Arc::new(AtomicBool::new(false));
+    /// let stopped = Arc::clone(&stop);
+    /// lease.on_lost(move |_| stopped.store(true, Ordering::Relaxed)); // for one long call
+    /// for invoice in invoices {
+    ///     lease.check()?; // between two steps: stop when the lease is gone
+    ///     settle(invoice);
+    /// }
+    /// client.block_on(lease.release())?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.state.engine.block_on(future)
+    }
+
     /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
     ///
     /// New acquisitions are refused from here on; leases that are held stay held. What nodes of a quorum that are down
@@ -123,7 +159,7 @@ on_every_client! {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # drop(client.mutex("invoices").acquire().await?);
     /// let report = client.close().await; // before the process exits
     /// if report.unconfirmed > 0 {
@@ -134,9 +170,7 @@ on_every_client! {
     pub async fn close(&self) -> CloseReport {
         self.state.close().await
     }
-}
 
-impl Client {
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.state.engine
     }
@@ -155,29 +189,5 @@ impl Client {
     /// gone, as with flock(1). `None` on other stores.
     pub fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
         self.engine().store.session_descriptor()
-    }
-}
-
-impl AnyClient {
-    /// As [`Client::session_descriptor`]; `None` for a quorum.
-    pub fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        self.state.engine.store.session_descriptor()
-    }
-}
-
-impl From<Client> for AnyClient {
-    fn from(client: Client) -> Self {
-        AnyClient {
-            state: client.state,
-        }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl From<super::quorum::Quorum> for AnyClient {
-    fn from(quorum: super::quorum::Quorum) -> Self {
-        AnyClient {
-            state: quorum.state,
-        }
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 
-use super::handle::on_every_client;
+use super::handle::Client;
 use super::inspection::{
     BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, SharedHolder, Waiter,
 };
 use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
-use crate::base::error::{BreakError, InspectError, StoreError};
+use crate::base::error::{BreakError, RequestError, StoreError};
 use crate::base::token;
 use crate::engine::services::core::Engine;
 use crate::engine::values::identity::{Process, Who, tame};
@@ -47,7 +47,7 @@ impl People<'_> {
     }
 }
 
-on_every_client! {
+impl Client {
     /// Shows which client holds a name, why, since when, and which clients wait for it.
     ///
     /// On a quorum, the holder is the client with the votes of a majority. A quorum has no queue and shows no waiters.
@@ -56,12 +56,12 @@ on_every_client! {
     /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the name is bad or the store, or a majority, does not reply.
+    /// [`RequestError`] when the name is bad or the store, or a majority, does not reply.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::inspect::Holding;
     ///
     /// let inspection = client.inspect("invoices").await?;
@@ -74,7 +74,7 @@ on_every_client! {
     /// println!("{} wait", inspection.queue.len());
     /// # Ok(()) }
     /// ```
-    pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+    pub async fn inspect(&self, name: &str) -> Result<Inspection, RequestError> {
         inspect(&self.state.engine, &Name::new(name)?).await
     }
 
@@ -96,7 +96,7 @@ on_every_client! {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::inspect::BreakOptions;
     ///
     /// # let lease = client.mutex("invoices").acquire().await?;
@@ -114,7 +114,7 @@ on_every_client! {
     }
 }
 
-pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, InspectError> {
+pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, RequestError> {
     let mut seen = look(engine, name, &mut People::of(engine)).await?;
     if !engine.store.is_majority() {
         let types = Types::beside(&LockKeys::new(&engine.ids.prefix, name)?);
@@ -130,7 +130,7 @@ pub(super) async fn look(
     engine: &Engine,
     name: &Name,
     people: &mut People<'_>,
-) -> Result<Inspection, InspectError> {
+) -> Result<Inspection, RequestError> {
     let keys = LockKeys::new(&engine.ids.prefix, name)?;
     let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
@@ -193,7 +193,7 @@ pub(super) async fn look(
 async fn shared_holder(
     hold: SeenHold,
     people: &mut People<'_>,
-) -> Result<SharedHolder, InspectError> {
+) -> Result<SharedHolder, RequestError> {
     let client = token::client_of(&hold.token).unwrap_or_default().to_owned();
     let since = |fence: Fence| fence.get() / 1000;
     let own_fence = hold

@@ -83,7 +83,7 @@ impl PermitCount {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let permit = client.semaphore("connections", 10).acquire_many(3).await?;
     /// let permits = client.inspect("connections").await?.permits.expect("it is a semaphore");
     /// assert_eq!((permits.total, permits.used, permits.available()), (10, 3, 7));

@@ -58,8 +58,8 @@ impl Handle {
         let refused = |why: &str| InvalidInput::new(format!("a lease of a {}: {why}", self.kind));
         let kind = kinds.iter().find(|kind| kind.name == self.kind);
         let kind = kind.ok_or_else(|| refused("this version does not know that kind of lock"))?;
-        if !engine.store.has_queue() && !kind.votes {
-            return Err(refused("a quorum has none; use the client of one store"));
+        if let Some(reason) = kind.no_majority {
+            engine.needs_one_server(kind.name, reason)?;
         }
         let keys = LockKeys::new(&engine.ids.prefix, &self.name)?.behind(engine.gate());
         Ok(Resource::new(kind, keys).with_mode(self.mode.clone()))
@@ -175,7 +175,7 @@ mod tests {
             ..handle()
         };
         let later: Handle = later.to_secret_string().parse().unwrap();
-        let client = crate::Client::connect("mem:").unwrap();
+        let client = crate::Client::open("mem:").unwrap();
         let refusal = later.resource(client.engine(), &[&crate::mutex::MUTEX]);
         assert!(refusal.unwrap_err().to_string().contains("a rate limiter"));
     }

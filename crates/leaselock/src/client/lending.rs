@@ -48,7 +48,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (client, other) = (leaselock::Client::connect("mem:lent")?, leaselock::Client::connect("mem:lent")?);
+    /// # let (client, other) = (leaselock::Client::open("mem:lent")?, leaselock::Client::open("mem:lent")?);
     /// let lease = client.mutex("invoices").acquire().await?;
     /// let handle = lease.lend()?;
     /// let borrowed = other.borrow(handle).await?; // in the other process
@@ -208,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_handle_of_a_lent_lease_survives_the_way_through_text_and_debug_does_not_show_it() {
-        let client = Client::connect("mem:").unwrap();
+        let client = Client::open("mem:").unwrap();
         let mutex = client.mutex("jobs/α.1").acquire().await.unwrap();
         let read = client.rwlock("config").read().await.unwrap();
         let permits = client.semaphore("pool", 3).acquire_many(2).await.unwrap();

@@ -9,7 +9,7 @@ use super::handle::Client;
 use super::inspect::{People, WITHIN, look};
 use super::inspection::{Holding, Inspection};
 use super::views::Survey;
-use crate::base::error::{InspectError, InvalidInput, StoreError};
+use crate::base::error::{InvalidInput, RequestError, StoreError};
 use crate::engine::services::core::Engine;
 use crate::script::keys;
 
@@ -25,23 +25,27 @@ impl Client {
     /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the store does not reply.
+    /// [`RequestError`] when the store does not reply.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// for lock in client.list("invoices/*").await? {
     ///     println!("{}: {} wait", lock.name, lock.queue.len());
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+    pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
         list(self.engine(), pattern).await
     }
 }
 
-async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
+    engine.needs_one_server(
+        "list",
+        "each server knows other locks, and no majority agrees on a list",
+    )?;
     let whole = format!("{}{pattern}", escaped(&engine.ids.prefix));
     if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
         let message =

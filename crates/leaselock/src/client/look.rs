@@ -7,7 +7,7 @@ use leaselock_fence::Name;
 
 use super::inspect;
 use super::inspection::{Holder, Holding};
-use crate::base::error::InspectError;
+use crate::base::error::RequestError;
 use crate::engine::services::core::Engine;
 use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, calls, setnx_getset};
@@ -22,7 +22,7 @@ pub(crate) async fn look(
     engine: &Arc<Engine>,
     protocol: Protocol,
     name: &Name,
-) -> Result<Holding, InspectError> {
+) -> Result<Holding, RequestError> {
     check_supported(engine, protocol)?;
     let name = match protocol {
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),

@@ -1,4 +1,4 @@
-//! What a user builds: clients, options, quorums; inspection; leases without a process.
+//! What a user builds: clients, options; inspection; leases without a process.
 
 pub(crate) mod builder;
 pub(crate) mod detached;
@@ -12,15 +12,13 @@ mod list;
 pub(crate) mod look;
 pub(crate) mod named;
 pub(crate) mod options;
-#[cfg(feature = "redis")]
-pub(crate) mod quorum;
 pub(crate) mod run;
 pub(crate) mod settings;
 pub(crate) mod state;
 mod strict;
-mod target;
+pub(crate) mod target;
 mod verdicts;
 pub(crate) mod views;
 
-pub use self::handle::{AnyClient, Client, Stats};
+pub use self::handle::{Client, Stats};
 pub use self::state::CloseReport;

@@ -76,7 +76,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// let mutex = client.mutex("invoices").ttl(std::time::Duration::from_secs(30));
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
@@ -89,7 +89,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// use leaselock::Wait;
         ///
         /// let retrying = client.mutex("invoices").wait(Wait::retries(3)); // without a queue entry
@@ -107,7 +107,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// let urgent = client.mutex("invoices").priority(10);
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
@@ -122,7 +122,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// let mutex = client.mutex("invoices").ttl(std::time::Duration::from_secs(60)).renewal(false); // 60 s at most
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
@@ -146,7 +146,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// let mutex = client.mutex("invoices").note("the monthly run");
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```
@@ -211,7 +211,7 @@ macro_rules! setters {
         ///
         /// # Examples
         /// ```
-        /// # let client = leaselock::Client::connect("mem:")?;
+        /// # let client = leaselock::Client::open("mem:")?;
         /// let mutex = client.mutex("invoices").on_wait(|waiting| println!("position {}", waiting.position));
         /// # Ok::<_, leaselock::error::InvalidInput>(())
         /// ```

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::named::Named;
-use crate::base::error::{AcquireError, Lost, ReleaseError};
+use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// The result of a body that ran under a lease.
@@ -27,6 +27,15 @@ pub enum RunError {
     /// The lease was lost; the body was stopped where it stood.
     #[error(transparent)]
     Lost(#[from] Lost),
+}
+
+impl HasFacts for RunError {
+    fn facts(&self) -> ErrorFacts<'_> {
+        match self {
+            RunError::Acquire(error) => error.facts(),
+            RunError::Lost(lost) => lost.facts(),
+        }
+    }
 }
 
 impl Named {

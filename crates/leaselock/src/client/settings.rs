@@ -1,4 +1,4 @@
-//! What the builders of all clients have in common.
+//! What a client is built with, whatever its store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,56 +51,6 @@ impl Default for Settings {
         }
     }
 }
-
-/// Writes the setters that every builder has.
-macro_rules! common_setters {
-    () => {
-        /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
-        pub fn prefix(mut self, prefix: &str) -> Self {
-            self.settings.prefix = prefix.to_owned();
-            self
-        }
-
-        /// Sets the options of every lock that does not set its own.
-        pub fn defaults(mut self, options: Options) -> Self {
-            self.settings.defaults = options;
-            self
-        }
-
-        /// Sets how far the clocks of this machine and of the servers may drift apart.
-        ///
-        /// In millionths; 10 000 (1 %) by default.
-        pub fn drift_ppm(mut self, drift: u32) -> Self {
-            self.settings.drift_ppm = drift;
-            self
-        }
-
-        /// Sets how long one request may take, on a quorum to all nodes together.
-        ///
-        /// A second by default, or a quarter of the ttl when that is less.
-        pub fn request_timeout(mut self, longest: Duration) -> Self {
-            self.settings.request_timeout = Some(longest);
-            self
-        }
-
-        /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
-        pub fn process_name(mut self, name: &str) -> Self {
-            self.settings.process_name = Some(name.to_owned());
-            self
-        }
-
-        /// Sets what TLS connections trust and present.
-        ///
-        /// Applies to URLs that begin with `rediss`, Sentinels and nodes of a cluster included. With any other store,
-        /// [`build`](Self::build) refuses it, so that no user takes plain text for TLS.
-        #[cfg(feature = "tls")]
-        pub fn tls(mut self, options: crate::store::tls_options::TlsOptions) -> Self {
-            self.settings.tls = Some(std::sync::Arc::new(options));
-            self
-        }
-    };
-}
-pub(super) use common_setters;
 
 impl Settings {
     pub(super) fn drift(&self) -> Drift {

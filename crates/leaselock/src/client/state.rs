@@ -120,7 +120,7 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
         )))
     };
     // Another library's lock is one string that one client holds.
-    if !options.protocol.is_native() && !kind.votes {
+    if !options.protocol.is_native() && kind.no_majority.is_some() {
         return refused("the protocol of another library");
     }
     if options.why.is_some() && kind.note.is_none() {
@@ -129,10 +129,10 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
     if options.copies.is_some() && kind.confirm.is_none() {
         return refused("min_replicas or fsynced");
     }
-    if !engine.store.has_queue() && !kind.votes {
-        return refused("a quorum");
+    match kind.no_majority {
+        Some(reason) => engine.needs_one_server(name, reason),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl fmt::Debug for ClientState {

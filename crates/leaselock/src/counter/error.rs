@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::change::{ChangeEnd, ChangeReply, Settled};
 use super::driver::hear;
 use super::queue::ChangeQueue;
-use crate::base::error::{InvalidInput, StoreError, noun_error};
+use crate::base::error::{ErrorFacts, HasFacts, InvalidInput, Remains, StoreError, noun_error};
 
 noun_error! {
     /// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.
@@ -77,7 +77,7 @@ noun_error! {
 
         /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
         #[error("`{name}`: the change counts once or not at all, and it is too late to ask")]
-        Forgotten {},
+        Forgotten {} => ErrorFacts::leaves_change,
     }
 }
 
@@ -156,5 +156,11 @@ impl UnknownChange {
     pub async fn resolve(self) -> Result<i64, CounterError> {
         let told = hear(&self.queue, None, self.later).await;
         CounterError::of(&self.queue, told)
+    }
+}
+
+impl HasFacts for UnknownChange {
+    fn facts(&self) -> ErrorFacts<'_> {
+        ErrorFacts::of_store(self.name(), &self.source).leaves(Remains::Change)
     }
 }

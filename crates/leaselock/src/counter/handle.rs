@@ -27,26 +27,20 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 /// A client numbers its changes, and the store remembers the latest one of each client. A change whose reply is lost is
 /// sent again under its number and does not count twice. Without that, a client that repeats `INCRBY` counts too much, and
 /// one that does not repeat it counts too little.
-///
 /// A client has one request in flight for each counter. What its tasks add meanwhile leaves as one sum, and each task gets
 /// its own number.
-///
 /// What the server acknowledged and then lost, by a restart or a failover, does not count any more;
 /// [`min_replicas`](Counter::min_replicas) makes that rare.
 ///
 /// A counter is no lock: a mutex of the same name knows nothing of it. It is kept for ever, unless it has a
-/// [`ttl`](Counter::ttl).
-///
-/// Not on a [`Quorum`](crate::Quorum): the sums of several majorities are not one sum.
-///
-/// Clone it, share it, keep it.
+/// [`ttl`](Counter::ttl). Not on a majority of servers, whose sums are not one sum. Clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use leaselock::CounterError;
 ///
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let visits = client.counter("visits");
 /// assert_eq!(visits.incr().await?, 1);
 /// assert_eq!(visits.add(41).await?, 42);
@@ -70,7 +64,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// assert_eq!(client.counter("visits").incr().await?, 1);
     /// # Ok(()) }
     /// ```
@@ -103,7 +97,7 @@ impl Counter {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let lease = client.mutex("import").acquire().await?;
     /// let shown = lease.sequencer().ok_or("fencing is on")?;
     /// let imported = client.counter("imported").fenced(&shown);

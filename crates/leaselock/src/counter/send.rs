@@ -73,7 +73,7 @@ pub(super) async fn send(
         if sent.is_none() {
             return ChangeEnd::Refused(error);
         }
-        if !error.may_pass() || now >= give_up_at {
+        if !error.is_transient() || now >= give_up_at {
             return ChangeEnd::Unknown(error);
         }
         tokio::time::sleep(backoff.next()).await;

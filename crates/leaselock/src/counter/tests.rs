@@ -91,7 +91,7 @@ fn holder(rng: &mut Rng, step: usize) -> Option<Arc<Sequencer>> {
 /// New changes, requests that are repeated because their reply was lost, and old copies; numbers up to all 64 bits.
 #[tokio::test]
 async fn the_counter_does_what_a_plain_model_does() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let (engine, keys) = (&client.state.engine, &LockKeys::at("visits".into()));
     let (mut model, mut rng) = (Model::default(), Rng::with_seed(7));
     let mut sent: Vec<Vec<Asked>> = vec![Vec::new(); CLIENTS];

@@ -48,7 +48,7 @@ impl Cron {
     /// use leaselock::Claim;
     ///
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let tick = SystemTime::now() + Duration::from_secs(3600);
     /// match client.cron("nightly").claim(tick).await? {
     ///     Claim::Run(run) => run.finish().await?, // … after the work, which stops when `run.lost()` resolves

@@ -2,17 +2,17 @@
 
 use std::time::SystemTime;
 
-use crate::base::error::{AcquireError, InvalidInput, StoreError, noun_error};
+use crate::base::error::{AcquireError, StoreError, noun_error};
 
 noun_error! {
     /// Why a request of a [`Cron`](crate::Cron) failed. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
-    pub enum CronError of name: "The name." {
+    pub enum CronError of name: "The name.", through AcquireError {
         /// The store did not reply to a read or to [`cancel`](crate::CronRun::cancel), or refused. Nothing is held.
         ///
         /// After `cancel` the client repeats the request in the background; until it succeeds, hosts find a run that holds the
         /// name or has crashed.
-        Store,
+        Store leaves Record,
 
         /// The tick was not claimed: the store did not reply, strict mode grants nothing at present, or an input is out of its
         /// range.
@@ -37,13 +37,7 @@ noun_error! {
         NotConfirmed {
             /// The store's error.
             source: StoreError,
-        },
-    }
-}
-
-impl From<InvalidInput> for CronError {
-    fn from(invalid: InvalidInput) -> Self {
-        AcquireError::from(invalid).into()
+        } => ErrorFacts::leaves_record,
     }
 }
 

@@ -32,9 +32,8 @@ pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// next. An older tick is over, also when the store's clock goes back. The store ignores a record that is more than 24
 /// hours ahead of its clock, because the clock was wrong then.
 ///
-/// Not on a [`Quorum`](crate::Quorum): a majority of nodes can vote on a holder, and does not agree on a record.
-///
-/// A `Cron` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+/// Not on a majority of servers, which vote on a holder and not on a record. A `Cron` has no state of its own: clone it,
+/// share it, keep it. Its setters take and return the value.
 ///
 /// # Examples
 /// ```
@@ -44,7 +43,7 @@ pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 ///
 /// # async fn write_report() {}
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let hourly = client.cron("report").late(Duration::from_secs(3600));
 /// let hours = SystemTime::UNIX_EPOCH.elapsed()?.as_secs() / 3600;
 /// let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(hours * 3600);
@@ -70,7 +69,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let nightly = client.cron("nightly");
     /// assert!(nightly.state().await?.latest.is_none());
     /// # Ok(()) }
@@ -180,7 +179,7 @@ impl Cron {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let state = client.cron("nightly").state().await?;
     /// match state.known_until() {
     ///     Some(tick) => println!("catch up with ticks after {tick:?}"),

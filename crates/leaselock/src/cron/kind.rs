@@ -8,6 +8,7 @@ use crate::script::{Script, script};
 
 pub(crate) static CRON: Kind = kind! {
     name: "cron",
+    no_majority: Some("servers vote on a holder, and not on a record"),
     side_keys: &["queue", "waiters", "fence", "cron"],
     acquire: step!("cron/acquire"),
     extend: script!("mutex/extend"),

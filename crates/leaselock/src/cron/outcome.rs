@@ -6,9 +6,10 @@ use super::run::CronRun;
 
 /// What a caller that claims a tick is told.
 ///
-/// `R` is the run: a [`CronRun`], or that of the [blocking front](crate::blocking).
+/// `R` is the run, a [`CronRun`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a run that is dropped did not finish"]
+#[non_exhaustive]
 pub enum Claim<R = CronRun> {
     /// The tick is the caller's: it does the work, and says that by [`finish`](CronRun::finish).
     Run(R),

@@ -71,7 +71,7 @@ impl CronRun {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # async fn clean_up(_: leaselock::Fence) {}
     /// use leaselock::{Claim, TickState};
     ///
@@ -125,7 +125,7 @@ impl CronRun {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::Claim;
     ///
     /// let nightly = client.cron("nightly");

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 /// What becomes of a tick that is due while the name is held: by the run of an earlier tick, or by another lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Overlap {
     /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
     #[default]

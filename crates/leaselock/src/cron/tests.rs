@@ -55,7 +55,7 @@ struct Subject {
 
 impl Subject {
     async fn at(url: &str) -> Self {
-        let client = Client::connect(url).unwrap();
+        let client = Client::open(url).unwrap();
         let mut subject = Subject {
             client,
             resource: Resource::at(&CRON, "job".into(), None),

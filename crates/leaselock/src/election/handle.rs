@@ -9,7 +9,7 @@ use super::kind::LEADERSHIP;
 use super::leader::Leader;
 use super::leadership::Leadership;
 use super::observer::LeaderObserver;
-use crate::base::error::{AcquireError, InspectError, InvalidInput};
+use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
@@ -27,15 +27,13 @@ const VALUE_MAX: usize = 4096;
 /// leader is excluded by, and excludes, every other lock of the name. A leader that crashed is replaced when its lease
 /// ends, in a folder at once.
 ///
-/// Not on a [`Quorum`](crate::Quorum): its nodes vote on a holder, and have neither a queue nor one place for what the
-/// leader proclaims.
-///
+/// Not on a majority of servers, which have no one place for what a leader proclaims.
 /// An `Election` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let election = client.election("scheduler").value("10.0.0.5:8080");
 /// let leading = election.campaign().await?;
 /// leading.proclaimed().await?; // for those who read; the leader need not wait
@@ -57,7 +55,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let leading = client.election("scheduler").value("this host").campaign().await?;
     /// # leading.resign().await?;
     /// # Ok(()) }
@@ -175,7 +173,7 @@ impl Election {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let election = client.election("scheduler").value("this host");
     /// let ran = election.run(|leading| async move { leading.fence() }).await?;
     /// assert!(ran.value.is_some() && ran.released.is_ok());
@@ -199,8 +197,8 @@ impl Election {
     /// Safe: reading changes nothing.
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known who leads.
-    pub async fn leader(&self) -> Result<Option<Leader>, InspectError> {
+    /// [`RequestError`]: it is not known who leads.
+    pub async fn leader(&self) -> Result<Option<Leader>, RequestError> {
         let resource = &self.named.resource()?;
         let engine = &self.named.state.engine;
         let observed = engine.ask(&Observe { resource }, OPERATOR_WITHIN).await?;
@@ -212,7 +210,7 @@ impl Election {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let mut observer = client.election("scheduler").observe();
     /// observer.changed().await?; // the first time: who leads now
     /// assert!(observer.current().is_none());

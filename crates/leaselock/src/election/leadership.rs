@@ -70,7 +70,7 @@ impl Leadership {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let election = client.election("scheduler").value("10.0.0.5:8080");
     /// let leading = election.campaign().await?;
     /// leading.proclaimed().await?;

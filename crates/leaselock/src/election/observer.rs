@@ -7,7 +7,7 @@ use leaselock_fence::Fence;
 use super::calls::Observe;
 use super::leader::Leader;
 use super::proclamation::NOUN;
-use crate::base::error::InspectError;
+use crate::base::error::RequestError;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
@@ -24,6 +24,7 @@ const AFTER_END: Duration = Duration::from_millis(2);
 ///
 /// Dropping it ends its subscription.
 #[derive(Debug)]
+#[must_use = "an observer reads nothing until `changed` is called"]
 pub struct LeaderObserver {
     named: Named,
     watch: Option<Watch>,
@@ -64,9 +65,9 @@ impl LeaderObserver {
     /// Safe: a change in between is told by the next call.
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known who leads, and [`current`](LeaderObserver::current) stays as it was. Call again:
+    /// [`RequestError`]: it is not known who leads, and [`current`](LeaderObserver::current) stays as it was. Call again:
     /// the next read follows after a second.
-    pub async fn changed(&mut self) -> Result<(), InspectError> {
+    pub async fn changed(&mut self) -> Result<(), RequestError> {
         let resource = self.named.resource()?;
         let engine = &self.named.state.engine;
         let watch = self

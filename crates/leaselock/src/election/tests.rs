@@ -45,7 +45,7 @@ fn silent(client: &Client) -> Named {
 /// The request of a process that was frozen arrives when another client leads.
 #[tokio::test]
 async fn a_proclamation_that_comes_late_changes_nothing() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let frozen = election(&client, "frozen").campaign().await.unwrap();
     let late = Late::of(&frozen).unwrap();
     let broken = client.break_lease("job", BreakOptions::default()).await;
@@ -62,7 +62,7 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
 /// The resignation may overtake the proclamation, which uses another connection.
 #[tokio::test]
 async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let leading = election(&client, "gone").campaign().await.unwrap();
     let late = Late::of(&leading).unwrap();
     leading.resign().await.unwrap();
@@ -73,7 +73,7 @@ async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
 /// The hand-over to it told the followers nothing, so they still see the leader before it.
 #[tokio::test]
 async fn followers_are_told_when_a_leader_resigns_before_it_was_proclaimed() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let leading = election(&client, "first").campaign().await.unwrap();
     leading.proclaimed().await.unwrap();
     let mut observer = election(&client, "").observe();
@@ -97,7 +97,7 @@ async fn followers_are_told_when_a_leader_resigns_before_it_was_proclaimed() {
 /// The store's word on the token counts as that of a renewal, which would come much later.
 #[tokio::test]
 async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let lease = silent(&client).acquire().await.unwrap();
     let broken = client.break_lease("job", BreakOptions::default()).await;
     broken.unwrap();
@@ -110,7 +110,7 @@ async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
 /// A task that waited for the end of its lease by a timer would stay long after a resignation.
 #[tokio::test]
 async fn a_leadership_that_is_over_leaves_no_task_behind() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let tasks = || {
         let background = client.engine().started().unwrap();
         background.handle.metrics().num_alive_tasks()

@@ -8,7 +8,7 @@ noun_error! {
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum LatchError of name: "The latch's name." {
         /// The store did not reply, or refused. The party may be counted; to arrive again counts it once.
-        Store,
+        Store leaves Party,
 
         /// A name, a count or an option is out of its range. Nothing was sent.
         #[error(transparent)]
@@ -24,7 +24,7 @@ noun_error! {
             arrived: Vec<String>,
             /// How many are missing.
             left: u32,
-        },
+        } => ErrorFacts::timed_out,
 
         /// Others say that there are so many parties. Nothing was changed.
         #[error("`{name}` is a latch for {count} parties by the word of those that have arrived")]

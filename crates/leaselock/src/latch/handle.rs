@@ -23,14 +23,14 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// A latch is no lock: it holds nothing, and a mutex of the same name knows nothing of it. What
 /// `java.util.concurrent.CountDownLatch` calls counting down is to arrive.
 ///
-/// Not on a [`Quorum`](crate::Quorum): a count is nothing that a majority of nodes agrees on.
+/// Not on a majority of servers: a count is nothing that a majority of nodes agrees on.
 ///
 /// A `Latch` has no state of its own: clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let deployed = client.latch("deploy-42", 2);
 /// assert_eq!(deployed.arrive("shard-1").await?, 1); // one is missing
 /// assert_eq!(deployed.arrive("shard-2").await?, 0);
@@ -51,7 +51,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// client.latch("deploy-42", 1).arrive("shard-1").await?;
     /// # Ok(()) }
     /// ```

@@ -13,7 +13,7 @@ noun_error! {
     pub enum LimiterError of name: "The limiter's name." {
         /// The store did not reply, or refused. The permits may count as used. The rate is kept however often the caller asks
         /// again.
-        Store,
+        Store leaves Permits,
 
         /// A name, a rate or a cost is out of its range. Nothing was sent.
         #[error(transparent)]
@@ -24,6 +24,6 @@ noun_error! {
         Limited {
             /// When it would allow this if no other client asked.
             retry_after: Duration,
-        },
+        } => ErrorFacts::timed_out,
     }
 }

@@ -29,7 +29,7 @@ use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 /// A limiter is no lock: it holds nothing, and a mutex of the same name knows nothing of it. To limit too how many act at
 /// the same time, acquire a [`Semaphore`](crate::Semaphore) first and then the limiter.
 ///
-/// Not on a [`Quorum`](crate::Quorum): the sums of several majorities are not one sum.
+/// Not on a majority of servers: the sums of several majorities are not one sum.
 ///
 /// A `Limiter` has no state of its own: clone it, share it, keep it.
 ///
@@ -39,7 +39,7 @@ use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 /// use leaselock::RateDecision;
 /// use std::time::Duration;
 ///
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let second = Duration::from_secs(1);
 /// let api = client.limiter("api").rate(100, second).burst(20).and(1000, 3600 * second);
 /// match api.try_acquire(1).await? {
@@ -85,7 +85,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let mails = client.limiter("mails").rate(10, std::time::Duration::from_secs(60));
     /// mails.acquire(1).await?;
     /// # Ok(()) }

@@ -13,7 +13,7 @@ async fn retry_after_a_wait_that_is_late_by(late: Duration) -> Duration {
     const SECOND: Duration = Duration::from_secs(1);
     let clock = Clock::manual();
     let builder = Client::builder().url("mem:").clock(clock.clone());
-    let limiter = builder.build().unwrap().limiter("api");
+    let limiter = builder.open().unwrap().limiter("api");
     let limiter = limiter.rate(1, SECOND).burst(1);
     limiter.acquire(1).await.unwrap();
     let waits = limiter.clone();

@@ -86,7 +86,7 @@ impl Subject {
         };
         let bands: Vec<Band> = rates.iter().map(band).collect();
         Subject {
-            client: builder.build().unwrap(),
+            client: builder.open().unwrap(),
             clock,
             rate: Rate::new(&bands).unwrap(),
             keys: LockKeys::at("api".into()),

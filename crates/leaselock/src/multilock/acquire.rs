@@ -10,7 +10,7 @@ use leaselock_fence::Name;
 use super::lease::MultiLease;
 use super::loss::MultiLossWatch;
 use crate::base::clock::{Clock, Moment};
-use crate::base::error::{AcquireError, InvalidInput, Lost};
+use crate::base::error::{AcquireError, InvalidInput, Lost, OperationError};
 use crate::base::join::join_all;
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
@@ -213,21 +213,7 @@ async fn give_back(held: Vec<(usize, Lease)>, ended: TurnEnd) -> TurnEnd {
     ended
 }
 
-/// True if a later try may succeed.
+/// True if a later try may succeed. One that too few replicas have is an answer: the caller decides.
 fn may_pass(error: &AcquireError) -> bool {
-    match error {
-        AcquireError::StillBusy { .. }
-        | AcquireError::Quarantined { .. }
-        | AcquireError::LostWhileWaiting { .. } => true,
-        AcquireError::Unknown { source, .. }
-        | AcquireError::Store { source, .. }
-        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
-        AcquireError::Invalid(_)
-        | AcquireError::TooFewReplicas { .. }
-        | AcquireError::TooMany { .. }
-        | AcquireError::Deadlock { .. }
-        | AcquireError::LostBefore(_)
-        | AcquireError::Lost(_)
-        | AcquireError::Closed => false,
-    }
+    error.is_transient() && !matches!(error, AcquireError::TooFewReplicas { .. })
 }

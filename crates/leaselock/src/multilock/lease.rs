@@ -106,7 +106,7 @@ impl MultiLease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let lease = client.mutex("from").along_with(["to"]).acquire().await?;
     /// if let Err(error) = lease.release().await {
     ///     for one in error.errors() {

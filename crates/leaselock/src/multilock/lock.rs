@@ -25,7 +25,7 @@ use crate::mutex::Mutex;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let both = client.mutex("account:1").along_with(["account:2"]);
 /// let lease = both.acquire().await?;
 /// assert_eq!(lease.fences().count(), 2);
@@ -48,7 +48,7 @@ impl Mutex {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let transfer = client.mutex("from").along_with(["to", "fees"]);
     /// let lease = transfer.acquire().await?;
     /// for (name, fence) in lease.fences() {
@@ -100,7 +100,7 @@ impl MultiLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// match client.mutex("from").along_with(["to"]).try_acquire().await? {
     ///     Some(lease) => lease.release().await?, // the work goes before this
     ///     None => println!("another client is at it"),
@@ -133,7 +133,7 @@ impl MultiLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let lease = client.mutex("from").along_with(["to"]).acquire().await?;
     /// tokio::select! {
     ///     () = transfer() => {}
@@ -164,7 +164,7 @@ impl MultiLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::AcquireError;
     /// use std::time::Duration;
     ///
@@ -194,7 +194,7 @@ impl MultiLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let both = client.mutex("from").along_with(["to"]);
     /// let ran = both.run(|lease| async move { lease.fences().count() }).await?;
     /// assert!(ran.value == 2 && ran.released.is_ok());

@@ -7,6 +7,7 @@ use crate::script::script;
 
 pub(crate) static MUTEX: Kind = kind! {
     name: "mutex",
+    no_majority: None,
     side_keys: &["queue", "waiters", "fence"],
     acquire: StepScripts::new(
         script!("mutex/acquire").shortcut(shortcut::acquire),
@@ -34,5 +35,4 @@ pub(crate) static MUTEX: Kind = kind! {
     },
     acquire_all: step!("mutex/acquire_all"),
     local_hand_over: true,
-    votes: true,
 };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::kind::MUTEX;
-use crate::base::error::{AcquireError, InspectError, InvalidInput};
-use crate::client::handle::on_every_client;
+use crate::base::error::{AcquireError, InvalidInput, RequestError};
+use crate::client::handle::Client;
 use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::named::Named;
@@ -27,13 +27,13 @@ pub struct Mutex {
     pub(crate) named: Named,
 }
 
-on_every_client! {
+impl Client {
     /// Returns the lock of this name, with the client's default options. The first operation reports a bad name.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let mutex = client.mutex("invoices/2026-07");
     /// let lease = mutex.acquire().await?;
     /// # lease.release().await?;
@@ -61,7 +61,7 @@ impl Mutex {
     /// library, and options that its locks do not support, such as a ttl that is not whole seconds.
     ///
     /// ```
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::interop::Preset;
     ///
     /// let mutex = client.mutex("job").preset(Preset::REDIS_SEMAPHORE);
@@ -110,7 +110,7 @@ impl Mutex {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let mutex = client.mutex("invoices");
     /// match mutex.try_acquire().await? {
     ///     Some(lease) => lease.release().await?, // the work goes before this
@@ -138,7 +138,7 @@ impl Mutex {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let lease = client.mutex("invoices").acquire().await?;
     /// println!("fencing token {:?}", lease.fence());
     /// lease.release().await?;
@@ -162,7 +162,7 @@ impl Mutex {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::AcquireError;
     /// use std::time::Duration;
     ///
@@ -190,19 +190,19 @@ impl Mutex {
     /// Safe: reading changes nothing.
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known whether any client holds the lock.
+    /// [`RequestError`]: it is not known whether any client holds the lock.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// match client.mutex("invoices").holder().await? {
     ///     Some(holder) => println!("{:?} holds it for another {:?}", holder.process, holder.remaining),
     ///     None => println!("it is free"),
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
+    pub async fn holder(&self) -> Result<Option<Holder>, RequestError> {
         let Named { state, options, .. } = &self.named;
         let name = self.named.name()?;
         options.check()?;
@@ -253,7 +253,7 @@ impl Mutex {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let ran = client.mutex("invoices").run(|lease| async move { lease.fence() }).await?;
     /// assert!(ran.value.is_some() && ran.released.is_ok());
     /// # Ok(()) }

@@ -15,6 +15,7 @@ use crate::engine::ways::trying::CallNumbers;
 
 /// What a caller begins with: a run of its own, or the result of another one.
 #[derive(Debug)]
+#[must_use = "a run that is dropped counts as crashed"]
 pub enum OnceStart {
     /// The caller does the work, and says how it ended by [`finish`](OnceRun::finish).
     Run(OnceRun),
@@ -42,7 +43,7 @@ impl Once {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::OnceError;
     ///
     /// let report = client.once("report/2026-07").attempts(3);
@@ -87,7 +88,7 @@ impl Once {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::OnceStart;
     ///
     /// let result = match client.once("mail/42").begin().await? {

@@ -5,21 +5,19 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::state::RESULT_MAX;
-use crate::base::error::{AcquireError, InvalidInput, Lost, StoreError, noun_error};
+use crate::base::error::{AcquireError, ErrorFacts, Lost, StoreError, noun_error};
 
 noun_error! {
     /// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
-    pub enum OnceError of name: "The key." {
+    pub enum OnceError of name: "The key.", through AcquireError {
         /// The store did not reply to a read, to [`forget`](crate::Once::forget) or to [`cancel`](crate::OnceRun::cancel), or
         /// refused. Nothing is held.
-        ///
         /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
         /// succeeds, callers find a run that holds the name or has crashed.
-        Store,
+        Store leaves Record,
 
-        /// The body did not begin: the wait ended while another client held the name, the store did not reply, or an option
-        /// is out of its range.
+        /// The body did not begin: the name was held to the end of the wait, or the store or an option was in the way.
         #[error(transparent)]
         Acquire(#[from] AcquireError),
 
@@ -28,7 +26,6 @@ noun_error! {
         Differs {},
 
         /// An earlier run did not end, and [`OnCrash::Refuse`](crate::OnCrash) allows no other. The body did not begin.
-        ///
         /// Whether the work was done is not known: find out, and then [`forget`](crate::Once::forget) the run.
         #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
         Crashed {
@@ -64,10 +61,9 @@ noun_error! {
             retry_in: Option<Duration>,
             /// True if the body ran in this call.
             ran_here: bool,
-        },
+        } => may_pass,
 
         /// The body returned more than 1 MiB. The work is done, and its result was not kept.
-        ///
         /// No other run begins: later callers get [`Failed`](OnceError::Failed), which says so.
         #[error("`{name}`: {}", too_large(*.size))]
         TooLarge {
@@ -92,19 +88,17 @@ noun_error! {
         Running {
             /// The fencing token of the run.
             fence: Fence,
-        },
+        } => ErrorFacts::busy,
 
         /// The body ran to its end, and the store has not confirmed its result. The result may be stored.
-        ///
         /// If it is not, later callers find a run that crashed.
         #[error("`{name}` has run, and whether its result is stored is not known: {source}")]
         NotStored {
             /// The store's error.
             source: StoreError,
-        },
+        } => ErrorFacts::leaves_record,
 
         /// The body ran to its end and its result is stored, and too few replicas have confirmed it in time.
-        ///
         /// Callers get the result, unless the server is lost before its replicas have it: then the work is done again, or
         /// callers find a run that crashed.
         #[error("`{name}` has run and its result is stored, but a failover may lose it: {source}")]
@@ -115,9 +109,13 @@ noun_error! {
     }
 }
 
-impl From<InvalidInput> for OnceError {
-    fn from(invalid: InvalidInput) -> Self {
-        AcquireError::from(invalid).into()
+/// A failure that is not kept is followed by another run.
+fn may_pass<'a>(facts: ErrorFacts<'a>, error: &OnceError) -> ErrorFacts<'a> {
+    match error {
+        OnceError::Failed {
+            retry_in: Some(_), ..
+        } => facts.passing(),
+        _ => facts,
     }
 }
 

@@ -38,9 +38,8 @@ const FINGERPRINT_BYTES: usize = 16;
 /// which is renewed, and the record of its result lies beside it. A run that crashed is followed by another, or by none
 /// ([`on_crash`](Once::on_crash)).
 ///
-/// Not on a [`Quorum`](crate::Quorum): a majority of nodes can vote on a holder, and does not agree on a result.
-///
-/// A `Once` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+/// Not on a majority of servers, which vote on a holder and not on a record. A `Once` has no state of its own: clone it,
+/// share it, keep it. Its setters take and return the value.
 ///
 /// # Examples
 /// ```
@@ -48,7 +47,7 @@ const FINGERPRINT_BYTES: usize = 16;
 ///
 /// # async fn charge(_: leaselock::Fence) -> std::io::Result<&'static str> { Ok("receipt 7") }
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let charged = client
 ///     .once("charge/42")
 ///     .fingerprint("42,00 EUR from card 7")
@@ -74,7 +73,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let sent = client.once("mail/42");
     /// sent.run(|_| async { Ok::<_, std::io::Error>("sent") }).await?;
     /// # Ok(()) }
@@ -247,7 +246,7 @@ impl Once {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::OnceState;
     ///
     /// let sent = client.once("mail/42");
@@ -275,7 +274,7 @@ impl Once {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let sent = client.once("mail/42");
     /// sent.run(|_| async { Ok::<_, std::io::Error>("sent") }).await?;
     /// assert!(sent.forget().await?);

@@ -8,6 +8,7 @@ use crate::script::{Script, script};
 
 pub(crate) static ONCE: Kind = kind! {
     name: "once",
+    no_majority: Some("servers vote on a holder, and not on a record"),
     side_keys: &["queue", "waiters", "fence", "once"],
     acquire: step!("once/acquire"),
     extend: script!("mutex/extend"),

@@ -139,7 +139,7 @@ impl OnceRun {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::{OnceStart, OnceState};
     ///
     /// let sent = client.once("mail/42");

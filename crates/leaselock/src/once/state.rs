@@ -12,6 +12,7 @@ pub(super) const RESULT_MAX: usize = 1 << 20;
 ///
 /// A run crashes when its process dies, when it loses its lease, and when its future is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnCrash {
     /// The next caller runs again: the work is done at least once.
     #[default]

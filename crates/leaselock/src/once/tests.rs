@@ -54,7 +54,7 @@ impl Subject {
         let clock = Clock::manual();
         let builder = Client::builder().url("mem:").clock(clock.clone());
         Subject {
-            client: builder.build().unwrap(),
+            client: builder.open().unwrap(),
             clock,
             resource: Resource::at(&ONCE, "job".into(), None),
             mutex: Resource::at(&MUTEX, "job".into(), None),

@@ -125,7 +125,7 @@ impl Repair {
                     entry.answers += 1;
                     LOOKS.get(entry.answers - 1).copied()
                 }
-                Err(error) if error.may_pass() && now < entry.until => {
+                Err(error) if error.is_transient() && now < entry.until => {
                     // The other calls would fail in the same way.
                     CLOCK.sleep(backoff.next()).await;
                     Some(Duration::ZERO)

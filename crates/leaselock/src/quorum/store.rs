@@ -161,7 +161,8 @@ impl Store for QuorumStore {
         if priority != 0 {
             return Err(InvalidInput::new(
                 "a quorum does not support a priority: it has no queue to go ahead in; leave it out, or use one server",
-            ));
+            )
+            .because("servers that vote have no queue"));
         }
         let longest = self.longest();
         if ttl <= longest {

@@ -14,7 +14,7 @@ use crate::engine::values::request::Wait;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let lock = client.rwlock("index");
 /// let other = lock.read().await?;
 /// let reading = lock.upgradable_read().await?;

@@ -10,9 +10,11 @@ pub(super) const SHARED: &str = "s";
 pub(super) const UPGRADABLE: &str = "u";
 /// The mode of a request to upgrade.
 pub(super) const UPGRADE_MODE: &str = "x";
+const NO_MAJORITY: Option<&str> = Some("servers that vote have no queue for a writer");
 
 pub(crate) static READ: Kind = kind! {
     name: "read-write lock",
+    no_majority: NO_MAJORITY,
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("rwlock/acquire"),
     extend: script!("hold/extend"),
@@ -36,6 +38,7 @@ pub(crate) static READ: Kind = kind! {
 /// To make an upgradable read exclusive. No lease is of this kind: a grant makes it one of the mutex.
 pub(crate) static UPGRADE: Kind = kind! {
     name: "upgrade",
+    no_majority: NO_MAJORITY,
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("rwlock/upgrade"),
     extend: script!("hold/extend"),
@@ -46,6 +49,7 @@ pub(crate) static UPGRADE: Kind = kind! {
 /// To go on as a reader. No lease is of this kind: a grant makes it one of [`READ`].
 pub(crate) static DOWNGRADE: Kind = kind! {
     name: "downgrade",
+    no_majority: NO_MAJORITY,
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("rwlock/downgrade"),
     extend: script!("hold/extend"),

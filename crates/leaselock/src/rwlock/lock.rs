@@ -23,20 +23,16 @@ use crate::engine::guard::lease::Lease;
 /// A reader has no [`note`](RwLock::note), which lies beside the name and is that of one holder, and no other
 /// [`protocol`](RwLock::protocol): with such an option, reading is refused. With
 /// [`min_replicas`](RwLock::min_replicas) upgradable reads and downgrades are refused. It is not reentrant, and a plain
-/// reader cannot become a writer: release first, then write, or ask for an
-/// [`upgradable_read`](RwLock::upgradable_read).
-///
+/// reader cannot become a writer: it releases first, or is an [`upgradable_read`](RwLock::upgradable_read).
 /// [`Client::inspect`] shows who reads or writes, and [`Client::break_lease`] takes the lock from all of them.
 ///
-/// Not on a [`Quorum`](crate::Quorum): nodes vote on a holder and have no queue, so a stream of readers would keep a
-/// writer out for ever.
-///
+/// Not on a majority of servers: they have no queue, so readers would keep a writer out.
 /// A `RwLock` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let lock = client.rwlock("config");
 /// let (one, other) = (lock.read().await?, lock.read().await?);
 /// assert!(lock.try_write().await?.is_none());
@@ -60,7 +56,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let reading = client.rwlock("config").read().await?;
     /// # reading.release().await?;
     /// # Ok(()) }
@@ -106,7 +102,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let reading = client.rwlock("config").read().await?;
     /// println!("other readers have {:?} too", reading.fence());
     /// reading.release().await?;
@@ -130,7 +126,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// match client.rwlock("config").try_read().await? {
     ///     Some(reading) => reading.release().await?, // the work goes before this
     ///     None => println!("a client writes, or waits to write"),
@@ -156,7 +152,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let limit = std::time::Duration::from_secs(5);
     /// let reading = client.rwlock("config").read_within(limit).await?;
     /// reading.release().await?;
@@ -180,7 +176,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let writing = client.rwlock("config").write().await?;
     /// assert!(client.mutex("config").try_acquire().await?.is_none()); // it is the mutex of that name
     /// writing.release().await?;
@@ -204,7 +200,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// match client.rwlock("config").try_write().await? {
     ///     Some(writing) => writing.release().await?, // the work goes before this
     ///     None => println!("a client reads or writes"),
@@ -229,7 +225,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let limit = std::time::Duration::from_secs(5);
     /// let writing = client.rwlock("config").write_within(limit).await?;
     /// writing.release().await?;
@@ -256,7 +252,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # fn is_outdated() -> bool { true }
     /// # async fn rebuild() {}
     /// let lock = client.rwlock("index");
@@ -324,7 +320,7 @@ impl RwLock {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let lock = client.rwlock("config");
     /// let writing = lock.write().await?;
     /// // write, and then read what was written, beside other readers

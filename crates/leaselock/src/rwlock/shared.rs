@@ -14,7 +14,7 @@ use crate::engine::guard::lease::Lease;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let reading = client.rwlock("config").read().await?; // renewed in the background
 /// assert!(reading.is_held());
 /// println!("fencing token {:?}, {:?} left", reading.fence(), reading.remaining());
@@ -50,7 +50,7 @@ impl SharedLease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let reading = client.rwlock("config").read().await?;
     /// if let Err(error) = reading.release().await {
     ///     println!("another client may have written meanwhile: {error}");
@@ -77,7 +77,7 @@ impl SharedLease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let other_client = client.clone();
     /// let reading = client.rwlock("config").read().await?;
     /// let handle = reading.detach().await?; // to another process

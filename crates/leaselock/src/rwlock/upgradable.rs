@@ -51,7 +51,7 @@ impl UpgradableLease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let reading = client.rwlock("config").upgradable_read().await?;
     /// let writing = reading.upgrade().await?;
     /// # writing.release().await?;

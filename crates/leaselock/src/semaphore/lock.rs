@@ -7,7 +7,7 @@ use leaselock_fence::Name;
 use super::kind::PERMITS;
 use super::permit::Permit;
 use super::resize::resize;
-use crate::base::error::{AcquireError, InspectError, InvalidInput};
+use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
@@ -32,7 +32,7 @@ use crate::client::options::setters;
 /// A holder of permits has no [`note`](Semaphore::note), which lies beside the name and is that of one holder, and no
 /// other [`protocol`](Semaphore::protocol): such an option is refused.
 ///
-/// Not on a [`Quorum`](crate::Quorum): each majority counts only the permits that it has granted itself, so all
+/// Not on a majority of servers: each majority counts only the permits that it has granted itself, so all
 /// majorities together would grant more than there are.
 ///
 /// A `Semaphore` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
@@ -40,7 +40,7 @@ use crate::client::options::setters;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let pool = client.semaphore("connections", 3);
 /// let one = pool.acquire().await?;
 /// let two = pool.acquire_many(2).await?;
@@ -64,7 +64,7 @@ impl Client {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let permit = client.semaphore("connections", 10).acquire().await?;
     /// # permit.release().await?;
     /// # Ok(()) }
@@ -108,7 +108,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let permit = client.semaphore("connections", 10).acquire().await?;
     /// // the work; at most ten clients are here at a time
     /// permit.release().await?;
@@ -135,7 +135,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let three = client.semaphore("connections", 10).acquire_many(3).await?; // all three or none
     /// assert_eq!(three.count(), 3);
     /// three.release().await?;
@@ -160,7 +160,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// match client.semaphore("connections", 10).try_acquire().await? {
     ///     Some(permit) => permit.release().await?, // the work goes before this
     ///     None => println!("all ten are held"),
@@ -185,7 +185,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let two = client.semaphore("connections", 10).try_acquire_many(2).await?;
     /// assert!(two.is_some());
     /// # Ok(()) }
@@ -209,7 +209,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::AcquireError;
     /// use std::time::Duration;
     ///
@@ -239,7 +239,7 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let limit = std::time::Duration::from_secs(5);
     /// let two = client.semaphore("connections", 10).acquire_many_within(2, limit).await?;
     /// two.release().await?;
@@ -266,12 +266,12 @@ impl Semaphore {
     /// When dropped, the number may have changed.
     ///
     /// # Errors
-    /// [`InspectError`]; after an error of the store the number may have changed.
+    /// [`RequestError`]; after an error of the store the number may have changed.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let pool = client.semaphore("connections", 10);
     /// let permit = pool.acquire_many(3).await?;
     /// assert_eq!(pool.set_permits(20).await?, 3);
@@ -280,7 +280,7 @@ impl Semaphore {
     /// assert_eq!((permits.total, permits.available()), (20, 17));
     /// # Ok(()) }
     /// ```
-    pub async fn set_permits(&self, permits: u32) -> Result<u32, InspectError> {
+    pub async fn set_permits(&self, permits: u32) -> Result<u32, RequestError> {
         at_least_one(permits)?;
         resize(&self.named, permits).await
     }
@@ -299,13 +299,13 @@ impl Semaphore {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let pool = client.semaphore("connections", 10);
     /// pool.set_permits(2).await?; // while the database is slow
     /// pool.unset_permits().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn unset_permits(&self) -> Result<u32, InspectError> {
+    pub async fn unset_permits(&self) -> Result<u32, RequestError> {
         resize(&self.named, 0).await
     }
 

@@ -12,7 +12,7 @@ use crate::engine::guard::lease::Lease;
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let permit = client.semaphore("connections", 10).acquire_many(2).await?;
 /// assert!(permit.is_held() && permit.count() == 2);
 /// permit.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
@@ -48,7 +48,7 @@ impl Permit {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let permit = client.semaphore("connections", 10).acquire().await?;
     /// if let Err(error) = permit.release().await {
     ///     println!("more than ten may have worked at a time: {error}");
@@ -75,7 +75,7 @@ impl Permit {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let other_client = client.clone();
     /// let two = client.semaphore("connections", 10).acquire_many(2).await?;
     /// let handle = two.detach().await?; // to another process

@@ -1,7 +1,7 @@
 //! Pinning the number of permits.
 
 use super::kind::RESIZE;
-use crate::base::error::{InspectError, StoreError};
+use crate::base::error::{RequestError, StoreError};
 use crate::client::named::Named;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::operation::operation;
@@ -31,7 +31,7 @@ operation! {
     }
 }
 
-pub(super) async fn resize(named: &Named, permits: u32) -> Result<u32, InspectError> {
+pub(super) async fn resize(named: &Named, permits: u32) -> Result<u32, RequestError> {
     let resource = named.resource()?;
     let resize = Resize { resource, permits };
     let used: Result<u32, StoreError> = named.state.engine.ask(&resize, OPERATOR_WITHIN).await;

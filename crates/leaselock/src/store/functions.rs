@@ -62,7 +62,9 @@ impl LoadedFunctions {
         all.others.sort();
         all.others.dedup();
         // An error that needs an operator precedes a transient one.
-        let worst = failures.iter().min_by_key(|(_, error)| error.may_pass());
+        let worst = failures
+            .iter()
+            .min_by_key(|(_, error)| error.is_transient());
         let Some(kind) = worst.map(|(_, error)| error.kind()) else {
             return Ok(all);
         };

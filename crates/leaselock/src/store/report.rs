@@ -2,6 +2,7 @@
 
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Good for locks.
     Fit,

@@ -24,7 +24,7 @@ use crate::base::error::InvalidInput;
 /// let client = leaselock::Client::builder()
 ///     .url("rediss://locks.internal/")
 ///     .tls(tls)
-///     .build()?; // nothing is read or contacted yet
+///     .open()?; // nothing is read or contacted yet
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -78,7 +78,7 @@ impl Crowd {
     pub(crate) async fn works(self, url: &str, path: &Path, seed: u64) {
         let mut callers = JoinSet::new();
         for number in 0..u64::from(self.callers_of_each) {
-            let (client, path) = (Client::connect(url).unwrap(), path.to_owned());
+            let (client, path) = (Client::open(url).unwrap(), path.to_owned());
             let rng = Rng::with_seed(seed * 100 + number);
             callers.spawn(self.waits_again_and_again(client, path, rng));
         }
@@ -182,7 +182,7 @@ async fn passes(place: &Place, crowd: Crowd, count: usize, kill_after: usize) {
     let took = clock::now() - began;
     drop(processes);
     // Fewer wait than pass together, so the first of these that passes is in the next generation.
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let mut last: JoinSet<_> = (0..crowd.parties)
         .map(|_| {
             let barrier = crowd.barrier(&client);
@@ -232,8 +232,8 @@ async fn a_thousand_waiters_at_a_latch_go_on_after_one_message() {
     const CLIENTS: usize = 10;
     const EACH: usize = 100;
     let server = Server::start();
-    let clients = [(); CLIENTS].map(|()| Client::connect(&server.url()).unwrap());
-    let arriving = Client::connect(&server.url()).unwrap();
+    let clients = [(); CLIENTS].map(|()| Client::open(&server.url()).unwrap());
+    let arriving = Client::open(&server.url()).unwrap();
     let (mut all, mut lasts, mut round_trips) =
         (Figures::default(), Figures::default(), Figures::default());
     for round in 0..rounds(1, 20) {

@@ -36,7 +36,7 @@ async fn each_change_counts_once_through_replies_that_are_lost_and_connections_t
         let proxy = Proxy::to(server.port());
         let client = Client::builder().url(&proxy.url());
         let client = client.request_timeout(Duration::from_millis(300));
-        let visits = client.build().unwrap().counter("visits");
+        let visits = client.open().unwrap().counter("visits");
         for task in 0..of_each_client {
             let value = [1, -1, 10][task % 3];
             tasks.spawn(changes(visits.clone(), value, Arc::clone(&shared)));
@@ -48,7 +48,7 @@ async fn each_change_counts_once_through_replies_that_are_lost_and_connections_t
     shared.is_over.store(true, Ordering::SeqCst);
     let sum: i64 = tasks.join_all().await.into_iter().sum();
     drop(proxies);
-    let visits = Client::connect(&server.url()).unwrap().counter("visits");
+    let visits = Client::open(&server.url()).unwrap().counter("visits");
     assert_eq!(visits.get().await.unwrap(), sum);
     let of = |number: &AtomicUsize| number.load(Ordering::SeqCst);
     let (counted, refused) = (of(&shared.counted), of(&shared.refused));

@@ -108,7 +108,7 @@ pub(crate) async fn works(folder: &Path, round: &str, again: bool, start_s: u64,
     let first = SystemTime::UNIX_EPOCH + Duration::from_secs(start_s) + tick(1);
     let mut tasks = JoinSet::new();
     for (point, url) in POINTS.into_iter().zip(urls) {
-        let client = Client::connect(url).unwrap();
+        let client = Client::open(url).unwrap();
         client.cron("warm").state().await.unwrap(); // connects
         for number in 0..NAMES {
             let name = name(round, point, number);
@@ -289,7 +289,7 @@ async fn asks(cron: &Cron, start: SystemTime, number: u32, folder: &Path) -> Opt
 
 async fn strikes(again: bool) {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let now = client.cron("warm").state().await.unwrap().now;
     let now_s = now
         .duration_since(SystemTime::UNIX_EPOCH)

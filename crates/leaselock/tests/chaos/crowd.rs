@@ -43,7 +43,7 @@ impl Crowd {
     fn of(size: usize) -> Self {
         let folder = tempdir().unwrap();
         let url = format!("file://{}/locks-here", folder.path().display());
-        let client = |_| Client::connect(&url).unwrap();
+        let client = |_| Client::open(&url).unwrap();
         Crowd {
             folder,
             clients: (0..size.min(CLIENTS_MOST)).map(client).collect(),
@@ -137,7 +137,7 @@ fn in_a(seconds: u64, count: u64, time: Duration) -> u64 {
 
 async fn crowd(size: usize, stay: Duration) {
     let mut crowd = Crowd::of(size);
-    let holder = Client::connect(&format!(
+    let holder = Client::open(&format!(
         "file://{}/locks-here",
         crowd.folder.path().display()
     ));

@@ -95,7 +95,7 @@ async fn tries(client: &Client, kind: Kind) -> Option<u64> {
 /// What the process does that is killed: so many requests in the queue.
 pub(crate) async fn wait_to_be_killed(url: &str, folder: &Path, kind: &str, count: usize) {
     let kind = KINDS.into_iter().find(|one| format!("{one:?}") == kind);
-    let (client, kind) = (Client::connect(url).unwrap(), kind.unwrap());
+    let (client, kind) = (Client::open(url).unwrap(), kind.unwrap());
     let mut waiters = JoinSet::new();
     for _ in 0..count {
         let folder = folder.to_owned();
@@ -117,7 +117,7 @@ async fn until(what: &str, reached: impl Fn() -> bool) {
 /// From the release until the first live waiter, and until all of them were served.
 async fn served_after(place: &Place, kind: Kind, dead: usize) -> (Duration, Duration) {
     let (url, folder) = (place.urls(), tempdir().unwrap());
-    let connect = || Client::connect(&url).unwrap();
+    let connect = || Client::open(&url).unwrap();
     let holder = connect().mutex("job").ttl(TTL).acquire().await.unwrap();
     let path = folder.path().to_str().unwrap();
     let dies = if kind == Kind::Once {

@@ -81,7 +81,7 @@ async fn of_an_election(one: &Client, two: &Client, three: &Client, times: &mut 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_leader_works_about_as_soon_as_the_next_holder_of_a_mutex() {
     for place in [Place::server(), Place::folder()] {
-        let connect = || Client::connect(&place.urls()).unwrap();
+        let connect = || Client::open(&place.urls()).unwrap();
         let [one, two, three] = [connect(), connect(), connect()];
         let (mut mutex, mut election) = (HandOver::default(), HandOver::default());
         let mut round_trips = Figures::default();
@@ -110,7 +110,7 @@ struct Chain {
 impl Chain {
     fn client(&self) -> Client {
         let builder = Client::builder().url(&self.server.url());
-        builder.strict(LONGEST).build().unwrap()
+        builder.strict(LONGEST).open().unwrap()
     }
 
     /// Leads until it is told that it does not. Waits for the end of the quarantine.

@@ -34,7 +34,7 @@ enum Work {
 
 /// A process whose tasks take locks of all kinds until it is killed.
 pub(crate) async fn works(url: &str, names: u64, seed: u64) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     tokio::spawn(runs_once(client, names, Rng::with_seed(seed)));
     worker::works(url, false, names, seed).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{AnyClient, Client, Mutex, Quorum};
+use leaselock::{Client, Mutex};
 use testkit::{Child, Server, TempDir, clock, tempdir};
 use tokio::task::JoinSet;
 
@@ -21,11 +21,13 @@ pub(crate) async fn waits(ttl_seconds: u64, urls: &[&str]) {
 
 fn mutex(urls: &[&str]) -> Mutex {
     let client = match urls {
-        [url] => Client::connect(url).map(AnyClient::from),
+        [url] => Client::open(url),
         urls => {
             let hour = Duration::from_secs(3_600);
-            let quorum = Quorum::builder(urls.iter().copied()).longest_ttl(hour);
-            quorum.delayed_restart(false).build().map(AnyClient::from)
+            let quorum = Client::builder()
+                .urls(urls.iter().copied())
+                .longest_ttl(hour);
+            quorum.durable_nodes().open()
         }
     };
     client.unwrap().mutex("job")
@@ -85,7 +87,7 @@ impl Store {
             tokio::time::sleep(Duration::from_millis(10)).await; // between two looks
             let is_there = match &self.servers[..] {
                 [] => {
-                    Client::connect(&self.urls[0])
+                    Client::open(&self.urls[0])
                         .unwrap()
                         .inspect("job")
                         .await

@@ -245,7 +245,7 @@ async fn nothing_that_does_not_fit_is_held_at_the_same_time() {
         let seed = round as u64 + 1;
         let mut tasks = JoinSet::new();
         for (number, proxy) in (100..).zip(proxies.iter()) {
-            let client = Client::connect(&proxy.url()).unwrap();
+            let client = Client::open(&proxy.url()).unwrap();
             let rng = Rng::with_seed(seed * 1_000 + number);
             tasks.spawn(works(
                 client,
@@ -263,7 +263,7 @@ async fn nothing_that_does_not_fit_is_held_at_the_same_time() {
         assert!(done > 0);
         println!("round {round}: {done} leases of {CLIENTS} clients, no conflict");
         // Nothing stays behind: what was cut off ends by its ttl, or is cleaned up before.
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         let last = client
             .mutex("job")
             .acquire_within(Duration::from_secs(20))

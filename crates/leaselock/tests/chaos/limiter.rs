@@ -28,7 +28,7 @@ type Band = (u32, Duration, u32);
 const BANDS: [Band; 2] = [(1000, SECOND, 50), (4000, Duration::from_secs(5), 1000)];
 
 fn limiter(url: &str, bands: usize) -> Limiter {
-    let mut limiter = Client::connect(url).unwrap().limiter("api");
+    let mut limiter = Client::open(url).unwrap().limiter("api");
     for (limit, period, burst) in &BANDS[..bands] {
         limiter = limiter.and(*limit, *period).burst(*burst);
     }

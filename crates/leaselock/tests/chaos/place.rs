@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use leaselock::{AnyClient, Client, Quorum};
+use leaselock::Client;
 use testkit::{Cluster, Server, TempDir, tempdir};
 
 pub(crate) enum Place {
@@ -56,13 +56,13 @@ impl Place {
 }
 
 /// A client of these URLs.
-pub(crate) fn connect(urls: &str) -> AnyClient {
+pub(crate) fn connect(urls: &str) -> Client {
     if !urls.contains(' ') {
-        return Client::connect(urls).unwrap().into();
+        return Client::open(urls).unwrap();
     }
     let longest = std::time::Duration::from_secs(300);
-    let builder = Quorum::builder(urls.split(' ')).longest_ttl(longest);
-    builder.delayed_restart(false).build().unwrap().into() // these servers are young
+    let builder = Client::builder().urls(urls.split(' ')).longest_ttl(longest);
+    builder.durable_nodes().open().unwrap() // these servers are young
 }
 
 impl fmt::Display for Place {

@@ -30,7 +30,7 @@ fn client(server: &Server, within: Option<Duration>) -> Client {
         None => defaults,
     };
     let builder = Client::builder().url(&server.url()).defaults(defaults);
-    builder.build().unwrap()
+    builder.open().unwrap()
 }
 
 /// It was refused because no replica has it, and nothing is held.

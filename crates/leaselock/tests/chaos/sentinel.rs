@@ -194,7 +194,7 @@ fn switches(strict: bool, rounds: usize) -> usize {
     let client = || {
         let builder = Client::builder().url(&group.url());
         let builder = if strict { builder.strict(TTL) } else { builder };
-        builder.build().unwrap()
+        builder.open().unwrap()
     };
     if strict {
         runtime.block_on(client().init_strict()).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::{AcquireError, AnyClient};
+use leaselock::{AcquireError, Client};
 use testkit::history::{self, Attempt, Event, What};
 use testkit::{Child, Recorder, clock};
 
@@ -42,7 +42,7 @@ pub(crate) async fn works(urls: &str, path: &Path, seed: u64, ttl: Duration, unt
     }
 }
 
-async fn takes_some(client: &AnyClient, recorder: &Recorder, rng: &mut Rng, ttl: Duration) {
+async fn takes_some(client: &Client, recorder: &Recorder, rng: &mut Rng, ttl: Duration) {
     let mut names: Vec<String> = (0..NAMES).map(|number| format!("name-{number}")).collect();
     rng.shuffle(&mut names);
     names.truncate(rng.usize(2..=5));

@@ -97,7 +97,7 @@ fn client(server: &Server, strict: bool) -> Client {
     } else {
         builder
     };
-    builder.build().unwrap()
+    builder.open().unwrap()
 }
 
 async fn granted(mutex: &Mutex, recorder: &Recorder) -> (Lease, Attempt) {

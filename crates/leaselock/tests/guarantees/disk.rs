@@ -63,7 +63,7 @@ async fn a_file_that_is_flushed_before_each_answer_keeps_leases_on_a_slow_disk()
 
 fn strict(server: &Server) -> Client {
     let builder = Client::builder().url(&server.url());
-    builder.strict(TTL).build().unwrap()
+    builder.strict(TTL).open().unwrap()
 }
 
 fn lock(client: &Client) -> Mutex {

@@ -49,7 +49,7 @@ impl Site {
 
     fn client(&self, role: &str) -> Client {
         let url = url_of(&self.0.url(), role);
-        Client::builder().url(&url).prefix(PREFIX).build().unwrap()
+        Client::builder().url(&url).prefix(PREFIX).open().unwrap()
     }
 
     fn connection(&self, role: &str) -> Connection {
@@ -344,10 +344,11 @@ async fn on_a_quorum_a_waiter_that_nobody_may_tell_finds_a_release_by_its_polls(
         .map(|url| url_of(url, "locker"))
         .collect();
     let quorum = || {
-        let builder = leaselock::Quorum::builder(&urls)
+        let builder = leaselock::Client::builder()
+            .urls(&urls)
             .prefix(PREFIX)
-            .delayed_restart(false);
-        builder.build().unwrap()
+            .durable_nodes();
+        builder.open().unwrap()
     };
     let (one, two) = (quorum(), quorum());
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();

@@ -71,7 +71,7 @@ async fn dropped_everywhere<F: Future>(server: &Server, work: impl AsyncFn(Strin
             times += 1;
             assert!(times < POLLS_MAX, "an end is in sight");
         }
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         nothing_is_left(server, &client).await;
     }
 }
@@ -85,11 +85,11 @@ fn long(client: &Client, name: &str) -> impl Future<Output = Lease> + use<> {
 async fn an_acquire_dropped_at_any_await_point_leaves_nothing() {
     let server = Server::start();
     let cold = async |name: String| {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         async move { drop(long(&client, &name).await) }
     };
     dropped_everywhere(&server, cold).await;
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let warm = async |name: String| {
         let lease = long(&client, &name);
         async move { drop(lease.await) }
@@ -102,8 +102,8 @@ async fn an_acquire_dropped_at_any_await_point_leaves_nothing() {
 async fn a_waiter_dropped_at_any_await_point_passes_its_grant_on() {
     let server = Server::start();
     let (one, two) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     let work = async |name: String| {
         let held = long(&one, &name).await;
@@ -125,8 +125,8 @@ async fn a_waiter_dropped_at_any_await_point_passes_its_grant_on() {
 async fn a_request_for_several_names_dropped_at_any_await_point_leaves_none() {
     let server = Server::start();
     let (one, two) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     let work = async |name: String| {
         let both = two.mutex(format!("{name}-b")).ttl(LONG);
@@ -154,7 +154,7 @@ async fn a_request_for_several_names_dropped_at_any_await_point_leaves_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_dropped_at_any_await_point_goes_on_in_the_background() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let work = async |name: String| {
         let lease = long(&client, &name).await;
         async move { lease.release().await.unwrap() }
@@ -165,7 +165,7 @@ async fn a_release_dropped_at_any_await_point_goes_on_in_the_background() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detach_dropped_at_any_await_point_releases_the_lease() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     for drops in [Drops::AtOnce, Drops::Later] {
         for times in 0..POLLS_MAX {
             let lease = long(&client, &format!("job-{times}")).await;
@@ -181,7 +181,7 @@ async fn a_detach_dropped_at_any_await_point_releases_the_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_extend_dropped_at_any_await_point_leaves_the_lease_as_it_was_or_longer() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     for drops in [Drops::AtOnce, Drops::Later] {
         for times in 0..POLLS_MAX {
             let lease = long(&client, "job").await;
@@ -204,8 +204,8 @@ async fn an_extend_dropped_at_any_await_point_leaves_the_lease_as_it_was_or_long
 async fn an_upgrade_dropped_at_any_await_point_leaves_nothing() {
     let server = Server::start();
     let (one, two) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     for has_other in [false, true] {
         let work = async |name: String| {
@@ -234,7 +234,7 @@ async fn an_upgrade_dropped_at_any_await_point_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_dropped_at_any_await_point_leaves_nothing() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let work = async |name: String| {
         let lock = client.rwlock(&name).ttl(LONG);
         let writing = lock.write().await.unwrap();
@@ -251,7 +251,7 @@ async fn a_downgrade_dropped_at_any_await_point_leaves_nothing() {
 async fn a_thousand_acquires_dropped_at_random_points_leave_nothing() {
     let server = Server::start();
     let clients: Vec<Client> = (0..4)
-        .map(|_| Client::connect(&server.url()).unwrap())
+        .map(|_| Client::open(&server.url()).unwrap())
         .collect();
     let tasks: Vec<_> = (0..1000_u64)
         .map(|number| {

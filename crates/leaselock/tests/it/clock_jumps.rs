@@ -25,7 +25,7 @@ async fn held(client: &Client) -> Lease {
 /// A client with a lease, whose server's clock is set right afterwards.
 async fn set(by_ms: i64) -> (Server, Client, Lease) {
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = held(&client).await;
     server.set_clock_offset_ms(by_ms);
     (server, client, lease)
@@ -60,7 +60,7 @@ async fn when_the_clock_goes_forward_holders_learn_of_their_loss_by_the_next_rep
 #[tokio::test]
 async fn an_extension_that_finds_its_lease_gone_makes_the_others_be_verified() {
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let (lease, other) = (held(&client).await, client.mutex("other").ttl(HOURS));
     let other = other.acquire().await.unwrap();
     server.set_clock_offset_ms(DAY_MS);

@@ -72,7 +72,7 @@ async fn give_back(leases: Vec<Lease>) {
 #[tokio::test]
 async fn a_lone_request_goes_straight() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     for _ in 0..20 {
         let lease = client.mutex("job").acquire().await.unwrap();
         lease.release().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_lone_request_goes_straight() {
 #[tokio::test]
 async fn a_crowd_leaves_in_a_few_calls_and_each_has_its_own_lease() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leases = take_all(&client, "job", 500).await;
     let mut fences: Vec<_> = leases.iter().map(|lease| lease.fence().unwrap()).collect();
     fences.dedup();
@@ -98,7 +98,7 @@ async fn a_crowd_leaves_in_a_few_calls_and_each_has_its_own_lease() {
     for (number, lease) in leases.iter().enumerate() {
         assert_eq!(lease.name().as_str(), format!("job{number}"));
     }
-    let rival = Client::connect(&server.url()).unwrap(); // what it finds held goes by itself for a while
+    let rival = Client::open(&server.url()).unwrap(); // what it finds held goes by itself for a while
     let again = try_all(&rival, names("job", 500)).await;
     assert!(again.iter().all(|outcome| matches!(outcome, Ok(None))));
     give_back(leases).await;
@@ -110,7 +110,7 @@ async fn a_crowd_leaves_in_a_few_calls_and_each_has_its_own_lease() {
 #[tokio::test]
 async fn waiters_of_one_crowd_join_the_queue_and_are_served() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leases = take_all(&client, "job", 40).await;
     let waiting: Vec<_> = (0..40)
         .map(|number| crate::support::waiter(&client, &format!("job{number}"), LONG))
@@ -129,7 +129,7 @@ async fn waiters_of_one_crowd_join_the_queue_and_are_served() {
 #[tokio::test]
 async fn a_key_of_another_type_fails_its_own_request_and_no_other() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["HSET", "job17", "a", "b"]);
     let outcomes = try_all(&client, names("job", 64)).await;
     for (number, outcome) in outcomes.iter().enumerate() {
@@ -159,7 +159,7 @@ async fn a_name_that_is_forbidden_fails_its_own_request_and_no_other() {
     acl.extend(["~app:*", "~{app:*", "~ll:*"]);
     server.cli(&acl);
     let url = format!("redis://locker:secret@127.0.0.1:{}/", server.port());
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let wanted = names("app:", 40).chain(["other".to_owned()]);
     let outcomes = try_all(&client, wanted).await;
     let (last, others) = outcomes.split_last().unwrap();
@@ -176,7 +176,7 @@ async fn a_name_that_is_forbidden_fails_its_own_request_and_no_other() {
 #[tokio::test]
 async fn without_memory_a_crowd_of_acquires_fails_as_itself_while_releases_succeed() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let held = take_all(&client, "held", 64).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let wanted = try_all(&client, names("new", 64));
@@ -197,7 +197,7 @@ async fn a_call_whose_answer_vanished_leaves_everybody_in_doubt_and_nothing_lock
     let proxy = Proxy::to(server.port());
     let url = proxy.url();
     let short = Client::builder().url(&url).request_timeout(millis(300));
-    let client = short.build().unwrap();
+    let client = short.open().unwrap();
     drop(take_all(&client, "warm", 1).await);
     proxy.set(Way::ToClient, Fault::Swallow);
     let outcomes = try_all(&client, names("job", 64)).await;
@@ -236,7 +236,7 @@ async fn half_lost_releases(way: Way, fault: Fault) {
     let proxy = Proxy::to(server.port());
     let url = proxy.url();
     let short = Client::builder().url(&url).request_timeout(millis(300));
-    let client = short.build().unwrap();
+    let client = short.open().unwrap();
     let leases = take_all(&client, "job", 64).await;
     let fences: Vec<_> = leases.iter().map(Lease::fence).collect();
     proxy.set(way, fault);
@@ -245,7 +245,7 @@ async fn half_lost_releases(way: Way, fault: Fault) {
     assert!(client.held().is_empty(), "nobody acts on what may be over");
     proxy.heal();
     eventually("all is released", async || leftovers(&server).is_empty()).await;
-    let rival = Client::connect(&server.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     for (again, fence) in take_all(&rival, "job", 64).await.iter().zip(fences) {
         assert!(again.fence() > fence);
     }
@@ -265,7 +265,7 @@ async fn releases_that_vanished_on_their_way_are_in_doubt_and_nothing_stays_lock
 #[tokio::test]
 async fn leases_that_are_dropped_together_are_given_back_together() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leases = take_all(&client, "job", 200).await;
     let before = calls(&server, "evalsha") + calls(&server, "eval");
     drop(leases);
@@ -280,7 +280,7 @@ async fn leases_that_are_dropped_together_are_given_back_together() {
 #[tokio::test]
 async fn a_waiter_that_leaves_the_queue_leaves_nothing_and_the_others_are_served() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     drop(take_all(&client, "warm", 1).await);
     let stopped = server.pause();
     let mutex = |number: usize| client.mutex(format!("job{number}")).ttl(LONG);
@@ -317,7 +317,7 @@ async fn a_request_whose_time_is_over_in_the_queue_was_surely_not_sent() {
     let short = Client::builder()
         .url(&server.url())
         .request_timeout(millis(200));
-    let client = short.build().unwrap();
+    let client = short.open().unwrap();
     drop(take_all(&client, "warm", 1).await);
     let stopped = server.pause();
     let outcomes = try_all(&client, names("job", 300)).await;
@@ -337,7 +337,7 @@ async fn a_request_whose_time_is_over_in_the_queue_was_surely_not_sent() {
 #[tokio::test]
 async fn tasks_of_one_crowd_that_want_the_same_name_take_turns() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     drop(take_all(&client, "warm", 1).await);
     let held = Arc::new(AtomicUsize::new(0));
     let wanted = (0..3).flat_map(|_| names("job", 40));
@@ -364,7 +364,7 @@ async fn a_crowd_that_waits_while_answers_vanish_is_left_in_doubt_and_nothing_lo
     let proxy = Proxy::to(server.port());
     let url = proxy.url();
     let short = Client::builder().url(&url).request_timeout(millis(300));
-    let client = short.build().unwrap();
+    let client = short.open().unwrap();
     drop(take_all(&client, "warm", 1).await);
     proxy.set(Way::ToClient, Fault::Swallow);
     let outcomes = crowd(names("job", 16), |name| {
@@ -392,7 +392,7 @@ fn a_request_in_the_queue_ends_in_time_although_its_sender_stands_still() {
     let short = Client::builder()
         .url(&server.url())
         .request_timeout(millis(300));
-    let client = short.build().unwrap();
+    let client = short.open().unwrap();
     let stands_still = runtime();
     stands_still.block_on(async {
         drop(take_all(&client, "warm", 1).await);

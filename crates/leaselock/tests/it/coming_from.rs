@@ -29,7 +29,7 @@ struct Rig {
 impl Rig {
     fn start() -> Rig {
         let server = Server::start();
-        let client = || Client::connect(&server.url()).unwrap();
+        let client = || Client::open(&server.url()).unwrap();
         let (one, two) = (client(), client());
         Rig { server, one, two }
     }

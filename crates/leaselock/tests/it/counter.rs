@@ -25,7 +25,7 @@ async fn a_change_whose_reply_is_lost_for_long_is_unknown_until_it_is_resolved()
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let client = Client::builder().url(&proxy.url());
-    let visits = client.request_timeout(millis(200)).build().unwrap();
+    let visits = client.request_timeout(millis(200)).open().unwrap();
     let visits = visits.counter("visits");
     assert_eq!(visits.incr().await.unwrap(), 1);
     proxy.set(Way::ToClient, Fault::HalfOpen); // requests arrive, and no reply comes
@@ -59,7 +59,7 @@ async fn changes_go_on_behind_a_caller_that_is_not_polled_any_more() {
     let server = Server::start();
     let client = Client::builder().url(&server.url());
     // No request takes as long; the one that nobody polls is given up after it.
-    let client = client.request_timeout(millis(2_000)).build().unwrap();
+    let client = client.request_timeout(millis(2_000)).open().unwrap();
     let visits = client.counter("visits");
     assert_eq!(visits.get().await.unwrap(), 0); // the client's thread has started, which is part of no request below
     let mut sends = Box::pin(visits.add(10));
@@ -75,7 +75,7 @@ async fn changes_go_on_behind_a_caller_that_is_not_polled_any_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_go_on_when_those_that_sent_them_have_ended() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let visits = client.counter("visits");
     visits.incr().await.unwrap();
     let frozen = server.pause();
@@ -115,7 +115,7 @@ async fn changes_go_on_when_those_that_sent_them_have_ended() {
 async fn a_replica_has_the_change_when_it_is_acknowledged() {
     let primary = Server::start();
     let replica = Server::builder().replica_of(&primary).start();
-    let client = Client::connect(&primary.url()).unwrap();
+    let client = Client::open(&primary.url()).unwrap();
     let visits = client.counter("visits").min_replicas(1, PATIENT);
     for value in 1..=3 {
         assert_eq!(soon(visits.incr()).await.unwrap(), value);
@@ -124,7 +124,7 @@ async fn a_replica_has_the_change_when_it_is_acknowledged() {
     }
     let differs = visits.compare_and_set(0, 1).await.unwrap_err();
     assert!(matches!(differs, CounterError::Differs { .. }), "{differs}");
-    let memory = Client::connect("mem:").unwrap();
+    let memory = Client::open("mem:").unwrap();
     let refused = memory.counter("visits").min_replicas(1, PATIENT);
     let refused = refused.incr().await.unwrap_err();
     assert!(matches!(refused, CounterError::Invalid(_)), "{refused}");
@@ -135,7 +135,7 @@ async fn a_replica_has_the_change_when_it_is_acknowledged() {
 async fn a_change_that_too_few_replicas_have_counts_once_and_its_caller_is_told_so() {
     let primary = Server::start();
     let replica = Server::builder().replica_of(&primary).start();
-    let client = Client::connect(&primary.url()).unwrap();
+    let client = Client::open(&primary.url()).unwrap();
     let [hurried, patient] =
         [WITHIN, PATIENT].map(|within| client.counter("visits").min_replicas(1, within));
     assert_eq!(soon(patient.incr()).await.unwrap(), 1); // the replica is there
@@ -174,7 +174,7 @@ async fn a_repeat_over_another_connection_waits_for_replicas_too() {
     let primary = Server::start();
     let replica = Server::builder().replica_of(&primary).start();
     let proxy = Proxy::to(primary.port());
-    let client = Client::connect(&proxy.url()).unwrap();
+    let client = Client::open(&proxy.url()).unwrap();
     let visits = client.counter("visits");
     let first = visits.clone().min_replicas(1, PATIENT);
     assert_eq!(soon(first.incr()).await.unwrap(), 1);
@@ -200,7 +200,7 @@ async fn a_repeat_over_another_connection_waits_for_replicas_too() {
 async fn what_tasks_add_while_a_change_is_in_flight_leaves_as_one() {
     const TASKS: usize = 256;
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let visits = client.counter("visits");
     visits.incr().await.unwrap();
     server.cli(&["CONFIG", "RESETSTAT"]);
@@ -227,7 +227,7 @@ async fn what_tasks_add_while_a_change_is_in_flight_leaves_as_one() {
 #[tokio::test]
 async fn another_value_under_the_key_is_refused_and_left_alone() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let key = "{visits}:ll:counter";
     for (kind, write) in [
         (ErrorKind::Corrupt, &["HSET", key, "value", "something"][..]),

@@ -38,7 +38,7 @@ async fn latest(cron: &Cron) -> Option<TickState> {
 #[tokio::test]
 async fn a_tick_costs_two_commands_and_each_other_host_one() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
     let tick = server_time(&cron).await;
     run(&cron, tick).await.finish().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_tick_costs_two_commands_and_each_other_host_one() {
 #[tokio::test]
 async fn a_tick_is_remembered_for_more_than_a_year() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
     let left = || pttl(&server, "{job}:ll:cron");
     let run = run(&cron, server_time(&cron).await).await;
@@ -73,7 +73,7 @@ async fn a_tick_is_remembered_for_more_than_a_year() {
 #[tokio::test]
 async fn ticks_of_an_hour_that_comes_again_are_over() {
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG * 60 * 3);
     let tick = server_time(&cron).await;
     run(&cron, tick).await.finish().await.unwrap();
@@ -89,7 +89,7 @@ async fn ticks_of_an_hour_that_comes_again_are_over() {
 #[tokio::test]
 async fn ticks_that_were_claimed_while_the_clock_was_days_ahead_end_no_schedule() {
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
     server.set_clock_offset_ms(400 * DAY_MS);
     let wrong = server_time(&cron).await;
@@ -111,7 +111,7 @@ async fn ticks_that_were_claimed_while_the_clock_was_days_ahead_end_no_schedule(
 async fn in_strict_mode_a_tick_begins_behind_an_open_gate_only_and_ends_behind_a_closed_one() {
     let server = Server::start();
     let builder = Client::builder().url(&server.url()).strict(LONG);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     client.init_strict().await.unwrap();
     let cron = client.cron("job").again(true);
     let tick = server_time(&cron).await;

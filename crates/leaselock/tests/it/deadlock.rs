@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
-    [(); N].map(|()| Client::connect(&server.url()).unwrap())
+    [(); N].map(|()| Client::open(&server.url()).unwrap())
 }
 
 fn published(server: &Server) -> usize {
@@ -244,7 +244,7 @@ async fn random_waits_in_one_order_are_never_told_of_a_deadlock() {
     let server = Server::start();
     let workers: Vec<_> = (1..=6_u64)
         .map(|worker| {
-            let client = Client::connect(&server.url()).unwrap();
+            let client = Client::open(&server.url()).unwrap();
             tokio::spawn(async move {
                 let (mut rng, mut waits) = (Rng::with_seed(worker), 0);
                 for round in 0..ROUNDS {
@@ -285,8 +285,8 @@ async fn a_waiter_that_is_gone_is_in_no_circle() {
     const TTL: std::time::Duration = std::time::Duration::from_secs(3);
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let one = Client::connect(&server.url()).unwrap();
-    let gone = Client::connect(&proxy.url()).unwrap();
+    let one = Client::open(&server.url()).unwrap();
+    let gone = Client::open(&proxy.url()).unwrap();
     let (me, other) = (one.owner("one"), gone.owner("gone"));
     let x = one.mutex("x").ttl(LONG).owner(&me).acquire().await.unwrap();
     let y = gone.mutex("y").ttl(TTL).owner(&other);

@@ -27,10 +27,10 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
     const CLIENTS: usize = 10;
     const EACH: usize = 100;
     let server = Server::start();
-    let leader = Client::connect(&server.url()).unwrap();
+    let leader = Client::open(&server.url()).unwrap();
     let mut followers = Vec::new();
     for _ in 0..CLIENTS {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         for _ in 0..EACH {
             let mut observer = client.election("scheduler").observe();
             soon(observer.changed()).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_are_told_once_when_a_leader_hands_over() {
     let server = Server::start();
-    let [one, two, three] = [(); 3].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two, three] = [(); 3].map(|()| Client::open(&server.url()).unwrap());
     let first = leads(&one, "one").await;
     let mut follower = three.election("scheduler").observe();
     soon(follower.changed()).await.unwrap();
@@ -89,7 +89,7 @@ async fn followers_are_told_once_when_a_leader_hands_over() {
 #[tokio::test]
 async fn a_campaigner_that_cannot_be_granted_learns_so_from_the_resignation() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let first = leads(&one, "one").await;
     let next = value_of("two")(&two);
     let next = tokio::spawn(async move { next.campaign().await });
@@ -105,7 +105,7 @@ async fn a_campaigner_that_cannot_be_granted_learns_so_from_the_resignation() {
 #[tokio::test]
 async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mut observer = client.election("scheduler").observe();
     let first = leads(&client, "one").await;
     let earlier = ["scheduler", LEADER].map(|key| {
@@ -131,7 +131,7 @@ async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
 #[tokio::test]
 async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leading = leads(&client, "one").await;
     server.cli(&["DEL", FENCE]);
     let leader = client.election("scheduler").leader().await.unwrap();
@@ -145,7 +145,7 @@ async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
 #[tokio::test]
 async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_ttl() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leading = leads(&client, "one").await;
     let kept = server.cli(&["PTTL", LEADER]).integer().unwrap();
     assert!(kept > 6 * 24 * 60 * 60 * 1000, "{kept}");
@@ -176,7 +176,7 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
 async fn a_leader_writes_its_record_again_before_the_lease_outlasts_it() {
     const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leading = leads(&client, "one").await;
     let kept = || server.cli(&["PTTL", LEADER]).integer().unwrap();
     let month = i64::try_from(MONTH.as_millis()).unwrap();
@@ -190,7 +190,7 @@ async fn a_leader_writes_its_record_again_before_the_lease_outlasts_it() {
 #[tokio::test]
 async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclaims_again() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let (allowed, reader) = (["~*scheduler", "~*:queue"], ["~*:waiters", "~*:fence"]);
     let rule = ["ACL", "SETUSER", "default", "resetkeys", "~ll:client:*"];
     server.cli(&[&rule[..], &allowed, &reader].concat());
@@ -221,7 +221,7 @@ async fn in_strict_mode_no_leader_follows_a_lost_one_before_its_lease_has_ended(
         Client::builder()
             .url(&server.url())
             .strict(LONGEST)
-            .build()
+            .open()
             .unwrap()
     };
     let mut before = Fence::new(0);

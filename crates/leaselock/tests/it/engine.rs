@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
-use leaselock::{AnyClient, Client, ClientBuilder, Quorum};
+use leaselock::{Client, ClientBuilder};
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
@@ -181,17 +181,19 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn client(&self) -> AnyClient {
+    pub(crate) async fn client(&self) -> Client {
         let Target::Quorum(servers) = &self.target else {
-            return self.client_of_one_store().await.into();
+            return self.client_of_one_store().await;
         };
-        let quorum = Quorum::builder(servers.iter().map(Server::url)).longest_ttl(4 * LONG);
-        quorum.delayed_restart(false).build().unwrap().into() // these servers are young
+        let quorum = Client::builder()
+            .urls(servers.iter().map(Server::url))
+            .longest_ttl(4 * LONG);
+        quorum.durable_nodes().open().unwrap() // these servers are young
     }
 
     /// For what a quorum cannot do.
     pub(crate) async fn client_of_one_store(&self) -> Client {
-        self.builder().await.build().unwrap()
+        self.builder().await.open().unwrap()
     }
 
     /// Whether waiters are woken by messages; otherwise they look twice a second.

@@ -19,12 +19,73 @@ fn every_public_error_is_an_error_that_can_be_carried_anywhere() {
     is_an_error::<AcquireError>();
     is_an_error::<ExtendError>();
     is_an_error::<ReleaseError>();
-    is_an_error::<InspectError>();
+    is_an_error::<RequestError>();
     is_an_error::<BreakError>();
     is_an_error::<RunError>();
     is_an_error::<Lost>();
     fn carried<T: From<Lost> + From<InvalidInput>>() {}
     carried::<Box<dyn Error + Send + Sync>>();
+}
+
+/// Answers of an error: busy, timeout, transient, unsupported.
+fn answers(error: &dyn OperationError) -> [bool; 4] {
+    let [busy, timeout] = [error.is_busy(), error.is_timeout()];
+    [busy, timeout, error.is_transient(), error.is_unsupported()]
+}
+
+#[tokio::test]
+async fn every_operation_says_whether_to_try_again_and_what_it_may_have_left() {
+    let server = Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    let mutex = || client.mutex("job").ttl(LONG);
+    let lease = mutex().acquire().await.unwrap();
+    let busy = mutex().wait(Wait::Never).acquire().await.unwrap_err();
+    assert_eq!(answers(&busy), [true, true, true, false]);
+    assert_eq!(busy.lock_name().map(Name::as_str), Some("job"));
+    assert!(busy.remains().is_none() && busy.store_error().is_none());
+    let late = mutex().acquire_within(millis(5)).await.unwrap_err();
+    assert_eq!(answers(&late), [true, true, true, false]);
+    let latch = client.latch("ready", 2);
+    let closed = latch.wait_within(millis(5)).await.unwrap_err();
+    assert_eq!(answers(&closed), [true, true, true, false]);
+    let limiter = client.limiter("api").rate(1, LONG);
+    limiter.acquire(1).await.unwrap();
+    let limited = limiter.acquire_within(1, millis(1)).await.unwrap_err();
+    assert_eq!(answers(&limited), [true, true, true, false]);
+    let counter = client.counter("visits");
+    let differs = counter.compare_and_set(7, 8).await.unwrap_err();
+    assert_eq!(answers(&differs), [false; 4], "others must be asked first");
+    let refused = client.mutex("").acquire().await.unwrap_err();
+    assert_eq!(answers(&refused), [false; 4]);
+    assert_eq!(refused.lock_name(), None, "the name itself was refused");
+    let memory = Client::open("mem:").unwrap();
+    let copies = memory.mutex("job").min_replicas(1, LONG);
+    let copies = copies.acquire().await.unwrap_err();
+    assert_eq!(answers(&copies), [false, false, false, true]);
+    let functions = memory.load_functions().await.unwrap_err();
+    assert!(RequestError::from(functions).is_unsupported());
+
+    let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
+    let short = Client::builder().url(&server.url());
+    let short = short.request_timeout(millis(100)).open().unwrap();
+    let warm = short.mutex("warm").ttl(LONG).acquire().await.unwrap();
+    let paused = server.pause();
+    let free = short.mutex("free").ttl(LONG);
+    let unknown = free.acquire_within(millis(300)).await.unwrap_err();
+    assert_eq!(answers(&unknown), [false, false, true, false]);
+    let remains = unknown.remains();
+    assert!(
+        matches!(remains, Some(Remains::Lease { at_most: Some(at_most), .. }) if at_most >= LONG),
+        "{remains:?}"
+    );
+    let released = warm.release().await.unwrap_err();
+    assert!(matches!(released.remains(), Some(Remains::Lease { .. })));
+    let party = short.latch("ready", 2).arrive("a").await.unwrap_err();
+    assert_eq!(party.remains(), Some(Remains::Party));
+    assert!(party.is_transient() && party.store_error().is_some());
+    drop(paused);
+    held.release().await.unwrap();
+    lease.release().await.unwrap();
 }
 
 /// An error and its causes, in both ways of showing them.
@@ -41,7 +102,7 @@ fn all_of(error: &(dyn Error + 'static)) -> String {
 #[tokio::test]
 async fn errors_about_a_lock_name_it() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("nightly/report").ttl(LONG);
     let free = client
         .break_lease("nightly/report", BreakOptions::default())
@@ -81,7 +142,7 @@ async fn neither_password_nor_token_is_ever_shown() {
     let server = Server::builder().password(PASSWORD).start();
     let builder = Client::builder().url(&server.url());
     let mut shown = format!("{builder:?} {builder:#?}");
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let mutex = client.mutex("job").ttl(LONG).note("a note");
     shown += &format!("{client:?} {client:#?} {mutex:?} {mutex:#?}");
     let lease = mutex.acquire().await.unwrap();
@@ -130,7 +191,7 @@ async fn a_wrong_password_is_not_repeated() {
         format!("redis://:{PASSWORD}@127.0.0.1:{}/", server.port()),
         format!("redis://somebody:{PASSWORD}@127.0.0.1:{}/", server.port()),
     ] {
-        let refused = Client::connect(&url)
+        let refused = Client::open(&url)
             .unwrap()
             .mutex("job")
             .try_acquire()
@@ -151,7 +212,7 @@ async fn a_wrong_password_is_not_repeated() {
         format!("redis+cluster://:{PASSWORD}@host:1,host:x"),
         format!(":{PASSWORD}@host:1"),
     ] {
-        let shown = all_of(&Client::connect(&bad).unwrap_err());
+        let shown = all_of(&Client::open(&bad).unwrap_err());
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
 }

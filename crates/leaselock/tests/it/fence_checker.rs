@@ -34,7 +34,7 @@ fn shown(fence: u64, owner: &str) -> Sequencer {
 async fn late_writes_accepted(resource: &mut dyn Resource, rounds: usize) -> usize {
     let clock = Clock::manual();
     let client = Client::builder().url("mem:").clock(clock.clone());
-    let mutex = client.build().unwrap().mutex(NAME).renewal(false);
+    let mutex = client.open().unwrap().mutex(NAME).renewal(false);
     let mut accepted = 0;
     for round in 0..rounds {
         let frozen = mutex.acquire().await.unwrap();

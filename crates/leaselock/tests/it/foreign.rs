@@ -39,7 +39,7 @@ fn let_go(server: &Server) {
 fn timeless(server: &Server) -> (Client, Clock) {
     let clock = Clock::manual();
     let builder = Client::builder().url(&server.url()).clock(clock.clone());
-    (builder.build().unwrap(), clock)
+    (builder.open().unwrap(), clock)
 }
 
 type Waiting = JoinHandle<Result<Lease, AcquireError>>;
@@ -132,7 +132,7 @@ async fn in_another_database_and_with_a_prefix_the_waiter_is_called_too() {
     say(&["SELECT", "5"]);
     say(&["SET", "app:job", "theirs", "PX", "60000"]);
     let builder = Client::builder().url(&format!("{}5", server.url()));
-    let client = builder.prefix("app:").clock(Clock::manual()).build();
+    let client = builder.prefix("app:").clock(Clock::manual()).open();
     let next = waiter(&client.unwrap(), "job", LONG);
     eventually("it waits for news", async || {
         let news = "__keyspace@5__:app:job".to_owned();
@@ -191,7 +191,7 @@ async fn where_the_server_sends_no_message_a_poll_finds_the_free_lock() {
     let settings = || ["config", "config|get", "config|set"].map(|command| calls(&server, command));
     let before = settings();
     taken(&server);
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let next = waiter(&client, "job", LONG);
     until_queued(&client, "job", 1).await;
     let_go(&server);
@@ -208,7 +208,7 @@ async fn a_waiter_that_may_not_subscribe_to_the_key_finds_the_free_lock_by_a_pol
             server.cli(&["ACL", "SETUSER", "default", "resetchannels"]);
         }
         taken(&server);
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         let next = waiter(&client, "job", LONG);
         until_queued(&client, "job", 1).await;
         eventually("it was refused", async || {
@@ -225,7 +225,7 @@ async fn a_waiter_that_may_not_subscribe_to_the_key_finds_the_free_lock_by_a_pol
 async fn the_key_is_subscribed_only_while_a_waiter_is_behind_another_library() {
     let server = telling();
     let hears = || channels(&server).contains(&NEWS.to_owned());
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let ours = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&client, "job", LONG);
     until_queued(&client, "job", 1).await;
@@ -274,7 +274,7 @@ const COMMANDS_ONCE: usize = 20 * POLLS_ONCE;
 async fn a_hundred_waiters_of_one_client_poll_twice_a_second_together() {
     let server = Server::start();
     taken(&server);
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let waiters: Vec<_> = (0..100).map(|_| waiter(&client, "job", LONG)).collect();
     until_queued(&client, "job", 1).await;
     let (polls, commands, took) = load(&server, &waiters).await;
@@ -289,7 +289,7 @@ async fn a_hundred_waiters_of_one_client_poll_twice_a_second_together() {
 async fn a_hundred_waiters_of_four_clients_poll_five_times_a_second_together() {
     let server = telling();
     taken(&server);
-    let clients = [(); 4].map(|()| Client::connect(&server.url()).unwrap());
+    let clients = [(); 4].map(|()| Client::open(&server.url()).unwrap());
     let of = |client| (0..25).map(move |_| waiter(client, "job", LONG));
     let waiters: Vec<_> = clients.iter().flat_map(of).collect();
     until_queued(&clients[0], "job", 4).await;

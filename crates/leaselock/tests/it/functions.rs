@@ -11,7 +11,7 @@ use crate::support::{LONG, by_message, soon, until_queued, waiter};
 /// A server with the library and the users of the page; `None` where there are no functions, which is said.
 async fn hardened() -> Option<Server> {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     match client.load_functions().await {
         Ok(_) => {
             access::allow(&server, "hardened");
@@ -22,7 +22,7 @@ async fn hardened() -> Option<Server> {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             assert!(error.to_string().contains("Redis 7"), "{error}");
             let calls = Client::builder().url(&server.url()).functions(true);
-            is_refused(&calls.build().unwrap(), "need Redis 7").await;
+            is_refused(&calls.open().unwrap(), "need Redis 7").await;
             None
         }
     }
@@ -31,7 +31,7 @@ async fn hardened() -> Option<Server> {
 fn client(server: &Server, role: &str) -> Client {
     let url = access::url_of(&server.url(), role);
     let builder = Client::builder().url(&url).prefix(PREFIX);
-    builder.functions(true).build().unwrap()
+    builder.functions(true).open().unwrap()
 }
 
 async fn is_refused(client: &Client, words: &str) {
@@ -118,7 +118,7 @@ async fn a_library_that_is_missing_or_of_another_version_is_told_and_can_be_load
     let client = Client::builder()
         .url(&server.url())
         .functions(true)
-        .build()
+        .open()
         .unwrap();
     is_refused(&client, "`leaselock functions load`").await;
     let old = "#!lua name=leaselock_0badc0de\nredis.register_function('leaselock_0badc0de_mutex_acquire', \
@@ -172,7 +172,7 @@ async fn strict_mode_is_called_as_functions_too() {
     server.cli(&["ACL", "SETUSER", "hardened", "+info"]);
     let url = access::url_of(&server.url(), "hardened");
     let builder = Client::builder().url(&url).prefix(PREFIX).functions(true);
-    let strict = builder.strict(LONG).build().unwrap();
+    let strict = builder.strict(LONG).open().unwrap();
     strict.init_strict().await.unwrap();
     let lease = strict.mutex("job").ttl(LONG).acquire().await.unwrap();
     lease.release().await.unwrap();
@@ -182,7 +182,7 @@ async fn strict_mode_is_called_as_functions_too() {
 #[test]
 fn functions_are_for_servers() {
     for url in ["mem:", "file:"] {
-        let built = Client::builder().url(url).functions(true).build();
+        let built = Client::builder().url(url).functions(true).open();
         assert!(built.unwrap_err().to_string().contains("redis://"), "{url}");
     }
 }

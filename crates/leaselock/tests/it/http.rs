@@ -130,5 +130,5 @@ fn field(headers: &HeaderMap, name: &str) -> String {
 
 /// Nobody listens on port 1.
 fn out_of_reach() -> Client {
-    Client::connect("redis://admin:correct-horse@127.0.0.1:1/").unwrap()
+    Client::open("redis://admin:correct-horse@127.0.0.1:1/").unwrap()
 }

@@ -13,12 +13,12 @@ async fn the_opening_of_a_latch_costs_one_message_and_one_read_for_each_of_a_tho
     const CLIENTS: usize = 10;
     const EACH: usize = 100;
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     client.latch("another", 1).state().await.unwrap(); // sends the script, so that each call is a read from here on
     server.cli(&["CONFIG", "RESETSTAT"]);
     let mut waiters = JoinSet::new();
     for _ in 0..CLIENTS {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         for _ in 0..EACH {
             let latch = client.latch("deploy", 1);
             waiters.spawn(async move { latch.wait().await });
@@ -42,7 +42,7 @@ async fn the_opening_of_a_latch_costs_one_message_and_one_read_for_each_of_a_tho
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_a_client_waits_until_its_parties_have_left() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let barrier = client.barrier("phase", 2).ttl(LONG);
     let waits = tokio::spawn(async move { barrier.wait().await });
     let waiting = || {
@@ -68,7 +68,7 @@ async fn exactly_as_many_pass_a_generation_as_there_are_parties_whoever_gives_up
     let mut tasks = JoinSet::new();
     // As many as there are parties, so that each must pass each generation.
     for party in 0..u64::from(PARTIES) {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         tasks.spawn(async move {
             let barrier = client.barrier("phase", PARTIES).ttl(LONG);
             let (mut passes, mut tries) = (Vec::<BarrierPass>::new(), 0);
@@ -109,7 +109,7 @@ async fn exactly_as_many_pass_a_generation_as_there_are_parties_whoever_gives_up
 #[tokio::test]
 async fn another_type_under_the_keys_is_refused_and_left_alone() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     for key in ["{job}:ll:latch", "{job}:ll:passed"] {
         server.cli(&["SET", key, "something"]);
     }

@@ -29,7 +29,7 @@ async fn four_clients_that_want_more_than_the_rate_get_the_rate_and_the_burst_an
     let start_us = time_us(&server);
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
-        let limiter = Client::connect(&server.url()).unwrap().limiter("api");
+        let limiter = Client::open(&server.url()).unwrap().limiter("api");
         let limiter = limiter.rate(RATE, SECOND).burst(BURST);
         let server = Arc::clone(&server);
         tasks.spawn(async move {
@@ -69,7 +69,7 @@ async fn four_clients_that_want_more_than_the_rate_get_the_rate_and_the_burst_an
 async fn those_who_wait_act_in_the_order_of_arrival_with_one_request_each() {
     const WAITERS: i64 = 8;
     let server = Server::start();
-    let clients = [0, 1].map(|_| Client::connect(&server.url()).unwrap());
+    let clients = [0, 1].map(|_| Client::open(&server.url()).unwrap());
     for client in &clients {
         let other = client.limiter("other").rate(1, SECOND);
         other.acquire(1).await.ok(); // sends the script
@@ -106,7 +106,7 @@ async fn those_who_wait_act_in_the_order_of_arrival_with_one_request_each() {
 #[tokio::test]
 async fn the_state_of_a_rate_is_small_however_many_permits_there_are() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let day = 24 * 3600 * SECOND;
     for (limit, period, burst) in [
         (1, 30 * day, 1),
@@ -126,7 +126,7 @@ async fn the_state_of_a_rate_is_small_however_many_permits_there_are() {
 #[tokio::test]
 async fn when_the_servers_clock_goes_back_permits_come_as_before() {
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let limiter = client.limiter("api").rate(20, SECOND).burst(1);
     for offset_ms in [0, -3_600_000, -3_600_500, -86_400_000] {
         server.set_clock_offset_ms(offset_ms);
@@ -145,7 +145,7 @@ async fn when_the_servers_clock_goes_back_permits_come_as_before() {
 async fn a_wait_whose_reply_is_lost_has_one_reservation() {
     let server = Server::start();
     let proxy = testkit::Proxy::to(server.port());
-    let client = Client::connect(&proxy.url()).unwrap();
+    let client = Client::open(&proxy.url()).unwrap();
     let limiter = client.limiter("api").rate(1, 3600 * SECOND).burst(1);
     limiter.acquire(1).await.unwrap();
     let (bytes, how) = (0, testkit::Cut::Reset);
@@ -173,7 +173,7 @@ async fn a_wait_whose_reply_is_lost_has_one_reservation() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_a_client_waits_until_its_reservations_are_given_back() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let limiter = client.limiter("api").rate(1, 3600 * SECOND).burst(1);
     limiter.acquire(1).await.unwrap();
     let waits = tokio::spawn(async move { limiter.acquire(1).await });
@@ -190,7 +190,7 @@ async fn closing_a_client_waits_until_its_reservations_are_given_back() {
 #[tokio::test]
 async fn another_value_under_the_key_is_refused_and_left_alone() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let key = "{api}:ll:limiter";
     for (kind, write) in [
         (ErrorKind::Corrupt, &["SET", key, "something"][..]),

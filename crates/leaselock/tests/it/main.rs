@@ -7,8 +7,7 @@
 )]
 
 mod access;
-#[cfg(feature = "blocking")]
-mod blocking;
+mod block_on;
 mod cancel;
 mod child;
 mod clock_jumps;

@@ -31,7 +31,7 @@ fn names(count: usize) -> impl Iterator<Item = String> {
 #[tokio::test]
 async fn free_names_cost_two_requests_whatever_their_number() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     warm(&server, &client).await;
     for count in [1, 2, 7, 100] {
         let lock = client.mutex("{t}0").ttl(LONG).along_with(names(count));
@@ -47,7 +47,7 @@ async fn free_names_cost_two_requests_whatever_their_number() {
 #[tokio::test]
 async fn on_one_server_names_need_no_hash_tag_for_that() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     warm(&server, &client).await;
     let before = sent(&server);
     let lease = client.mutex("from").along_with(["to"]).acquire().await;
@@ -58,7 +58,7 @@ async fn on_one_server_names_need_no_hash_tag_for_that() {
 #[tokio::test]
 async fn a_name_that_is_busy_costs_a_try_one_request() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     warm(&server, &client).await;
     let lease = client.mutex("{t}3").ttl(LONG).acquire().await.unwrap();
     let before = sent(&server);
@@ -71,7 +71,7 @@ async fn a_name_that_is_busy_costs_a_try_one_request() {
 #[tokio::test]
 async fn on_a_cluster_names_of_one_hash_tag_are_acquired_in_one_step() {
     let cluster = Cluster::start();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let lock = client.mutex("{t}1").ttl(LONG).along_with(["{t}2"]);
     let first = lock.acquire().await.unwrap();
     let record = format!("ll:client:{}", client.id());
@@ -89,7 +89,7 @@ async fn on_a_cluster_names_of_one_hash_tag_are_acquired_in_one_step() {
 #[tokio::test]
 async fn on_a_cluster_names_of_several_slots_are_acquired_too() {
     let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let slots = ["two1", "two2", "two3"].map(|name| cluster.slot(name));
     assert!(slots[0] != slots[1] && slots[1] != slots[2]);
     let lock = client.mutex("two1").ttl(LONG).along_with(["two2", "two3"]);
@@ -101,7 +101,7 @@ async fn on_a_cluster_names_of_several_slots_are_acquired_too() {
 #[tokio::test]
 async fn what_is_out_of_range_is_refused_and_nothing_is_sent() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lock = |first: &str, others: &[&str]| client.mutex(first).along_with(others.to_vec());
     let many = client.mutex("{t}0").along_with(names(101));
     let foreign = client.mutex("a").protocol(Protocol::Redisson);
@@ -131,7 +131,7 @@ async fn what_is_out_of_range_is_refused_and_nothing_is_sent() {
 #[tokio::test]
 async fn a_preset_counts_for_every_name() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("a").preset(Preset::REDIS_SEMAPHORE);
     let lease = mutex.along_with(["b"]).acquire().await.unwrap();
     let names: Vec<&str> = lease.names().map(leaselock::Name::as_str).collect();
@@ -142,7 +142,7 @@ async fn a_preset_counts_for_every_name() {
 #[tokio::test]
 async fn retries_try_all_names_again() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let held = two.mutex("b").ttl(LONG).acquire().await.unwrap();
     let poll = |count| Wait::Poll {
         count,
@@ -167,7 +167,7 @@ async fn retries_try_all_names_again() {
 #[tokio::test]
 async fn a_wait_tells_which_of_the_names_is_busy() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let told = Arc::new(Mutex::new(BTreeSet::new()));
     let ear = Arc::clone(&told);
     let mutex = one.mutex("a").ttl(LONG).on_wait(move |waiting| {
@@ -189,7 +189,7 @@ async fn a_wait_tells_which_of_the_names_is_busy() {
 #[tokio::test]
 async fn a_waiter_of_one_of_the_names_is_granted_by_the_release() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let lease = one.mutex("a").ttl(LONG).along_with(["b", "c"]);
     let lease = lease.acquire().await.unwrap();
     let next = waiter(&two, "b", LONG);
@@ -203,7 +203,7 @@ async fn a_waiter_of_one_of_the_names_is_granted_by_the_release() {
 #[tokio::test]
 async fn readers_and_permits_of_one_name_keep_all_out_and_another_type_is_an_error() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let lock = one.mutex("a").ttl(LONG).along_with(["b"]);
     let reader = two.rwlock("b").ttl(LONG).read().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -225,7 +225,7 @@ async fn readers_and_permits_of_one_name_keep_all_out_and_another_type_is_an_err
 #[tokio::test]
 async fn a_damaged_fence_of_one_name_is_an_error_that_names_it_and_no_name_is_held() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["SET", "{b}:ll:fence", "7"]);
     let error = client.mutex("a").along_with(["b"]).acquire().await;
     let error = error.unwrap_err();
@@ -241,7 +241,7 @@ async fn a_grant_whose_reply_is_lost_leaves_no_name_behind() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let builder = Client::builder().url(&proxy.url());
-    let client = builder.request_timeout(millis(300)).build().unwrap();
+    let client = builder.request_timeout(millis(300)).open().unwrap();
     let lock = client.mutex("a").ttl(LONG).along_with(["b"]);
     lock.acquire().await.unwrap().release().await.unwrap();
     proxy.set(Way::ToClient, Fault::Swallow);
@@ -255,7 +255,7 @@ async fn a_grant_whose_reply_is_lost_leaves_no_name_behind() {
 #[tokio::test]
 async fn replicas_confirm_each_name_and_too_few_leave_none_held() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("b").ttl(LONG).min_replicas(1, millis(50));
     let error = mutex.along_with(["a"]).acquire().await.unwrap_err();
     assert!(
@@ -274,7 +274,7 @@ async fn a_name_that_the_user_may_not_use_is_the_one_that_is_refused() {
     ];
     assert!(!server.cli(&rules).is_error());
     let url = server.url().replace("redis://", "redis://locker:p@");
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let lease = client.mutex("a1").along_with(["a2"]).acquire().await;
     lease.unwrap().release().await.unwrap();
     let error = client.mutex("b").along_with(["a"]).try_acquire().await;
@@ -292,7 +292,7 @@ async fn in_strict_mode_no_name_is_granted_behind_a_closed_gate() {
     let server = Server::start();
     let longest = std::time::Duration::from_secs(3);
     let builder = Client::builder().url(&server.url()).strict(longest);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let lock = client.mutex("a").ttl(longest).along_with(["b"]);
     let error = lock.try_acquire().await.unwrap_err();
     assert!(

@@ -20,7 +20,7 @@ const KEYS: usize = 30;
 
 /// What a child does.
 pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     match order {
         "callers" => call(&client, folder).await,
         "hang" => {
@@ -126,7 +126,7 @@ impl Place {
 
     fn of(url: String, path: TempDir, server: Option<Server>) -> Place {
         Place {
-            client: Client::connect(&url).unwrap(),
+            client: Client::open(&url).unwrap(),
             url,
             path,
             server,
@@ -200,7 +200,7 @@ async fn a_hundred_callers_in_four_processes_make_one_run_and_get_its_result() {
 #[tokio::test]
 async fn a_run_costs_two_commands_and_one_caller_that_comes_later_one() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let run = async |key: &str| {
         let once = client.once(key).ttl(LONG);
         let ran = once.run(async |_| Ok::<_, String>("done"));

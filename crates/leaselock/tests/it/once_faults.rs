@@ -48,8 +48,8 @@ impl Lane {
     async fn to(server: &Server) -> Lane {
         let proxy = Proxy::to(server.port());
         let lane = Lane {
-            client: Client::connect(&proxy.url()).unwrap(),
-            rival: Client::connect(&server.url()).unwrap(),
+            client: Client::open(&proxy.url()).unwrap(),
+            rival: Client::open(&server.url()).unwrap(),
             proxy,
         };
         let none = Arc::default();
@@ -131,8 +131,8 @@ async fn a_run_whose_first_reply_was_lost_is_the_callers_by_its_next_request() {
     let server = Server::start();
     let near = Proxy::to(server.port());
     let far = Proxy::to(near.port());
-    let client = Client::connect(&far.url()).unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&far.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     let runs = Arc::default();
     Counted::new(&client, "warm", &runs).run().await.unwrap();
     let lease = client.mutex("other").acquire().await.unwrap();
@@ -170,8 +170,8 @@ async fn a_result_whose_confirmation_vanished_is_confirmed_later() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let builder = Client::builder().url(&proxy.url());
-    let client = builder.request_timeout(millis(300)).build().unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = builder.request_timeout(millis(300)).open().unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     let runs = Arc::default();
     Counted::new(&client, "warm", &runs).run().await.unwrap();
     let OnceStart::Run(run) = client.once("job").ttl(LONG).begin().await.unwrap() else {
@@ -193,7 +193,7 @@ async fn a_result_whose_confirmation_vanished_is_confirmed_later() {
 #[tokio::test]
 async fn a_result_that_the_store_refuses_is_told_as_not_stored() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let once = client.once("job").ttl(LONG).on_crash(OnCrash::Refuse);
     let OnceStart::Run(run) = once.begin().await.unwrap() else {
         panic!("it is the first")
@@ -219,7 +219,7 @@ async fn a_result_that_the_store_refuses_is_told_as_not_stored() {
 async fn results_are_kept_for_as_long_as_was_said_and_a_run_for_a_week() {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let once = client.once("job").ttl(LONG).kept(LONG);
     let OnceStart::Run(run) = once.begin().await.unwrap() else {
         panic!("it is the first")
@@ -242,7 +242,7 @@ async fn in_strict_mode_a_run_begins_behind_an_open_gate_only_and_its_result_is_
     let longest = LONG;
     let server = Server::start();
     let builder = Client::builder().url(&server.url()).strict(longest);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     client.init_strict().await.unwrap();
     let once = client.once("job").wait(leaselock::Wait::Never);
     let OnceStart::Run(run) = once.begin().await.unwrap() else {

@@ -12,7 +12,7 @@ fn scripts(server: &Server) -> usize {
 #[tokio::test]
 async fn a_pair_within_a_pair_costs_no_request() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG).owner(&me);
     mutex.acquire().await.unwrap().release().await.unwrap(); // both scripts are loaded then
@@ -33,7 +33,7 @@ async fn a_pair_within_a_pair_costs_no_request() {
 #[tokio::test]
 async fn a_lease_is_renewed_for_the_longest_ttl_of_its_guards_and_for_the_shortest_hold() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG / 2).owner(&me);
     let outer = mutex.acquire().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_lease_is_renewed_for_the_longest_ttl_of_its_guards_and_for_the_shorte
 #[tokio::test]
 async fn a_hold_without_renewal_is_renewed_once_a_guard_asks_for_it() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(millis(400)).owner(&me);
     let outer = mutex.clone().renewal(false).acquire().await.unwrap();
@@ -72,8 +72,8 @@ async fn a_hold_without_renewal_is_renewed_once_a_guard_asks_for_it() {
 
 #[tokio::test]
 async fn a_guard_promises_nothing_that_the_hold_does_not_have() {
-    let client = Client::connect("mem:").unwrap();
-    let other = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
+    let other = Client::open("mem:").unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG).owner(&me);
     let outer = mutex.clone().fencing(false).acquire().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_guard_promises_nothing_that_the_hold_does_not_have() {
 /// It would end the lease for guards that are not asked.
 #[tokio::test]
 async fn a_lease_with_other_guards_is_not_detached() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG).owner(&me);
     let outer = mutex.acquire().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_lease_with_other_guards_is_not_detached() {
 #[tokio::test]
 async fn every_guard_of_a_lease_that_was_taken_away_says_so_when_it_is_released() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG).owner(&me);
     let guards: [Lease; 3] = [
@@ -145,7 +145,7 @@ async fn is_lent(lease: &Lease, borrower: &Client, server: &Server) {
 #[tokio::test]
 async fn a_lease_of_every_mode_can_be_lent() {
     let server = Server::start();
-    let [one, two] = [0, 1].map(|_| Client::connect(&server.url()).unwrap());
+    let [one, two] = [0, 1].map(|_| Client::open(&server.url()).unwrap());
     let lock = |name: &str| one.rwlock(name).ttl(LONG);
     let mutex = one.mutex("mutex").ttl(LONG).acquire().await.unwrap();
     let writing = lock("writing").write().await.unwrap();

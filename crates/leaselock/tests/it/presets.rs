@@ -50,7 +50,7 @@ const KEYS: [(&str, &str); 25] = [
 
 async fn rig() -> (Server, Client) {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     (server, client)
 }
 
@@ -184,7 +184,7 @@ async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
     let own = millis(7_000);
     let defaults = Options::default().ttl(own);
     let builder = Client::builder().url(&server.url()).defaults(defaults);
-    let careful = builder.build().unwrap();
+    let careful = builder.open().unwrap();
     for (mutex, expected) in [
         (client.mutex("a").ttl(own).preset(Preset::GUIDE), own),
         (client.mutex("b").preset(Preset::GUIDE).ttl(own), own),

@@ -3,13 +3,14 @@
 mod dead;
 mod fences;
 mod frozen;
+mod refusals;
 mod regained;
 mod restarts;
 mod splits;
 mod together;
 mod votes;
 
-use leaselock::{Quorum, QuorumBuilder};
+use leaselock::{Client, ClientBuilder};
 use testkit::Server;
 
 use crate::support::{LONG, calls, eventually, leftovers, millis};
@@ -26,17 +27,19 @@ impl Nodes {
         self.0.iter().map(Server::url).collect()
     }
 
-    /// Votes at once, because these servers are young, and waits for a node that does not answer for longer than any
-    /// test has patience: what is had was had without it.
-    pub(crate) fn builder(&self) -> QuorumBuilder {
-        Quorum::builder(self.urls())
-            .delayed_restart(false)
-            .node_timeout(LONG)
-            .request_timeout(LONG)
+    /// Votes at once, because these servers are young.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        self.delayed_builder().durable_nodes()
     }
 
-    pub(crate) fn quorum(&self) -> Quorum {
-        self.builder().build().unwrap()
+    /// Waits for a node that does not answer for longer than any test has patience: what is had was had without it.
+    pub(crate) fn delayed_builder(&self) -> ClientBuilder {
+        let builder = Client::builder().urls(self.urls());
+        builder.node_timeout(LONG).request_timeout(LONG)
+    }
+
+    pub(crate) fn quorum(&self) -> Client {
+        self.builder().open().unwrap()
     }
 
     /// How many of them hold something under the name.
@@ -46,7 +49,7 @@ impl Nodes {
     }
 
     /// A script that a server does not know takes two trips the first time, so what is sent behind it may overtake it.
-    pub(crate) async fn know_the_scripts(&self, quorum: &Quorum) {
+    pub(crate) async fn know_the_scripts(&self, quorum: &Client) {
         for _ in 0..2 {
             let warm = quorum.mutex("warm").acquire().await.unwrap();
             warm.release().await.unwrap();

@@ -33,7 +33,7 @@ fn pair() -> (Server, Server) {
 fn client(server: &Server, replicas: u32, within: Duration) -> Client {
     let defaults = Options::default().ttl(LONG).min_replicas(replicas, within);
     let builder = Client::builder().url(&server.url()).defaults(defaults);
-    builder.build().unwrap()
+    builder.open().unwrap()
 }
 
 fn plain(server: &Server) -> Client {
@@ -41,7 +41,7 @@ fn plain(server: &Server) -> Client {
     Client::builder()
         .url(&server.url())
         .defaults(defaults)
-        .build()
+        .open()
         .unwrap()
 }
 
@@ -151,7 +151,7 @@ async fn a_result_is_told_once_a_replica_has_it_and_otherwise_as_one_that_a_fail
     assert!(matches!(ran, OnceError::NotReplicated { .. }), "{ran}");
     drop(frozen);
 
-    let memory = Client::connect("mem:").unwrap().once("job");
+    let memory = Client::open("mem:").unwrap().once("job");
     assert!(memory.min_replicas(1, WITHIN).validate().is_err());
     let once = plain(&primary).once("job");
     assert!(once.clone().min_replicas(1, LONG).validate().is_err());
@@ -167,7 +167,7 @@ async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_coun
     let builder = Client::builder()
         .url(&proxy.url())
         .request_timeout(millis(300));
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let done = async |_| Ok::<_, String>("warm");
     let warm = client.once("warm").min_replicas(1, millis(9_000));
     soon(warm.run(done)).await.unwrap(); // which opens a connection that can be used again
@@ -230,7 +230,7 @@ async fn a_grant_is_given_back_when_its_time_is_over_and_the_server_has_not_noti
     let frozen = replica.pause();
     let clock = Clock::manual();
     let careful = Client::builder().url(&primary.url()).clock(clock.clone());
-    let careful = careful.build().unwrap();
+    let careful = careful.open().unwrap();
     let mutex = careful.mutex("job").ttl(LONG).min_replicas(1, AT_EASE);
     let waits = tokio::spawn(async move { mutex.acquire().await });
     let server_waits = || {
@@ -445,9 +445,9 @@ async fn where_no_replica_can_be_waited_for_it_is_refused_before_anything_is_sen
     let connection = theirs.get_multiplexed_async_connection().await.unwrap();
     let handed = Client::builder()
         .redis_connection(connection)
-        .build()
+        .open()
         .unwrap();
-    for client in [handed, Client::connect("mem:").unwrap()] {
+    for client in [handed, Client::open("mem:").unwrap()] {
         let mutex = client.mutex("job").min_replicas(1, millis(100));
         let error = mutex.acquire().await.unwrap_err();
         assert!(matches!(error, AcquireError::Invalid(_)), "{error:?}");

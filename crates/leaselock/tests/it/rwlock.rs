@@ -12,7 +12,7 @@ fn reader(client: &Client) -> JoinHandle<Result<SharedLease, AcquireError>> {
 }
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
-    [(); N].map(|()| Client::connect(&server.url()).unwrap())
+    [(); N].map(|()| Client::open(&server.url()).unwrap())
 }
 
 /// How many requests found that they have to wait, in the scripts of the read-write lock.

@@ -11,7 +11,7 @@ const USAGE: &str = "{pool}:ll:usage";
 #[tokio::test]
 async fn permits_are_counted_from_the_holds_when_the_usage_is_lost_or_wrong() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 4).ttl(LONG);
     let held = [
         pool.acquire_many(2).await.unwrap(),
@@ -48,7 +48,7 @@ async fn permits_are_counted_from_the_holds_when_the_usage_is_lost_or_wrong() {
 #[tokio::test]
 async fn under_memory_pressure_permits_are_extended_and_released_and_none_is_granted() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 2).ttl(LONG);
     let permit = pool.acquire().await.unwrap();
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -67,7 +67,7 @@ async fn under_memory_pressure_permits_are_extended_and_released_and_none_is_gra
 #[tokio::test]
 async fn what_crashed_holders_leave_in_the_usage_goes_with_the_next_grant() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 9).ttl(LONG);
     let held = [(); 5].map(|()| pool.try_acquire());
     for permit in held {
@@ -84,7 +84,7 @@ async fn what_crashed_holders_leave_in_the_usage_goes_with_the_next_grant() {
 #[tokio::test]
 async fn the_latest_request_says_how_many_permits_there_are() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let (old, new) = (client.semaphore("pool", 1), client.semaphore("pool", 3));
     let (old, new) = (old.ttl(LONG), new.ttl(LONG));
     let one = old.acquire().await.unwrap();
@@ -105,7 +105,7 @@ async fn the_latest_request_says_how_many_permits_there_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_permits_of_a_holder_that_crashed_come_back_at_their_own_end() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 3).ttl(LONG);
     let held = pool.acquire().await.unwrap();
     let time = server.cli(&["TIME"]);
@@ -130,7 +130,7 @@ async fn the_permits_of_a_holder_that_crashed_come_back_at_their_own_end() {
 #[tokio::test]
 async fn the_key_lives_no_longer_than_its_longest_hold() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 2).renewal(false);
     let short = pool.clone().ttl(LONG).acquire().await.unwrap();
     let long = pool.ttl(10 * LONG).acquire().await.unwrap();
@@ -147,7 +147,7 @@ async fn the_key_lives_no_longer_than_its_longest_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let pool = one.semaphore("pool", 2).ttl(LONG);
     let held = [pool.acquire().await.unwrap(), pool.acquire().await.unwrap()];
     let waits = two.semaphore("pool", 2).ttl(LONG);
@@ -180,7 +180,7 @@ async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_reads_no_waiter_behind_the_one_that_takes_the_last_permit() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let pool = client.semaphore("pool", 1).ttl(LONG);
     let held = pool.acquire().await.unwrap();
     let waiters: Vec<_> = (0..8)

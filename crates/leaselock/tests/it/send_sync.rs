@@ -60,7 +60,7 @@ fn a_builder_is_send() {
 
 #[tokio::test]
 async fn every_future_is_send() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let mutex = client.mutex("job");
     is_send(mutex.try_acquire());
     is_send(mutex.acquire());
@@ -111,7 +111,7 @@ async fn every_future_is_send() {
 #[tokio::test]
 #[deny(unfulfilled_lint_expectations)]
 async fn what_must_not_be_dropped_unread_makes_the_compiler_warn() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let mutex = client.mutex("report");
     let lease = mutex.acquire().await.unwrap();
     #[expect(unused_must_use, reason = "the watch tells of a loss")]

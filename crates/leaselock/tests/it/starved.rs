@@ -16,8 +16,8 @@ fn busy_until(moment: Moment) {
 #[tokio::test]
 async fn a_lease_is_renewed_while_the_executor_is_busy_for_several_ttls() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     let ttl = millis(1_000);
     let lease = client.mutex("job").ttl(ttl).acquire().await.unwrap();
     let first = lease.deadline();
@@ -32,7 +32,7 @@ async fn a_lease_is_renewed_while_the_executor_is_busy_for_several_ttls() {
 #[tokio::test]
 async fn a_loss_is_known_although_the_executor_was_busy_past_the_deadline() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("job").ttl(millis(300)).renewal(false);
     let lease = mutex.acquire().await.unwrap();
     let (losing, view) = (lease.lost(), lease.view());
@@ -45,7 +45,7 @@ async fn a_loss_is_known_although_the_executor_was_busy_past_the_deadline() {
 #[tokio::test]
 async fn a_dropped_lease_is_released_while_the_executor_is_busy() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     drop(lease);
     testkit::wait_until(crate::support::PATIENCE, "it is released", || {
@@ -57,7 +57,7 @@ async fn a_dropped_lease_is_released_while_the_executor_is_busy() {
 #[test]
 fn a_lease_outlives_the_runtime_that_took_it() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -33,7 +33,7 @@ async fn fences_grow_from_one_store_to_another() {
 async fn a_redis_client_is_copied_with_its_login_and_database() {
     let server = Server::builder().password("opensesame").start();
     let theirs = leaselock::redis::Client::open(format!("{}3", server.url())).unwrap();
-    let client = Client::builder().redis_client(&theirs).build().unwrap();
+    let client = Client::builder().redis_client(&theirs).open().unwrap();
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let mut third = server.connect().unwrap();
     third.call(&["SELECT", "3"]).unwrap();
@@ -61,7 +61,7 @@ fn connections(server: &Server) -> usize {
 async fn a_client_that_is_gone_leaves_no_lock_and_no_connection() {
     let server = Server::start();
     for _ in 0..3 {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         let lease: Lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
         let waiting = [(); 2].map(|()| crate::support::waiter(&client, "job", LONG));
         eventually(

@@ -29,7 +29,7 @@ fn strict(server: &Server) -> Client {
 
 fn strict_for(server: &Server, longest: Duration) -> Client {
     let builder = Client::builder().url(&server.url()).strict(longest);
-    builder.request_timeout(LONGEST).build().unwrap()
+    builder.request_timeout(LONGEST).open().unwrap()
 }
 
 /// A client of a server that grants.

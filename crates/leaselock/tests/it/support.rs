@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock::{AcquireError, AnyClient, Client, Lease};
+use leaselock::{AcquireError, Client, Lease};
 use testkit::{Server, clock};
 use tokio::task::JoinHandle;
 
@@ -59,22 +59,13 @@ pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Outp
     }
 }
 
-/// A client of any kind.
-pub(crate) trait Locks: Clone + Into<AnyClient> {
-    fn any(&self) -> AnyClient {
-        self.clone().into()
-    }
-}
-
-impl<C: Clone + Into<AnyClient>> Locks for C {}
-
 /// Waits in line in a task of its own.
 pub(crate) fn waiter(
-    client: &impl Locks,
+    client: &Client,
     name: &str,
     ttl: Duration,
 ) -> JoinHandle<Result<Lease, AcquireError>> {
-    let mutex = client.any().mutex(name).ttl(ttl);
+    let mutex = client.mutex(name).ttl(ttl);
     tokio::spawn(async move { mutex.acquire().await })
 }
 
@@ -94,8 +85,7 @@ pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
 }
 
 /// Waits until the queue of the name has this length.
-pub(crate) async fn until_queued(client: &impl Locks, name: &str, count: usize) {
-    let client = client.any();
+pub(crate) async fn until_queued(client: &Client, name: &str, count: usize) {
     eventually("the waiters are in the queue", async || {
         client.inspect(name).await.unwrap().queue.len() == count
     })
@@ -103,10 +93,8 @@ pub(crate) async fn until_queued(client: &impl Locks, name: &str, count: usize) 
 }
 
 /// Taken, extended, and handed to the one who waits.
-pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks, name: &str) {
-    let lease = soon(one.any().mutex(name).ttl(LONG).acquire())
-        .await
-        .unwrap();
+pub(crate) async fn goes_from_hand_to_hand(one: &Client, other: &Client, name: &str) {
+    let lease = soon(one.mutex(name).ttl(LONG).acquire()).await.unwrap();
     let next = waiter(other, name, LONG);
     until_queued(one, name, 1).await;
     lease.extend(LONG).await.unwrap();
@@ -115,8 +103,8 @@ pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks,
     next.release().await.unwrap();
 }
 
-pub(crate) async fn is_free(client: &impl Locks, name: &str) -> bool {
-    let seen = client.any().inspect(name).await.unwrap();
+pub(crate) async fn is_free(client: &Client, name: &str) -> bool {
+    let seen = client.inspect(name).await.unwrap();
     seen.state == leaselock::inspect::Holding::Free && seen.queue.is_empty()
 }
 

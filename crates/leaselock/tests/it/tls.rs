@@ -12,7 +12,7 @@ use crate::tls_front::Secured;
 const HOST: &str = "localhost";
 
 fn client(url: &str, tls: TlsOptions) -> Client {
-    Client::builder().url(url).tls(tls).build().unwrap()
+    Client::builder().url(url).tls(tls).open().unwrap()
 }
 
 async fn can_lock(client: &Client) {
@@ -57,7 +57,7 @@ async fn a_certificate_must_be_of_a_known_authority_for_this_name_and_of_today()
     let trusting = |authority: &Authority| TlsOptions::new().ca_pem(authority.pem());
 
     let unknown = "an authority that is not known here";
-    is_refused(&Client::connect(&secured.url()).unwrap(), unknown).await;
+    is_refused(&Client::open(&secured.url()).unwrap(), unknown).await;
     is_refused(&client(&secured.url(), trusting(&stranger)), unknown).await;
     let both = trusting(&stranger).ca_pem(authority.pem());
     can_lock(&client(&secured.url(), both)).await;
@@ -191,7 +191,7 @@ async fn what_is_no_tls_is_told_from_a_certificate_that_is_wrong() {
     ];
     assert!(passing.contains(&kind), "{kind:?}: {message}");
     let without = format!("redis://localhost:{}", secured.port);
-    let (kind, message) = refusal(&Client::connect(&without).unwrap()).await;
+    let (kind, message) = refusal(&Client::open(&without).unwrap()).await;
     assert!(passing.contains(&kind), "{kind:?}: {message}");
 }
 
@@ -203,7 +203,7 @@ fn options_for_tls_belong_to_a_url_with_tls() {
         "mem:",
         "file:",
     ] {
-        let built = Client::builder().url(url).tls(TlsOptions::new()).build();
+        let built = Client::builder().url(url).tls(TlsOptions::new()).open();
         assert!(
             built.unwrap_err().to_string().contains("rediss://"),
             "{url}"
@@ -213,6 +213,6 @@ fn options_for_tls_belong_to_a_url_with_tls() {
     let built = Client::builder()
         .url("rediss://localhost")
         .tls(named)
-        .build();
+        .open();
     assert!(built.unwrap_err().to_string().contains("without a scheme"));
 }

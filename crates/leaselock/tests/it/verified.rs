@@ -35,7 +35,7 @@ fn is_whole(server: &Server) -> bool {
 #[tokio::test]
 async fn a_holder_is_notified_at_once_when_its_server_has_come_back_without_the_lease() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     server.restart();
     assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
@@ -45,7 +45,7 @@ async fn a_holder_is_notified_at_once_when_its_server_has_come_back_without_the_
 #[tokio::test]
 async fn a_lease_is_verified_as_soon_as_there_is_a_connection_again() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     for round in ["before any renewal", "over the connection of renewals"] {
         shorten(&server);
@@ -59,7 +59,7 @@ async fn a_lease_is_verified_as_soon_as_there_is_a_connection_again() {
 #[tokio::test]
 async fn a_client_that_holds_nothing_makes_no_new_connection() {
     let server = Server::start();
-    let [idle, holder] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [idle, holder] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     held(idle.mutex("other")).await.release().await.unwrap();
     let lease = held(holder.mutex("job")).await;
     introduced(&server, &idle).await;
@@ -77,7 +77,7 @@ async fn a_client_that_holds_nothing_makes_no_new_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_is_verified_at_the_new_primary_as_soon_as_sentinels_name_it() {
     let group = Arc::new(Watched::start());
-    let client = Client::connect(&group.url()).unwrap();
+    let client = Client::open(&group.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     let old = group.primary();
     shorten(old);
@@ -100,14 +100,14 @@ async fn a_lease_is_verified_at_the_new_primary_as_soon_as_sentinels_name_it() {
 async fn a_lease_is_verified_when_its_node_of_a_cluster_has_come_back() {
     let builder = Cluster::builder().node_timeout(Duration::from_millis(500));
     let cluster = builder.start();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     cluster.owner_of("job").restart();
     assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
 }
 
 async fn held_by_all(nodes: &Nodes) -> Lease {
-    let quorum = nodes.builder().longest_ttl(VERY_LONG).build().unwrap();
+    let quorum = nodes.builder().longest_ttl(VERY_LONG).open().unwrap();
     let lease = held(quorum.mutex("job")).await;
     nodes.all_have_voted().await;
     lease

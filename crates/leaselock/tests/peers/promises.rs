@@ -32,7 +32,7 @@ impl Both {
         let server = Server::start();
         Some(Both {
             them: Driver::start(peer, &folder, &server).await,
-            us: Client::connect(&server.url()).unwrap(),
+            us: Client::open(&server.url()).unwrap(),
             server,
             key: peer.key(NAME),
         })

@@ -1,9 +1,11 @@
 //! Errors: one small enum per operation. Every variant states what the caller holds.
 
 mod deadlock;
+mod facts;
 mod kind;
 mod lost;
 mod noun;
+pub(crate) mod operation;
 mod operations;
 mod quarantine;
 mod rounded;
@@ -17,8 +19,10 @@ pub use self::deadlock::{Deadlock, Link};
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};
 pub(crate) use self::noun::{NounFailure, noun_error};
+pub(crate) use self::operation::{ErrorFacts, HasFacts};
+pub use self::operation::{OperationError, Remains};
 pub use self::operations::{
-    AcquireError, BreakError, ExtendError, InspectError, MultiReleaseError, NotHeld, ReleaseError,
+    AcquireError, BreakError, ExtendError, MultiReleaseError, NotHeld, ReleaseError, RequestError,
 };
 pub use self::quarantine::Quarantine;
 pub(crate) use self::rounded::rounded;

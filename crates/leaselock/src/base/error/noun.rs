@@ -13,15 +13,16 @@ pub(crate) struct NounFailure {
 
 /// Writes the error of a noun, and how it is made of a [`NounFailure`].
 ///
-/// `Store` is the arm of a request that failed, and the last one. The others differ from noun to noun, and are written as
-/// `thiserror` has them; each one with fields has the name too.
+/// `Store` is the arm of a request that failed, and the last one: `leaves` says what that may leave on the store. The others
+/// differ from noun to noun, and are written as `thiserror` has them; each one with fields has the name too, and one in
+/// parentheses is another error. Behind `=>` stands what else is known of it, for [`OperationError`](super::OperationError).
 macro_rules! noun_error {
     (
         $(#[$meta:meta])*
-        pub enum $Error:ident of $name:ident: $whose:literal {
+        pub enum $Error:ident of $name:ident: $whose:literal $(, through $Acquire:ident)? {
             $(#[$failed:meta])*
-            Store,
-            $($(#[$arm:meta])* $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })?,)*
+            Store $(leaves $remains:ident)?,
+            $($(#[$arm:meta])* $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })? $(=> $how:path)?,)*
         }
     ) => {
         $(#[$meta])*
@@ -46,6 +47,28 @@ macro_rules! noun_error {
             },
         }
 
+        $(impl From<::leaselock_fence::InvalidInput> for $Error {
+            fn from(invalid: ::leaselock_fence::InvalidInput) -> Self {
+                $Acquire::from(invalid).into()
+            }
+        })?
+
+        impl $crate::base::error::operation::HasFacts for $Error {
+            fn facts(&self) -> $crate::base::error::operation::ErrorFacts<'_> {
+                use $crate::base::error::operation::ErrorFacts;
+                match self {
+                    $Error::Store { $name, source } => {
+                        ErrorFacts::of_store($name, source)$(.leaves($crate::base::error::operation::Remains::$remains))?
+                    }
+                    $(noun_error!(@arm $Error $Arm $name $(($($inner)*))?) => {
+                        let facts = noun_error!(@facts self $name $(($($inner)*))?);
+                        $(let facts = $how(facts, self);)?
+                        facts
+                    })*
+                }
+            }
+        }
+
         impl From<$crate::base::error::NounFailure> for $Error {
             fn from(failure: $crate::base::error::NounFailure) -> Self {
                 let $crate::base::error::NounFailure { name, source } = failure;
@@ -53,5 +76,9 @@ macro_rules! noun_error {
             }
         }
     };
+    (@arm $Error:ident $Arm:ident $name:ident) => { $Error::$Arm { $name, .. } };
+    (@arm $Error:ident $Arm:ident $name:ident ($($inner:tt)*)) => { $Error::$Arm($name) };
+    (@facts $this:ident $name:ident) => { ErrorFacts::of($name).caused_by($this) };
+    (@facts $this:ident $name:ident ($($inner:tt)*)) => { $name.facts() };
 }
 pub(crate) use noun_error;

@@ -92,7 +92,7 @@ pub enum AcquireError {
         timeout: Duration,
     },
 
-    /// Too few nodes of a [`Quorum`](crate::Quorum) have replied.
+    /// Too few nodes of a majority have replied.
     ///
     /// **Single votes may remain** for up to `clear_in`.
     #[error("`{name}`: {source}")]
@@ -304,14 +304,6 @@ impl MultiReleaseError {
         }
     }
 
-    /// Creates the error of one release.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn from_one(error: ReleaseError) -> Self {
-        MultiReleaseError {
-            errors: vec![error],
-        }
-    }
-
     /// Returns the error of each such name, in the order of the names.
     pub fn errors(&self) -> &[ReleaseError] {
         &self.errors
@@ -325,6 +317,7 @@ fn one_after_the_other(errors: &[ReleaseError]) -> String {
 
 /// What a release found instead of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotHeld {
     /// Nothing: the lease had expired, or was deleted.
     Expired,
@@ -344,7 +337,7 @@ impl fmt::Display for NotHeld {
 /// Why an inspection failed. An inspection changes nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum InspectError {
+pub enum RequestError {
     /// The name or pattern is not well-formed. Nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),

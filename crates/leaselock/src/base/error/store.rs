@@ -113,7 +113,7 @@ impl StoreError {
         &self.0.detail
     }
 
-    /// Returns the vote of each node of a [`Quorum`](crate::Quorum), when the votes are why it failed.
+    /// Returns the vote of each node of a majority, when the votes are why it failed.
     pub fn votes(&self) -> &[NodeVote] {
         match &self.0.detail {
             Detail::Tally(tally) => &tally.votes,
@@ -135,8 +135,8 @@ impl StoreError {
         self.0.maybe_applied
     }
 
-    /// True if a later retry can succeed; other errors need an operator.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Returns true if a later retry can succeed; other errors need an operator.
+    pub fn is_transient(&self) -> bool {
         use ErrorKind as K;
         matches!(
             self.0.kind,
@@ -181,7 +181,7 @@ impl std::error::Error for StoreError {
     }
 }
 
-/// One node of a [`Quorum`](crate::Quorum) and its vote. `Display` describes it, without the node's address.
+/// One node of a majority and its vote. `Display` describes it, without the node's address.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeVote {

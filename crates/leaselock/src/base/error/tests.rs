@@ -24,6 +24,6 @@ fn a_store_error_keeps_its_cause() {
             .as_deref(),
         Some("broken pipe")
     );
-    assert!(error.maybe_applied() && error.may_pass());
-    assert!(!StoreError::refused(ErrorKind::Auth, "no password").may_pass());
+    assert!(error.maybe_applied() && error.is_transient());
+    assert!(!StoreError::refused(ErrorKind::Auth, "no password").is_transient());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::kind::ErrorKind;
 
-/// The vote of a node of a [`Quorum`](crate::Quorum).
+/// The vote of a node of a majority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {

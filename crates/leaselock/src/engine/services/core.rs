@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::renewal;
 use super::requests::Requests;
 use super::shared::SharedStates;
+use super::thread;
 use super::thread::{Background, Parts};
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
@@ -125,6 +126,16 @@ impl Engine {
             })
             .as_ref()
             .map_err(Clone::clone)
+    }
+
+    /// Polls the future on this thread, while the client's thread does what it waits for.
+    ///
+    /// A thread that could not start is an error of each operation that needs it, and none panics for want of a runtime.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match self.background() {
+            Ok(background) => background.handle.clone().block_on(future),
+            Err(_) => thread::spare_runtime().block_on(future),
+        }
     }
 
     pub(crate) fn started(&self) -> Option<&Background> {
@@ -319,6 +330,19 @@ impl Engine {
     /// Returns the quarantine key of this client in strict mode.
     pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
         self.strict.as_ref().map(|strict| &strict.gate)
+    }
+
+    /// Refuses what a majority of servers cannot have, before anything is sent.
+    pub(crate) fn needs_one_server(
+        &self,
+        what: &str,
+        reason: &'static str,
+    ) -> Result<(), InvalidInput> {
+        if !self.store.is_majority() {
+            return Ok(());
+        }
+        let text = format!("a majority of servers has no {what}: {reason}; use one `redis://` URL");
+        Err(InvalidInput::new(text).because(reason))
     }
 
     /// Refuses a ttl that strict mode does not allow.

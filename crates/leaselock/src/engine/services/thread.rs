@@ -19,6 +19,18 @@ use crate::store::subscriptions::Subscriptions;
 /// How long the thread goes on with cleanup after the client was dropped.
 const LAST_CLEANUP: Duration = Duration::from_secs(5);
 
+/// Returns a runtime for a caller that blocks on a future of a client whose thread could not start.
+///
+/// Without descriptors for I/O it has timers alone, and building it needs nothing of the system.
+pub(crate) fn spare_runtime() -> tokio::runtime::Runtime {
+    let builder = tokio::runtime::Builder::new_current_thread;
+    let whole = builder().enable_all().build();
+    whole.unwrap_or_else(|_| {
+        let timers = builder().enable_time().build();
+        timers.expect("timers need nothing of the system")
+    })
+}
+
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) handle: tokio::runtime::Handle,

@@ -14,6 +14,9 @@ use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 
+/// Why a majority of servers has none of them.
+const NO_MAJORITY: &str = "the sums of several servers are not one sum";
+
 /// What the handle of such a primitive has in any case.
 #[derive(Debug, Clone)]
 pub(crate) struct Noun {
@@ -47,14 +50,10 @@ impl Noun {
         self.name.as_ref().ok().map(Name::as_str)
     }
 
-    #[cfg(feature = "blocking")]
-    pub(crate) fn name(&self) -> Result<Name, InvalidInput> {
-        self.name.clone()
-    }
-
-    /// Refuses a bad name.
+    /// Refuses a bad name, and a majority of servers.
     pub(crate) fn valid(&self) -> Result<ValidNoun, InvalidInput> {
         let name = self.name.clone()?;
+        self.engine.needs_one_server(self.word, NO_MAJORITY)?;
         Ok(ValidNoun {
             engine: Arc::clone(&self.engine),
             word: self.word,

@@ -57,7 +57,7 @@ impl Watch {
     /// What a failed request means: the error when the wait is over by it, and nothing when it goes on.
     pub(crate) fn goes_on_after(&mut self, failure: NounFailure) -> Result<(), NounFailure> {
         self.pause = self.pause.min(broadcast::read_every(false));
-        match self.has_replied && failure.source.may_pass() {
+        match self.has_replied && failure.source.is_transient() {
             true => Ok(()),
             false => Err(failure),
         }

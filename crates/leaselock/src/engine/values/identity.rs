@@ -152,7 +152,7 @@ mod tests {
     #[cfg(feature = "embedded")]
     #[tokio::test]
     async fn a_closed_client_writes_no_record_unless_it_still_holds_a_lease() {
-        let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
+        let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::open(url).unwrap());
         assert!(idle.engine().record_to_write().is_some());
         let lease = holding.mutex("job").acquire().await.unwrap();
         idle.mutex("job")

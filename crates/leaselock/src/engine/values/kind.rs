@@ -40,8 +40,9 @@ pub(crate) struct Kind {
     pub(crate) acquire_all: Option<StepScripts>,
     /// True if a grant can pass from task to task of one client without a request.
     pub(crate) local_hand_over: bool,
-    /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
-    pub(crate) votes: bool,
+    /// Why a majority of servers cannot have it; `None` for a lock that is one string with its holder's token, on which they
+    /// can vote.
+    pub(crate) no_majority: Option<&'static str>,
     /// Its other scripts, for the library of functions.
     pub(crate) others: &'static [&'static Script],
 }
@@ -70,6 +71,7 @@ pub(crate) struct BatchScripts {
 macro_rules! kind {
     (
         name: $name:literal,
+        no_majority: $no_majority:expr,
         side_keys: $side_keys:expr,
         acquire: $acquire:expr,
         extend: $extend:expr,
@@ -86,7 +88,6 @@ macro_rules! kind {
         $(batch: $batch:expr,)?
         $(acquire_all: $acquire_all:expr,)?
         $(local_hand_over: $local_hand_over:literal,)?
-        $(votes: $votes:literal,)?
         $(others: $others:expr,)?
     ) => {
         $crate::engine::values::kind::Kind {
@@ -107,7 +108,7 @@ macro_rules! kind {
             batch: kind!(@script $($batch)?),
             acquire_all: kind!(@script $($acquire_all)?),
             local_hand_over: kind!(@is $($local_hand_over)?),
-            votes: kind!(@is $($votes)?),
+            no_majority: $no_majority,
             others: kind!(@keys $($others)?),
         }
     };

@@ -82,7 +82,7 @@ impl Way for All<'_, '_> {
         match outcome {
             Ok(outcome) => Ok(outcome),
             // One of the names, or the call as such, may have caused an error that does not pass.
-            Err(source) if !may_exist && !source.may_pass() => Ok(TryAll::OneByOne),
+            Err(source) if !may_exist && !source.is_transient() => Ok(TryAll::OneByOne),
             Err(source) => Err(asks[0].error(source, may_exist)),
         }
     }

@@ -77,7 +77,7 @@ impl Ask<'_> {
                 Ok(FirstTry::Granted(lease))
             }
             Ok(Err(patience)) => Ok(begin(guard, patience, None)),
-            Err(source) if source.may_pass() => {
+            Err(source) if source.is_transient() => {
                 let mut patience = Patience::default();
                 let pause = patience.failed(source);
                 Ok(begin(guard, patience, Some(pause)))

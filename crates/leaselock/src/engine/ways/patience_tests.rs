@@ -31,7 +31,7 @@ impl Scene {
         let url = format!("file://{}/here", folder.path().display());
         let builder = Client::builder().url(&url).clock(clock.clone());
         let quick = builder.request_timeout(Duration::from_millis(5));
-        let client = quick.build().unwrap();
+        let client = quick.open().unwrap();
         let lease = client.mutex("job").acquire().await.unwrap();
         lease.release().await.unwrap(); // the file stays, because of the fence
         Scene {

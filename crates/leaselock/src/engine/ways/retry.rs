@@ -31,7 +31,7 @@ impl Way for Retry<'_, '_> {
             let error = match ask.try_once().await {
                 Ok(Ok(lease)) => return Ok(lease.after(retries)),
                 Ok(Err(seen)) => ask.still_busy(self.start, Some(seen)).after(retries),
-                Err(source) if !source.may_pass() => return Err(ask.error(source, false)),
+                Err(source) if !source.is_transient() => return Err(ask.error(source, false)),
                 Err(source) => ask.error(source, false),
             };
             if left == Some(0) {

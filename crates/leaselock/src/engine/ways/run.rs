@@ -127,7 +127,7 @@ pub(super) async fn run<A: Attempt, C: Callers>(
             Ok(AttemptReply::NotYet(pause)) => pause,
             Ok(AttemptReply::Again) => continue,
             Ok(AttemptReply::NoTime) => return WaitEnd::NoTime,
-            Err(error) if !error.may_pass() => return WaitEnd::Failed(error),
+            Err(error) if !error.is_transient() => return WaitEnd::Failed(error),
             Err(error) => {
                 callers.tell_error(patience.last(), &error);
                 let rest = attempt.rest_after(&error);

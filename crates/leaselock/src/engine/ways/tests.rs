@@ -23,7 +23,7 @@ const GIVE_UP: Duration = Duration::from_secs(20);
 /// server's clock that steps.
 fn client(store: &str, clock: &Clock) -> Client {
     let builder = Client::builder().url(&format!("mem:{store}"));
-    builder.clock(clock.clone()).build().unwrap()
+    builder.clock(clock.clone()).open().unwrap()
 }
 
 fn mutex(client: &Client) -> Mutex {

@@ -28,5 +28,6 @@ pub(crate) fn check_supported(engine: &Engine, protocol: Protocol) -> Result<(),
         "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
              the native protocol here, or a redis:// URL",
         engine.store.describe()
-    )))
+    ))
+    .because("other programs take locks of this protocol on one server"))
 }

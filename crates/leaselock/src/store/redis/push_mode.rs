@@ -45,7 +45,7 @@ impl PushMode {
 
     /// Records that a receiving connection failed; true when a plain one is worth an immediate try.
     pub(super) fn failed(&self, error: &StoreError) -> bool {
-        let passes = error.may_pass();
+        let passes = error.is_transient();
         self.change(RECEIVE, if passes { NOT_NOW } else { NEVER });
         !passes
     }

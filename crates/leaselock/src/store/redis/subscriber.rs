@@ -65,7 +65,7 @@ pub(super) fn refuse(
     channel: &str,
     error: StoreError,
 ) -> Refused {
-    if error.may_pass() {
+    if error.is_transient() {
         return Err(error);
     }
     tracing::debug!(server = %endpoint, %error, "a channel may not be heard");

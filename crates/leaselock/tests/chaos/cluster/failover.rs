@@ -139,7 +139,7 @@ impl Stage {
             } else {
                 builder
             };
-            builder.build().unwrap()
+            builder.open().unwrap()
         };
         let probe = client();
         if strict {

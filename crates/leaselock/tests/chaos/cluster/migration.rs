@@ -25,7 +25,7 @@ async fn slots_that_move_back_and_forth_cost_nobody_an_error_and_no_lock_two_hol
     let stop = Arc::new(AtomicBool::new(false));
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
-            let client = Client::connect(&url).unwrap();
+            let client = Client::open(&url).unwrap();
             Worker::start(client, NAMES[number % NAMES.len()], TTL, &recorder, &stop)
         })
         .collect();

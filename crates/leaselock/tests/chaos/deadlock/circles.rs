@@ -34,7 +34,7 @@ fn modes(size: usize, number: usize) -> (Mode, Mode) {
 
 /// One process, which is in each circle that is large enough for its number.
 pub(crate) async fn plays(url: &str, path: &Path, number: usize, rounds: usize) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     for round in 0..rounds {
         for size in SIZES {
             if number < size {

@@ -54,7 +54,7 @@ pub(crate) async fn works(place: &str, path: &Path, seed: u64, how: How, until: 
     let ports: Arc<[u16]> = words.map(|port| port.parse().unwrap()).collect();
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
-            let client = Client::connect(url).unwrap();
+            let client = Client::open(url).unwrap();
             let worker = Worker {
                 history: History::append(path, client.id()),
                 client,

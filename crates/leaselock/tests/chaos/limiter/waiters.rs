@@ -77,7 +77,7 @@ async fn a_thousand_who_wait_act_in_order_and_not_early_and_half_that_give_up_co
 {
     let count = u32::try_from(rounds(60, 1000)).unwrap();
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let limiter = client.limiter("api").rate(RATE, SECOND).burst(BURST);
     limiter.acquire(BURST).await.unwrap(); // from now on all wait
     server.cli(&["CONFIG", "RESETSTAT"]);

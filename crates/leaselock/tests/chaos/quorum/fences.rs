@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leaselock::Quorum;
+use leaselock::Client;
 use leaselock::options::Options;
 use testkit::Server;
 
@@ -16,10 +16,12 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// The longest pause of a node, and between two faults.
 const FAULT: Duration = Duration::from_millis(150);
 
-fn quorum(servers: &[Server]) -> Quorum {
-    let builder = Quorum::builder(servers.iter().map(Server::url)).longest_ttl(LONGEST);
+fn quorum(servers: &[Server]) -> Client {
+    let builder = Client::builder()
+        .urls(servers.iter().map(Server::url))
+        .longest_ttl(LONGEST);
     let defaults = Options::default().ttl(Duration::from_secs(1));
-    builder.defaults(defaults).build().unwrap()
+    builder.defaults(defaults).open().unwrap()
 }
 
 /// One node after the other is frozen or restarts with nothing in it, never two at a time; a majority of those that are

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{Quorum, QuorumBuilder};
+use leaselock::{Client, ClientBuilder};
 use testkit::server::Paused;
 use testkit::{Proxy, Server, Way, clock};
 
@@ -56,19 +56,19 @@ impl Stage {
     }
 
     /// These servers are young, and keep what they know as far as this scenario goes.
-    fn builder(&self) -> QuorumBuilder {
+    fn builder(&self) -> ClientBuilder {
         let urls: Vec<String> = if self.fault == Fault::CutOff {
             self.proxies.iter().map(Proxy::url).collect()
         } else {
             self.servers.iter().map(Server::url).collect()
         };
-        Quorum::builder(urls).delayed_restart(false)
+        Client::builder().urls(urls).durable_nodes()
     }
 
     /// Waits for a node that is gone until it is found out.
-    fn patient(&self) -> Quorum {
+    fn patient(&self) -> Client {
         let builder = self.builder().node_timeout(FOR_EVER);
-        builder.request_timeout(FOR_EVER).build().unwrap()
+        builder.request_timeout(FOR_EVER).open().unwrap()
     }
 
     fn strike(&self, node: usize) -> Option<Paused<'_>> {
@@ -89,7 +89,7 @@ impl Stage {
     }
 
     /// Takes a lock until every node has voted, so that each is connected and knows the scripts.
-    async fn warm(&self, quorum: &Quorum, name: &str) {
+    async fn warm(&self, quorum: &Client, name: &str) {
         let holds = |server: &Server| server.cli(&["EXISTS", name]).integer() == Some(1);
         let end = clock::now() + PATIENCE;
         loop {
@@ -114,7 +114,7 @@ struct Life {
 }
 
 impl Life {
-    async fn lives(&mut self, quorum: &Quorum, name: &str, times: usize) {
+    async fn lives(&mut self, quorum: &Client, name: &str, times: usize) {
         let mutex = quorum.mutex(name).ttl(TTL);
         for _ in 0..times {
             let lease = self.acquire.time(soon(mutex.acquire())).await.unwrap();
@@ -163,7 +163,7 @@ async fn each_pair_in_turn(fault: Fault, times: usize) {
     );
     for pair in pairs() {
         let name = format!("job-{pair:?}");
-        let (usual, patient) = (stage.builder().build().unwrap(), stage.patient());
+        let (usual, patient) = (stage.builder().open().unwrap(), stage.patient());
         stage.warm(&usual, &name).await;
         stage.warm(&patient, &name).await;
         healthy.lives(&usual, &name, times).await;

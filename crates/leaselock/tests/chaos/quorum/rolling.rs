@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leaselock::options::Options;
-use leaselock::{Lease, Quorum};
+use leaselock::{Client, Lease};
 use testkit::Server;
 
 use super::soon;
@@ -16,11 +16,13 @@ const CONTENDERS: usize = 4;
 /// So long does a node that came up empty stay out of votes.
 const LONGEST: Duration = Duration::from_secs(2);
 
-fn quorum(servers: &[Server]) -> Quorum {
-    let builder = Quorum::builder(servers.iter().map(Server::url)).longest_ttl(LONGEST);
+fn quorum(servers: &[Server]) -> Client {
+    let builder = Client::builder()
+        .urls(servers.iter().map(Server::url))
+        .longest_ttl(LONGEST);
     builder
         .defaults(Options::default().ttl(LONGEST))
-        .build()
+        .open()
         .unwrap()
 }
 
@@ -103,7 +105,7 @@ async fn ends(lease: Lease, others: &Others) {
     others.over.store(true, Ordering::SeqCst);
 }
 
-async fn contend(quorum: Quorum, others: Arc<Others>) {
+async fn contend(quorum: Client, others: Arc<Others>) {
     while !others.over.load(Ordering::SeqCst) {
         for (name, had) in [("held", &others.held), ("free", &others.free)] {
             let mutex = quorum.mutex(name);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{Lease, Mutex, Quorum};
+use leaselock::{Client, Lease, Mutex};
 use testkit::{Fault, Proxy, Server, Way, clock, wait_until};
 use tokio::task::JoinSet;
 
@@ -42,7 +42,7 @@ struct Stage {
     servers: Vec<Server>,
     /// By contender and node.
     proxies: Vec<Vec<Proxy>>,
-    quorums: Vec<Quorum>,
+    quorums: Vec<Client>,
 }
 
 impl Stage {
@@ -60,12 +60,9 @@ impl Stage {
                 Some(proxies) => proxies.iter().map(Proxy::url).collect(),
                 None => servers.iter().map(Server::url).collect(),
             };
-            Quorum::builder(urls)
-                .delayed_restart(false)
-                .build()
-                .unwrap()
+            Client::builder().urls(urls).durable_nodes().open().unwrap()
         };
-        let quorums: Vec<Quorum> = (0..CONTENDERS).map(quorum).collect();
+        let quorums: Vec<Client> = (0..CONTENDERS).map(quorum).collect();
         for quorum in &quorums {
             let warm = soon(quorum.mutex("warm").acquire()).await.unwrap();
             warm.release().await.unwrap();

@@ -45,7 +45,7 @@ impl Stage {
             let client = Client::builder().url(&primary.url()).strict(LONGEST);
             let runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = { runtime }.enable_all().build().unwrap();
-            let client = { client }.build().unwrap();
+            let client = { client }.open().unwrap();
             runtime.block_on(client.init_strict()).unwrap();
         }
         let proxies = (0..WORKERS).map(|_| Proxy::to(primary.port())).collect();
@@ -170,7 +170,7 @@ impl Stage {
         } else {
             builder
         };
-        let client = { builder }.build().unwrap();
+        let client = { builder }.open().unwrap();
         runtime.block_on(async {
             for name in 0..self.names {
                 let mutex = client.mutex(format!("w{name}")).ttl(LONGEST);

@@ -23,7 +23,7 @@ pub(crate) async fn works(url: &str, strict: bool, names: u64, seed: u64) {
             true => builder.strict(LONGEST),
             false => builder,
         };
-        let client_of_tasks = { builder }.build().unwrap();
+        let client_of_tasks = { builder }.open().unwrap();
         for task in 0..TASKS {
             let rng = Rng::with_seed(seed * 1_000 + client * 100 + task);
             let work = Work::new(client_of_tasks.clone(), names, rng);

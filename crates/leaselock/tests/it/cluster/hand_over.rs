@@ -31,7 +31,7 @@ fn has_sharded_channels(cluster: &Cluster) -> bool {
 #[tokio::test]
 async fn a_release_hands_over_by_message_wherever_the_lock_lies() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let mut nodes: Vec<u16> = Vec::new();
     for name in names("handed") {
         let lease = one.mutex(&name).ttl(LONG).acquire().await.unwrap();
@@ -55,7 +55,7 @@ async fn a_release_hands_over_by_message_wherever_the_lock_lies() {
 async fn a_grant_by_message_needs_no_confirmation() {
     // Of its own: after a slot that another test moves, the client may be connected anew, and confirms.
     let cluster = Cluster::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     // The second time, both know the way to every node.
     for name in names("warm") {
         two.mutex(&name)
@@ -78,7 +78,7 @@ async fn a_grant_by_message_needs_no_confirmation() {
 #[tokio::test]
 async fn waiters_listen_at_the_node_of_their_lock_only_and_leave_when_they_are_served() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let lease = one.mutex("place").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "place", LONG);
     until_queued(&one, "place", 1).await;
@@ -112,7 +112,7 @@ async fn waiters_listen_at_the_node_of_their_lock_only_and_leave_when_they_are_s
 #[tokio::test]
 async fn tasks_of_one_client_are_served_in_turn() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let lease = one.mutex("shared").ttl(LONG).acquire().await.unwrap();
     let tasks: Vec<_> = (0..4).map(|_| waiter(&two, "shared", LONG)).collect();
     until_queued(&one, "shared", 1).await;
@@ -140,7 +140,7 @@ async fn tasks_of_one_client_are_served_in_turn() {
 #[tokio::test]
 async fn a_release_while_nobody_is_heard_is_found_when_the_listener_is_back() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let lease = one.mutex("cut").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "cut", LONG);
     until_queued(&one, "cut", 1).await;

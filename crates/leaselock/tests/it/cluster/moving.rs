@@ -16,7 +16,7 @@ fn elsewhere<'a>(cluster: &'a Cluster, name: &str) -> &'a Server {
 #[tokio::test]
 async fn a_client_that_knows_an_old_owner_follows_the_slot() {
     let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let (slot, home) = (cluster.slot("follows"), cluster.owner_of("follows"));
     let mutex = client.mutex("follows").ttl(LONG);
     let before = mutex.acquire().await.unwrap();
@@ -33,7 +33,7 @@ async fn a_client_that_knows_an_old_owner_follows_the_slot() {
 #[tokio::test]
 async fn a_lock_that_is_held_and_waited_for_moves_with_its_queue() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let slot = cluster.slot("along");
     let lease = one.mutex("along").ttl(LONG).acquire().await.unwrap();
     let mut first = waiter(&two, "along", LONG);
@@ -62,7 +62,7 @@ async fn a_lock_that_is_held_and_waited_for_moves_with_its_queue() {
 #[tokio::test]
 async fn while_its_keys_are_apart_a_lease_is_extended_and_given_back_and_nobody_else_gets_it() {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let (slot, to) = (cluster.slot("apart"), elsewhere(&cluster, "apart"));
     let lease = one.mutex("apart").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "apart", LONG);
@@ -90,7 +90,7 @@ async fn while_its_keys_are_apart_a_lease_is_extended_and_given_back_and_nobody_
 async fn while_its_keys_are_apart_a_read_and_permits_are_extended_and_given_back_and_nobody_else_comes_in()
  {
     let cluster = shared_cluster();
-    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&cluster.url()).unwrap());
     let pool = one.semaphore("apart-pool", 3).ttl(LONG);
     let config = one.rwlock("apart-config").ttl(LONG);
     let stays = pool.acquire().await.unwrap();
@@ -143,7 +143,7 @@ async fn while_its_keys_are_apart_a_read_and_permits_are_extended_and_given_back
 #[tokio::test]
 async fn a_lock_without_a_key_waits_for_the_end_of_the_move() {
     let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let (slot, to) = (cluster.slot("new"), elsewhere(&cluster, "new"));
     cluster.begin_move(slot, to);
     let refused = soon(client.mutex("new").try_acquire()).await.unwrap_err();

@@ -20,7 +20,7 @@ async fn refusal(client: &Client, name: &str) -> ErrorKind {
 async fn without_a_replica_the_locks_of_a_dead_primary_are_refused_and_later_all_others_too() {
     let builder = Cluster::builder().node_timeout(Duration::from_millis(500));
     let cluster = builder.start();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let [dead, other] = ["b", "a"];
     assert_ne!(
         cluster.owner_of(dead).port(),
@@ -68,10 +68,10 @@ async fn any_node_of_the_url_that_lives_is_enough() {
     drop(nobody);
     let alive = cluster.nodes()[1].port();
     let url = format!("redis+cluster://127.0.0.1:{gone},127.0.0.1:{alive}");
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let lease = soon(client.mutex("any").acquire()).await.unwrap();
     lease.release().await.unwrap();
     let url = format!("redis+cluster://127.0.0.1:{gone}");
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     assert_eq!(refusal(&client, "any").await, ErrorKind::Unreachable);
 }

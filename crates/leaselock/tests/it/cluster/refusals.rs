@@ -10,7 +10,7 @@ use crate::support::{LONG, soon};
 #[tokio::test]
 async fn protocols_whose_keys_lie_apart_are_refused_and_the_others_work() {
     let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     for protocol in Protocol::ALL {
         let name = format!("by-{protocol}");
         let mutex = client.mutex(&name).protocol(protocol).renewal(false);
@@ -35,7 +35,7 @@ async fn protocols_whose_keys_lie_apart_are_refused_and_the_others_work() {
 async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_right() {
     let (cluster, server) = (shared_cluster(), Server::start());
     let node = format!("redis://127.0.0.1:{}", cluster.nodes()[0].port());
-    let client = Client::connect(&node).unwrap();
+    let client = Client::open(&node).unwrap();
     let mut said = Vec::new();
     for number in 0..20 {
         if let Err(error) = client.mutex(format!("url{number}")).try_acquire().await {
@@ -44,7 +44,7 @@ async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_
     }
     assert!(!said.is_empty() && said.iter().all(|text| text.contains("redis+cluster://")));
     let url = format!("redis+cluster://127.0.0.1:{}", server.port());
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let refused = soon(client.mutex("url").acquire()).await.unwrap_err();
     let AcquireError::Store { source, .. } = refused else {
         panic!("{refused:?}")
@@ -58,7 +58,7 @@ async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_
 async fn a_prefix_that_keeps_its_locks_together_has_one_gate_in_strict_mode() {
     let cluster = shared_cluster();
     let builder = Client::builder().url(&cluster.url());
-    let client = builder.prefix("{together}:").strict(LONG).build().unwrap();
+    let client = builder.prefix("{together}:").strict(LONG).open().unwrap();
     client.init_strict().await.unwrap();
     let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
     lease.release().await.unwrap();
@@ -70,7 +70,7 @@ async fn a_prefix_that_keeps_its_locks_together_has_one_gate_in_strict_mode() {
 #[tokio::test]
 async fn the_doctor_examines_every_primary() {
     let cluster = shared_cluster();
-    let client = Client::connect(&cluster.url()).unwrap();
+    let client = Client::open(&cluster.url()).unwrap();
     let report = client.doctor().await.unwrap();
     assert_eq!(report.nodes.len(), 3);
     for node in &report.nodes {

@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 async fn each_slot_has_a_gate_that_its_first_lock_finds_closed_and_time_opens() {
     let cluster = shared_cluster();
     let builder = Client::builder().url(&cluster.url()).prefix("strict:");
-    let client = builder.strict(LONGEST).build().unwrap();
+    let client = builder.strict(LONGEST).open().unwrap();
     let takes = async |name: &str| {
         let mutex = client.mutex(name).ttl(LONGEST);
         let refused = mutex.try_acquire().await.unwrap_err();
@@ -32,7 +32,7 @@ async fn each_slot_has_a_gate_that_its_first_lock_finds_closed_and_time_opens() 
 async fn a_prefix_in_braces_has_one_gate_which_an_operator_opens() {
     let cluster = shared_cluster();
     let builder = Client::builder().url(&cluster.url()).prefix("{strict}:");
-    let client = builder.strict(LONGEST).build().unwrap();
+    let client = builder.strict(LONGEST).open().unwrap();
     client.init_strict().await.unwrap();
     for name in ["a", "b"] {
         let mutex = client.mutex(name).ttl(LONGEST);

@@ -45,7 +45,7 @@ fn left(server: &Server) -> Vec<String> {
 #[tokio::test]
 async fn a_crowd_that_takes_permits_of_many_semaphores_leaves_in_a_few_calls() {
     let server = Server::start();
-    let [client, rival] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [client, rival] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let before = sent(&server);
     let permits = take_all(&client, names("pool", COUNT), 1).await;
     let cost = sent(&server) - before;
@@ -69,7 +69,7 @@ async fn a_crowd_that_takes_permits_of_many_semaphores_leaves_in_a_few_calls() {
 #[tokio::test]
 async fn of_a_crowd_at_one_semaphore_as_many_are_served_as_it_has_permits_and_each_has_a_number() {
     let server = Server::start();
-    let [client, rival] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [client, rival] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let most = u32::try_from(COUNT).unwrap() - 56;
     let one_name = || std::iter::repeat_n("pool".to_owned(), COUNT);
     let permits = take_all(&client, one_name(), most).await;
@@ -92,7 +92,7 @@ async fn of_a_crowd_at_one_semaphore_as_many_are_served_as_it_has_permits_and_ea
 #[tokio::test]
 async fn a_crowd_that_takes_and_gives_back_permits_of_one_semaphore_leaves_in_a_few_calls() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let before = sent(&server);
     let one_name = std::iter::repeat_n("pool".to_owned(), COUNT);
     let permits = take_all(&client, one_name, u32::try_from(COUNT).unwrap()).await;

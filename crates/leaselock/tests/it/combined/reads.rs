@@ -36,7 +36,7 @@ fn sent(server: &Server) -> u64 {
 #[tokio::test]
 async fn a_crowd_that_reads_many_names_leaves_in_a_few_calls_and_each_has_its_own_lease() {
     let server = Server::start();
-    let [client, rival] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [client, rival] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let before = sent(&server);
     let readers = read_all(&client, names("config", COUNT)).await;
     let cost = sent(&server) - before;
@@ -65,7 +65,7 @@ async fn a_crowd_that_reads_many_names_leaves_in_a_few_calls_and_each_has_its_ow
 #[tokio::test]
 async fn a_crowd_that_reads_one_name_leaves_in_a_few_calls_and_has_one_number() {
     let server = Server::start();
-    let [client, rival] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [client, rival] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let before = sent(&server);
     let readers = read_all(&client, one_name()).await;
     assert_eq!(
@@ -118,7 +118,7 @@ async fn read_late(client: &Client) -> Vec<Reading> {
 async fn of_a_crowd_of_reads_one_that_a_writer_waits_before_is_served_alone_and_the_others_together()
  {
     let server = Server::start();
-    let [client, rival] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [client, rival] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let reading = rival.rwlock("config7").ttl(LONG).read().await.unwrap();
     let writer = waiter(&rival, "config7", LONG);
     until_queued(&rival, "config7", 1).await;
@@ -139,7 +139,7 @@ async fn of_a_crowd_of_reads_one_that_a_writer_waits_before_is_served_alone_and_
 #[tokio::test]
 async fn a_crowd_of_reads_and_mutexes_in_turn_leaves_in_a_few_calls() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let before = sent(&server);
     let held = crowd(names("", 2 * COUNT), |name| {
         let number: usize = name.parse().unwrap();
@@ -163,7 +163,7 @@ async fn a_call_of_reads_whose_answer_vanished_leaves_nobody_reading() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let short = Client::builder().url(&proxy.url());
-    let client = short.request_timeout(millis(300)).build().unwrap();
+    let client = short.request_timeout(millis(300)).open().unwrap();
     drop(read_all(&client, names("warm", 1)).await);
     proxy.set(Way::ToClient, Fault::Swallow);
     let outcomes = crowd(names("config", 64), |name| {

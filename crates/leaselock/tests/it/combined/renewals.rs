@@ -14,7 +14,7 @@ const COUNT: usize = 400;
 #[tokio::test]
 async fn a_crowd_of_leases_is_renewed_in_few_calls_and_a_lost_one_loses_only_itself() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mut leases = Vec::new();
     for name in names("job", COUNT) {
         // One after the other, so that no two are due at the same moment.
@@ -48,7 +48,7 @@ async fn a_crowd_of_leases_is_renewed_in_few_calls_and_a_lost_one_loses_only_its
 #[tokio::test]
 async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let leases = crowd(names("job", 20), |name| {
         let mutex = client.mutex(name).ttl(TTL).note("nightly run");
         async move { mutex.acquire().await.unwrap() }
@@ -71,7 +71,7 @@ async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
 #[tokio::test]
 async fn a_crowd_of_readers_and_permits_is_renewed_in_few_calls_and_a_lost_one_loses_only_itself() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mut held: Vec<Lease> = Vec::new();
     for name in names("config", COUNT).chain(std::iter::repeat_n("one".to_owned(), COUNT)) {
         held.push(client.rwlock(name).ttl(TTL).read().await.unwrap().into());

@@ -74,7 +74,7 @@ async fn set_defaults_is_a_setting_of_the_client() {
     let rig = Rig::start();
     let defaults = Options::default().ttl(millis(200_000)).wait(tries(1));
     let builder = Client::builder().url(&rig.server.url()).defaults(defaults);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let lease = client.mutex("job").acquire().await.unwrap();
     assert_eq!(lease.ttl(), millis(200_000));
     let busy = client.mutex("job").acquire().await;
@@ -141,7 +141,7 @@ async fn trouble_of_the_server_is_no_busy_lock() {
         matches!(refused, Err(AcquireError::Store { .. })),
         "{refused:?}"
     );
-    let nowhere = Client::connect("redis://127.0.0.1:1/").unwrap();
+    let nowhere = Client::open("redis://127.0.0.1:1/").unwrap();
     let down = nowhere.mutex("job").wait(tries(0)).acquire().await;
     assert!(matches!(down, Err(AcquireError::Store { .. })), "{down:?}");
 }

@@ -56,7 +56,7 @@ async fn the_drift_factor_is_in_millionths_of_the_ttl() {
     let rig = Rig::start();
     let lease_of = async |ppm: u32| {
         let builder = Client::builder().url(&rig.server.url()).drift_ppm(ppm);
-        let mutex = builder.build().unwrap().mutex("job").ttl(LONG);
+        let mutex = builder.open().unwrap().mutex("job").ttl(LONG);
         let lease = mutex.acquire().await.unwrap();
         let remaining = lease.remaining();
         lease.release().await.unwrap();

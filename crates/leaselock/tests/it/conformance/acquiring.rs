@@ -140,7 +140,7 @@ pub(super) async fn what_is_out_of_range_is_refused_and_nothing_is_sent(engine: 
         .builder()
         .await
         .defaults(Options::default().ttl(millis(9)));
-    assert!(builder.build().unwrap_err().to_string().contains("10 ms"));
+    assert!(builder.open().unwrap_err().to_string().contains("10 ms"));
     if let Some(server) = engine.server() {
         let commands = server.cli(&["INFO", "commandstats"]);
         assert!(

@@ -1,6 +1,6 @@
 //! What others see, and what an operator may do.
 
-use leaselock::error::{BreakError, InspectError};
+use leaselock::error::{BreakError, RequestError};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
 
@@ -9,7 +9,7 @@ use crate::support::{LONG, eventually, is_free, millis, soon, until_queued, wait
 
 pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     let named = engine.builder().await.process_name("nightly");
-    let (one, two) = (named.build().unwrap(), engine.client().await);
+    let (one, two) = (named.open().unwrap(), engine.client().await);
     assert_eq!(two.inspect("job").await.unwrap().state, Holding::Free);
     let mutex = one.mutex("job").ttl(LONG).note("month end");
     let lease = mutex.acquire().await.unwrap();
@@ -58,7 +58,7 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
     }
     if !engine.lists {
         let refused = client.list("*").await.unwrap_err();
-        let InspectError::Store(refused) = refused else {
+        let RequestError::Store(refused) = refused else {
             panic!("{refused:?}")
         };
         assert_eq!(refused.kind(), ErrorKind::Forbidden, "{refused}");
@@ -74,7 +74,7 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
     assert_eq!(found("jobs/*").await, ["jobs/a", "jobs/b"]);
     assert_eq!(found("*/[ab]").await.len(), 3);
     assert_eq!(found("jobs/?").await.len(), 2);
-    let other = engine.builder().await.prefix("elsewhere:").build().unwrap();
+    let other = engine.builder().await.prefix("elsewhere:").open().unwrap();
     assert_eq!(other.list("*").await.unwrap().len(), 0);
     for lease in leases {
         lease.release().await.unwrap();

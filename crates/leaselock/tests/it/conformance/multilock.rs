@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fastrand::Rng;
 use leaselock::error::MultiReleaseError;
 use leaselock::inspect::{BreakOptions, Holding};
-use leaselock::{
-    AcquireError, AnyClient, ExtendError, LostReason, MultiLease, MultiLock, RunError,
-};
+use leaselock::{AcquireError, Client, ExtendError, LostReason, MultiLease, MultiLock, RunError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -23,7 +21,7 @@ fn pairs(engine: &Engine) -> &'static [[&'static str; 2]] {
 }
 
 /// The lock of both names, the larger one first.
-fn both(client: &AnyClient, [small, large]: [&str; 2]) -> MultiLock {
+fn both(client: &Client, [small, large]: [&str; 2]) -> MultiLock {
     client.mutex(large).ttl(LONG).along_with([small])
 }
 
@@ -31,18 +29,18 @@ fn waiting(lock: MultiLock) -> JoinHandle<Result<MultiLease, AcquireError>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-async fn is_busy(client: &AnyClient, name: &str) -> bool {
+async fn is_busy(client: &Client, name: &str) -> bool {
     client.mutex(name).try_acquire().await.unwrap().is_none()
 }
 
-async fn holds(holder: &AnyClient, name: &str) -> bool {
+async fn holds(holder: &Client, name: &str) -> bool {
     match holder.inspect(name).await.unwrap().state {
         Holding::Held(seen) => seen.client.as_deref() == Some(holder.id()),
         _ => false,
     }
 }
 
-async fn become_free(client: &AnyClient, names: [&str; 2]) {
+async fn become_free(client: &Client, names: [&str; 2]) {
     for name in names {
         eventually("it is free", async || is_free(client, name).await).await;
     }

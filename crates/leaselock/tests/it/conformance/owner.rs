@@ -1,16 +1,16 @@
 //! Owners: what one of them holds, it may acquire again.
 
-use leaselock::{AcquireError, AnyClient, Lease, LostReason, Wait};
+use leaselock::{AcquireError, Client, Lease, LostReason, Wait};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, millis, soon, until_queued, waiter};
 
-async fn is_busy(client: &AnyClient, name: &str) -> bool {
+async fn is_busy(client: &Client, name: &str) -> bool {
     let tried = client.mutex(name).ttl(LONG).try_acquire().await.unwrap();
     tried.is_none()
 }
 
-async fn until_free(client: &AnyClient, name: &str) {
+async fn until_free(client: &Client, name: &str) {
     eventually("the last guard has released it", async || {
         !is_busy(client, name).await
     })

@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What a child does: one tick after the other. What was run before a kill is not run by this process.
 pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     let cron = client.cron("job").ttl(millis(300)).late(LONG * 60);
     // A tick that has crashed keeps the name for as long as its lease lasts, and must not leave out the others.
     let cron = cron.again(order == "again").overlap(Overlap::Wait);
@@ -47,7 +47,7 @@ pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {
 async fn killed_again_and_again(order: &str) -> Vec<usize> {
     let (server, place) = (Server::start(), tempdir().unwrap());
     let (url, folder) = (server.url(), place.path());
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let first = server_time(&client.cron("job")).await - LONG;
     let first_s = first.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     note(folder, "first", &first_s.as_secs().to_string());
@@ -108,12 +108,9 @@ async fn until_over(cron: &Cron, tick: SystemTime) -> usize {
 async fn a_tick_whose_connection_ends_anywhere_is_run_exactly_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let client = Client::connect(&proxy.url()).unwrap();
+    let client = Client::open(&proxy.url()).unwrap();
     let cron = |client: &Client| client.cron("job").ttl(LONG).late(LONG * 60);
-    let (one, other) = (
-        cron(&client),
-        cron(&Client::connect(&server.url()).unwrap()),
-    );
+    let (one, other) = (cron(&client), cron(&Client::open(&server.url()).unwrap()));
     let mut tick = server_time(&other).await - LONG * 30;
     until_over(&one, tick).await;
     let before = [Way::ToServer, Way::ToClient].map(|way| proxy.bytes(way));
@@ -150,7 +147,7 @@ async fn a_tick_whose_connection_ends_anywhere_is_run_exactly_once() {
 async fn a_claim_that_is_dropped_is_taken_back() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let [one, other] = [proxy.url(), server.url()].map(|url| Client::connect(&url).unwrap());
+    let [one, other] = [proxy.url(), server.url()].map(|url| Client::open(&url).unwrap());
     let [one, other] = [one, other].map(|client| client.cron("job").ttl(LONG).late(LONG));
     let tick = server_time(&other).await;
     run(&one, tick).await.finish().await.unwrap();
@@ -172,9 +169,9 @@ async fn an_end_whose_confirmation_vanished_is_confirmed_later() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let builder = Client::builder().url(&proxy.url());
-    let one = builder.request_timeout(millis(300)).build().unwrap();
+    let one = builder.request_timeout(millis(300)).open().unwrap();
     let one = one.cron("job").ttl(LONG);
-    let other = Client::connect(&server.url()).unwrap().cron("job");
+    let other = Client::open(&server.url()).unwrap().cron("job");
     let tick = server_time(&other).await - SECOND;
     run(&one, tick).await.finish().await.unwrap(); // the server knows the scripts
     let runs = run(&one, tick + SECOND).await;
@@ -192,7 +189,7 @@ async fn an_end_whose_confirmation_vanished_is_confirmed_later() {
 #[tokio::test]
 async fn a_record_that_is_damaged_is_an_error_and_the_name_is_free() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
     let tick = server_time(&cron).await;
     let runs = run(&cron, tick).await;

@@ -31,11 +31,11 @@ async fn each_of_a_thousand_ticks_is_run_by_exactly_one_of_five_clients() {
     let runs = Arc::new(Mutex::new(vec![0; TICKS as usize]));
     let mut hosts = JoinSet::new();
     let first = {
-        let client = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&server.url()).unwrap();
         server_time(&client.cron("job")).await - TICKS * SECOND
     };
     for _ in 0..HOSTS {
-        let (client, runs) = (Client::connect(&server.url()).unwrap(), Arc::clone(&runs));
+        let (client, runs) = (Client::open(&server.url()).unwrap(), Arc::clone(&runs));
         hosts.spawn(async move {
             let cron = client.cron("job").ttl(LONG).late(LONG * 60);
             let cron = cron.overlap(Overlap::Wait); // no tick leaves the next one out
@@ -99,7 +99,7 @@ async fn on_hosts(
     ticks_after: impl Fn(SystemTime) -> Vec<SystemTime>,
 ) -> Counts {
     let clock = Clock::manual();
-    let client = || Client::builder().url(url).clock(clock.clone()).build();
+    let client = || Client::builder().url(url).clock(clock.clone()).open();
     let watch = client().unwrap().cron("job");
     let start = server_time(&watch).await;
     let ticks = ticks_after(start);
@@ -155,7 +155,7 @@ async fn on_hosts(
                 }
                 Claim::Running { rest } if again => host.asks_at = now + rest,
                 Claim::Over | Claim::Running { .. } | Claim::Missed { .. } => host.next += 1,
-                Claim::Overlap { .. } => panic!("a run ends before the next tick"),
+                other => panic!("a run ends before the next tick: {other:?}"),
             }
         }
         clock.advance(SECOND);

@@ -17,7 +17,7 @@ fn every_second() -> Schedule {
 async fn a_caller_that_drops_a_claim_gets_its_tick_by_the_next_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let [one, other] = [proxy.url(), server.url()].map(|url| Client::connect(&url).unwrap());
+    let [one, other] = [proxy.url(), server.url()].map(|url| Client::open(&url).unwrap());
     let other = other.cron("job");
     let mut runs = every_second().runs(one.cron("job").ttl(LONG));
     let first = soon(runs.next()).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_caller_that_drops_a_claim_gets_its_tick_by_the_next_one() {
 async fn a_schedule_goes_on_when_a_clock_that_was_days_ahead_is_corrected() {
     let day = Duration::from_millis(DAY_MS.unsigned_abs());
     let server = Server::builder().shifted_clock().start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let cron = client.cron("job").ttl(LONG);
     let mut runs = every_second().runs(cron.clone());
     let run = soon(runs.next()).await.unwrap();

@@ -20,8 +20,8 @@ impl Rig {
     async fn new() -> Rig {
         let server = Server::start();
         let proxy = Proxy::to(server.port());
-        let client = Client::connect(&proxy.url()).unwrap();
-        let rival = Client::connect(&server.url()).unwrap();
+        let client = Client::open(&proxy.url()).unwrap();
+        let rival = Client::open(&server.url()).unwrap();
         let rig = Rig {
             _server: server,
             proxy,

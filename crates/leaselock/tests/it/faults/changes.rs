@@ -90,7 +90,7 @@ async fn a_downgrade_whose_reply_vanished_ends_the_lease_and_is_cleaned_up() {
 #[tokio::test]
 async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lock = client.rwlock("job").ttl(LONG);
     let writing = lock.write().await.unwrap();
     server.cli(&["SET", "{job}:ll:fence", "x"]);
@@ -108,8 +108,8 @@ async fn an_upgrade_whose_grant_was_not_heard_is_found_when_its_wait_ends() {
     let server = Server::start();
     apart(&server); // messages and replies come over different connections
     let proxy = Proxy::to(server.port());
-    let client = Client::connect(&proxy.url()).unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&proxy.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     let other = rival.rwlock("job").ttl(LONG).read().await.unwrap();
     let up = client.rwlock("job").ttl(LONG).upgradable_read().await;
     let read = up.as_ref().unwrap().fence();
@@ -128,7 +128,7 @@ async fn an_upgrade_whose_grant_was_not_heard_is_found_when_its_wait_ends() {
 #[tokio::test]
 async fn under_memory_pressure_a_writer_is_downgraded_and_no_reader_upgraded() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lock = client.rwlock("job").ttl(LONG);
     let writing = lock.write().await.unwrap();
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -147,8 +147,8 @@ async fn a_downgrade_whose_reply_is_late_is_no_loss_for_the_writer() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let client = Client::builder().url(&proxy.url());
-    let client = client.request_timeout(LONG).build().unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = client.request_timeout(LONG).open().unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     warm(&rival).await;
     // From its first wait on, the connection of the requests listens, and that of the renewals does not.
     let first = rival.mutex("job").ttl(LONG).acquire().await.unwrap();

@@ -8,7 +8,7 @@ use crate::support::{LONG, eventually, is_free, leftovers, millis, soon};
 #[tokio::test]
 async fn a_holder_on_a_frozen_server_is_told_by_its_own_clock() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(1_000))
@@ -41,7 +41,7 @@ async fn requests_of_callers_who_gave_up_leave_nothing_when_a_frozen_server_goes
     let client = Client::builder()
         .url(&server.url())
         .request_timeout(millis(100))
-        .build()
+        .open()
         .unwrap();
     client
         .mutex("warm")
@@ -72,7 +72,7 @@ async fn requests_of_callers_who_gave_up_leave_nothing_when_a_frozen_server_goes
 #[tokio::test]
 async fn a_short_freeze_loses_no_lease() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(4_000))
@@ -98,7 +98,7 @@ async fn a_short_freeze_loses_no_lease() {
 #[tokio::test]
 async fn a_server_that_restarted_empty_makes_the_holder_lose_its_lease() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(2_000))
@@ -118,8 +118,8 @@ async fn a_server_that_restarted_empty_makes_the_holder_lose_its_lease() {
 #[tokio::test]
 async fn a_server_that_restarted_with_its_data_keeps_the_lease() {
     let server = Server::builder().append_only().start();
-    let client = Client::connect(&server.url()).unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(4_000))

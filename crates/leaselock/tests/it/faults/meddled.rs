@@ -8,7 +8,7 @@ use crate::support::{LONG, eventually, leftovers, millis, pttl, soon};
 
 async fn rig() -> (Server, Client, Lease) {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(1_000))
@@ -47,7 +47,7 @@ async fn a_key_that_was_made_endless_ends_again_after_the_next_renewal() {
 #[tokio::test]
 async fn a_key_whose_end_came_nearer_is_made_whole_by_the_next_renewal() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(3_000))

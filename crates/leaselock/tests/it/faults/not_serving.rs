@@ -27,7 +27,7 @@ async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wa
     server.cli(&["CONFIG", "SET", "rdbcompression", "no"]);
     server.cli(&["DEBUG", "POPULATE", "500", "filler", "100000"]);
     server.cli(&["CONFIG", "SET", "key-load-delay", "10000"]);
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     assert!(client.mutex("other").try_acquire().await.unwrap().is_some());
     let mut loading = server.connect().unwrap();
     loading.send(&["DEBUG", "RELOAD"]).unwrap();
@@ -56,7 +56,7 @@ async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wa
 #[tokio::test]
 async fn a_server_that_is_busy_with_a_script_refuses_and_serves_those_who_wait() {
     let server = Server::builder().config("lua-time-limit", "10").start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     client
         .mutex("warm")
         .acquire()
@@ -95,7 +95,7 @@ async fn a_server_with_too_many_clients_refuses_and_serves_when_one_has_gone() {
     operator
         .call(&["CONFIG", "SET", "maxclients", "1"])
         .unwrap();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     refused_as(
         soon(client.mutex("job").try_acquire()).await,
         ErrorKind::NotServing,
@@ -119,7 +119,7 @@ async fn a_server_with_too_many_clients_refuses_and_serves_when_one_has_gone() {
 #[tokio::test]
 async fn a_server_without_its_replicas_refuses_and_the_holder_is_told_in_time() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = client
         .mutex("held")
         .ttl(millis(1_000))
@@ -161,7 +161,7 @@ async fn a_primary_whose_replica_is_frozen_grants_and_extends_nothing_until_that
     if lets_scripts_write(&primary) {
         return;
     }
-    let client = Client::connect(&primary.url()).unwrap();
+    let client = Client::open(&primary.url()).unwrap();
     let lease = client.mutex("held").ttl(millis(5_000));
     let lease = soon(lease.acquire()).await.unwrap();
     let frozen = replica.pause();
@@ -205,7 +205,7 @@ async fn a_primary_whose_replica_is_frozen_grants_and_extends_nothing_until_that
 #[tokio::test]
 async fn a_connection_that_the_server_closed_while_idle_costs_no_request() {
     let server = Server::builder().config("timeout", "1").start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     client
         .mutex("job")
         .acquire()

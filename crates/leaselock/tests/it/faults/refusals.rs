@@ -28,7 +28,7 @@ async fn refused_as(client: &Client, kind: ErrorKind) {
 #[tokio::test]
 async fn a_server_over_its_memory_limit_refuses_acquisitions_but_extends_and_releases() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&client, "held", LONG);
     until_queued(&client, "held", 1).await;
@@ -53,7 +53,7 @@ async fn a_server_over_its_memory_limit_refuses_acquisitions_but_extends_and_rel
 #[tokio::test]
 async fn a_replica_refuses_as_read_only_and_a_lease_survives_until_it_is_primary_again() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
     refused_as(&client, ErrorKind::ReadOnly).await;
@@ -74,9 +74,9 @@ async fn a_missing_and_a_wrong_password_are_told_from_a_server_that_is_down() {
         format!("redis://:wrong@127.0.0.1:{port}/"),
         format!("redis://nobody:wrong@127.0.0.1:{port}/"),
     ] {
-        refused_as(&Client::connect(&url).unwrap(), ErrorKind::Auth).await;
+        refused_as(&Client::open(&url).unwrap(), ErrorKind::Auth).await;
     }
-    let right = Client::connect(&server.url()).unwrap();
+    let right = Client::open(&server.url()).unwrap();
     right
         .mutex("job")
         .acquire()
@@ -98,7 +98,7 @@ async fn a_user_without_rights_is_refused_as_forbidden() {
         command.extend(rules);
         assert!(!server.cli(&command).is_error());
         let url = format!("redis://{user}:secret@127.0.0.1:{}/", server.port());
-        refused_as(&Client::connect(&url).unwrap(), ErrorKind::Forbidden).await;
+        refused_as(&Client::open(&url).unwrap(), ErrorKind::Forbidden).await;
     }
     // A right that only a script misses is missed in the middle of it: forbidden, and nobody knows what was done before.
     server.cli(&[
@@ -112,7 +112,7 @@ async fn a_user_without_rights_is_refused_as_forbidden() {
         "-set",
     ]);
     let url = format!("redis://writeless:secret@127.0.0.1:{}/", server.port());
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let refused = soon(client.mutex("job").acquire()).await.unwrap_err();
     let AcquireError::Unknown { source, .. } = refused else {
         panic!("{refused:?}")
@@ -125,7 +125,7 @@ async fn a_user_without_rights_is_refused_as_forbidden() {
 #[tokio::test]
 async fn a_foreign_sorted_set_under_the_key_is_refused_and_never_changed() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["ZADD", "job", "1", "theirs", "2", "more"]);
     refused_as(&client, ErrorKind::WrongType).await;
     for refused in [
@@ -154,7 +154,7 @@ async fn a_foreign_sorted_set_under_the_key_is_refused_and_never_changed() {
 #[tokio::test]
 async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["RPUSH", "job", "theirs"]);
     refused_as(&client, ErrorKind::WrongType).await;
     let seen = client.inspect("job").await.unwrap();
@@ -175,7 +175,7 @@ async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
 #[tokio::test]
 async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["SET", "job", "theirs"]);
     assert!(client.mutex("job").try_acquire().await.unwrap().is_none());
     let holder = client.mutex("job").holder().await.unwrap().unwrap();
@@ -203,8 +203,8 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
 async fn a_waiter_that_is_refused_in_the_queue_leaves_it() {
     let server = Server::start();
     let (one, two) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     let held = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiting = waiter(&two, "job", LONG);

@@ -11,9 +11,9 @@ pub(super) async fn rig() -> (Server, Proxy, Client, Client) {
     let client = Client::builder()
         .url(&proxy.url())
         .request_timeout(millis(300))
-        .build()
+        .open()
         .unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     client
         .mutex("warm")
         .acquire()
@@ -104,9 +104,9 @@ async fn a_grant_whose_answer_comes_after_its_deadline_is_no_grant() {
     let client = Client::builder()
         .url(&proxy.url())
         .request_timeout(LONG)
-        .build()
+        .open()
         .unwrap();
-    let rival = Client::connect(&server.url()).unwrap();
+    let rival = Client::open(&server.url()).unwrap();
     client
         .mutex("warm")
         .acquire()
@@ -139,7 +139,7 @@ async fn a_holder_that_is_cut_off_is_told_before_the_lock_can_be_anothers() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let builder = Client::builder().url(&proxy.url()).drift_ppm(300_000);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let lease = client
         .mutex("job")
         .ttl(millis(2_000))

@@ -22,7 +22,7 @@ fn kind_of(error: &AcquireError) -> ErrorKind {
 /// The bounds are promises about time: at least as long as asked for, and by far not as long as a lease.
 #[tokio::test]
 async fn a_server_that_is_down_is_unreachable_after_the_wait_that_was_asked_for() {
-    let client = Client::connect(&nobody()).unwrap();
+    let client = Client::open(&nobody()).unwrap();
     let mutex = client.mutex("job").ttl(LONG);
     let clock = Clock::boot();
     let took = async |outcome: &mut dyn FnMut() -> std::pin::Pin<
@@ -72,9 +72,9 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
         let client = Client::builder()
             .url(&proxy.url())
             .request_timeout(request)
-            .build()
+            .open()
             .unwrap();
-        let looking = Client::connect(&server.url()).unwrap();
+        let looking = Client::open(&server.url()).unwrap();
         server.cli(&["SET", "job", "theirs"]); // behind a foreign holder the head looks often, so a look is under way
         let limit = if is_queued { 10 * limit } else { limit };
         if !is_queued {
@@ -104,7 +104,7 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
 #[tokio::test]
 async fn a_client_that_was_built_before_its_server_was_up_works_when_it_is() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.kill();
     let error = soon(client.mutex("job").try_acquire()).await.unwrap_err();
     assert_eq!(kind_of(&error), ErrorKind::Unreachable);
@@ -124,7 +124,7 @@ async fn a_client_that_was_built_before_its_server_was_up_works_when_it_is() {
 #[tokio::test]
 async fn every_operation_says_that_the_server_is_gone_and_a_lease_is_held_until_its_deadline() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let mutex = client.mutex("job").ttl(millis(2_000));
     let (one, two) = (
         mutex.acquire().await.unwrap(),

@@ -14,7 +14,7 @@ fn through_text(shown: Option<Sequencer>) -> Sequencer {
 
 #[tokio::test]
 async fn every_lease_with_a_fence_shows_its_name_its_fence_and_whose_grant_it_is() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let mutex = client.mutex("invoices/2026 07").acquire().await.unwrap();
     let permit = client.semaphore("pool", 3).acquire().await.unwrap();
     let leading = client.election("scheduler").campaign().await.unwrap();
@@ -46,7 +46,7 @@ async fn every_lease_with_a_fence_shows_its_name_its_fence_and_whose_grant_it_is
 
 #[tokio::test]
 async fn readers_that_hold_together_show_the_same_and_a_writer_shows_more() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let lock = client.rwlock("config");
     let before = lock.write().await.unwrap();
     let first = through_text(before.sequencer());
@@ -67,7 +67,7 @@ async fn readers_that_hold_together_show_the_same_and_a_writer_shows_more() {
 
 #[tokio::test]
 async fn a_sequencer_stays_while_the_lease_lives_and_is_new_with_the_next_one() {
-    let [client, borrower] = [0, 1].map(|_| Client::connect("mem:sequencer-stays").unwrap());
+    let [client, borrower] = [0, 1].map(|_| Client::open("mem:sequencer-stays").unwrap());
     let mutex = client.mutex("invoices");
     let lease = mutex.acquire().await.unwrap();
     let shown = through_text(lease.sequencer());
@@ -84,7 +84,7 @@ async fn a_sequencer_stays_while_the_lease_lives_and_is_new_with_the_next_one() 
 
 #[tokio::test]
 async fn a_lease_without_fencing_shows_nothing() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let lease = client
         .mutex("invoices")
         .fencing(false)
@@ -96,19 +96,9 @@ async fn a_lease_without_fencing_shows_nothing() {
     assert_eq!(several.acquire().await.unwrap().sequencers().count(), 0);
 }
 
-#[cfg(feature = "blocking")]
-#[test]
-fn leases_without_async_show_the_same() {
-    let client = leaselock::blocking::Client::connect("mem:").unwrap();
-    let lease = client.mutex("invoices").acquire().unwrap();
-    assert_eq!(Some(through_text(lease.sequencer()).fence()), lease.fence());
-    let leading = client.election("scheduler").campaign().unwrap();
-    assert_eq!(through_text(leading.sequencer()).fence(), leading.term());
-}
-
 #[tokio::test]
 async fn the_secret_of_a_lease_is_not_in_its_sequencer() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     let lease = client.mutex("invoices").acquire().await.unwrap();
     let shown = through_text(lease.sequencer());
     let handle = lease.detach().await.unwrap().to_secret_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{AcquireError, Client, ErrorKind, Quorum, StoreError};
+use leaselock::{AcquireError, Client, ErrorKind, StoreError};
 use testkit::{Cluster, Server, Value, Watched};
 
 use crate::access::{self, PREFIX};
@@ -33,7 +33,7 @@ fn allowed(servers: &[Server], more: &str) -> bool {
 fn client(url: &str, role: &str) -> Client {
     let url = access::url_of(url, role);
     let builder = Client::builder().url(&url).prefix(PREFIX);
-    builder.functions(true).build().unwrap()
+    builder.functions(true).open().unwrap()
 }
 
 /// No script was sent to any of them, and nothing was refused.
@@ -111,8 +111,8 @@ async fn on_a_quorum_every_node_has_the_library_and_those_without_it_do_not_vote
     }
     let quorum = |role| {
         let urls = nodes.iter().map(|node| access::url_of(&node.url(), role));
-        let builder = Quorum::builder(urls).delayed_restart(false).prefix(PREFIX);
-        builder.functions(true).build().unwrap()
+        let builder = Client::builder().urls(urls).durable_nodes().prefix(PREFIX);
+        builder.functions(true).open().unwrap()
     };
     // What is down is named, and the others have it.
     nodes[1].kill();

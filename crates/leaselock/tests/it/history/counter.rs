@@ -15,7 +15,7 @@ const ROUNDS: usize = 250;
 
 /// Reads, lets the others run, writes; and leaves its fence as a ticket. Without a lock, updates are lost.
 pub(crate) async fn count(url: &str, folder: &Path, rounds: usize) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     let mutex = client.mutex("counter").ttl(LONG);
     let counter = folder.join("counter");
     for _ in 0..rounds {

@@ -19,7 +19,7 @@ const TTL: Duration = Duration::from_millis(1_500);
 /// What each child does until it is killed: takes, works, sometimes extends, sometimes forgets to release.
 pub(crate) async fn hammer(url: &str, path: &Path) {
     let recorder = Recorder::append(path).unwrap();
-    let clients = [Client::connect(url).unwrap(), Client::connect(url).unwrap()];
+    let clients = [Client::open(url).unwrap(), Client::open(url).unwrap()];
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let mutex = clients[task % 2]
@@ -114,7 +114,7 @@ fn no_two_hold_at_once_and_fences_grow_whatever_is_struck() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let client = Client::connect(&url).unwrap();
+        let client = Client::open(&url).unwrap();
         let lease = soon(client.mutex("job").ttl(LONG).acquire()).await.unwrap();
         lease.release().await.unwrap();
     });

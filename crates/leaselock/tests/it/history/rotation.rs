@@ -15,7 +15,7 @@ const ROUNDS: usize = 250;
 /// Holds until all the others stand in line, so that each comes back to its end: from then on only one order is first
 /// come, first served.
 pub(crate) async fn take_turns(url: &str, folder: &Path, rounds: usize, who: &str) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     let mutex = client.mutex("turns").ttl(LONG);
     let turns = folder.join("turns");
     for _ in 0..rounds {

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn standing_still() -> (Client, Clock) {
     let clock = Clock::manual();
     let builder = Client::builder().url("mem:").clock(clock.clone());
-    (builder.build().unwrap(), clock)
+    (builder.open().unwrap(), clock)
 }
 
 fn behind(limiter: Limiter) -> (LimiterService<Backend>, Backend) {

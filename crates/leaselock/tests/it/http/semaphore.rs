@@ -12,7 +12,7 @@ use super::{Backend, out_of_reach, request, send};
 use crate::support::{PATIENCE, eventually, soon, until_queued};
 
 fn memory() -> Client {
-    Client::connect("mem:").unwrap()
+    Client::open("mem:").unwrap()
 }
 
 async fn used(client: &Client, name: &str) -> u32 {

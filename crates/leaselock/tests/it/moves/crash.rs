@@ -21,7 +21,7 @@ const STAYS: usize = 4;
 
 /// What the process does until it is killed: its tasks wait together, and each leaves its fence; one keeps the lease.
 pub(crate) async fn take_turns_until_one_stays(url: &str, folder: &Path) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     let mutex = client.mutex("job").ttl(TTL);
     let waiters: Vec<_> = (0..TASKS).map(|_| arrives(&mutex)).collect();
     let fences = folder.join("fences");
@@ -52,7 +52,7 @@ async fn dies_in_the_middle_of_its_turns(server: &Server, ahead_us: u64) -> (Vec
     let folder = tempdir().unwrap();
     let path = folder.path().join("fences");
     fs::write(&path, "").unwrap();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     if ahead_us > 0 {
         let known = clock::wall_us() + ahead_us;
         set_fence(server, "job", known);

@@ -23,9 +23,7 @@ fn rounds() -> u64 {
 async fn at_full_speed(url: &str, rounds: u64, ahead_us: u64, mut sample: impl FnMut()) -> u64 {
     let last = Arc::new(AtomicU64::new(0));
     let turns = Arc::new(AtomicU64::new(0));
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|_| Client::connect(url).unwrap())
-        .collect();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| Client::open(url).unwrap()).collect();
     let tasks: Vec<_> = (0..CLIENTS * TASKS)
         .map(|number| {
             let (last, turns) = (Arc::clone(&last), Arc::clone(&turns));

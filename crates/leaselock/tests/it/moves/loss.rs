@@ -73,7 +73,7 @@ async fn recovers_from(meddle: impl FnOnce(&Server), reasons: &[LostReason]) {
     let server = Server::start();
     let folder = tempdir().unwrap();
     let recorder = Recorder::append(folder.path().join("history")).unwrap();
-    let [holder, together] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [holder, together] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let (lease, waiters) = second_turn(&holder, &together).await;
     let waiting = wait_on(waiters, &recorder);
     meddle(&server);
@@ -108,8 +108,8 @@ async fn a_client_that_is_cut_off_in_the_middle_of_turns_gives_nobody_a_turn_aft
     let folder = tempdir().unwrap();
     let path = folder.path().join("history");
     let recorder = Recorder::append(&path).unwrap();
-    let holder = Client::connect(&server.url()).unwrap();
-    let together = Client::connect(&proxy.url()).unwrap();
+    let holder = Client::open(&server.url()).unwrap();
+    let together = Client::open(&proxy.url()).unwrap();
     let attempt = recorder.invoke("job");
     let (lease, waiters) = second_turn(&holder, &together).await;
     note(&attempt, &lease);

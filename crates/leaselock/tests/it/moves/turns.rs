@@ -43,7 +43,7 @@ fn history_of(url: &str, path: &Path, rounds: usize) -> Summary {
     let recorder = Recorder::append(path).unwrap();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            let (client, recorder) = (Client::connect(url).unwrap(), recorder.clone());
+            let (client, recorder) = (Client::open(url).unwrap(), recorder.clone());
             std::thread::spawn(move || {
                 let mut builder = tokio::runtime::Builder::new_multi_thread();
                 let runtime = builder.worker_threads(2).enable_all().build().unwrap();

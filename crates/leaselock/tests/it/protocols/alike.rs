@@ -23,7 +23,7 @@ async fn for_all<F: Future<Output = ()> + Send + 'static>(shown: impl Fn(Protoco
 
 fn rig() -> (Server, Client, Client) {
     let server = Server::start();
-    let client = || Client::connect(&server.url()).unwrap();
+    let client = || Client::open(&server.url()).unwrap();
     let (ours, theirs) = (client(), client());
     (server, ours, theirs)
 }
@@ -108,7 +108,7 @@ async fn a_lease_is_renewed_where_it_can_be_and_told_lost_in_time_where_not() {
         let (server, _, theirs) = rig();
         // A quarter of the ttl between the news and the end, in which others can look.
         let ours = Client::builder().url(&server.url()).drift_ppm(250_000);
-        let ours = ours.build().unwrap();
+        let ours = ours.open().unwrap();
         let renewed = !matches!(
             protocol,
             Protocol::SetnxGetset | Protocol::SetexRenamenx { .. } | Protocol::WatchMulti
@@ -153,8 +153,8 @@ async fn a_lock_whose_grant_was_lost_on_the_way_is_cleaned_up() {
         let server = Server::start();
         let proxy = Proxy::to(server.port());
         let builder = Client::builder().url(&proxy.url());
-        let ours = builder.request_timeout(millis(300)).build().unwrap();
-        let theirs = Client::connect(&server.url()).unwrap();
+        let ours = builder.request_timeout(millis(300)).open().unwrap();
+        let theirs = Client::open(&server.url()).unwrap();
         let lock = job(&ours, protocol).wait(Wait::Never);
         if protocol == Protocol::WatchMulti {
             // Behind the answer to its own connection's greeting, and within that to `EXEC`. Nothing else is sent: a

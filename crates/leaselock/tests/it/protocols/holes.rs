@@ -13,7 +13,7 @@ use crate::support::{LONG, eventually, millis, pttl, soon};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn client(server: &Server) -> Client {
-    Client::connect(&server.url()).unwrap()
+    Client::open(&server.url()).unwrap()
 }
 
 /// The server's clock: here as good as anybody's.
@@ -82,7 +82,7 @@ async fn a_late_unlock_spares_the_next_holder(protocol: Protocol, left: Duration
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let builder = Client::builder().url(&proxy.url());
-    let slow = builder.request_timeout(LONG).build().unwrap();
+    let slow = builder.request_timeout(LONG).open().unwrap();
     let lock = job(&slow, protocol).ttl(2 * SECOND).renewal(false);
     let lease = lock.acquire().await.unwrap();
     eventually("so much is left", async || lease.remaining() < left).await;

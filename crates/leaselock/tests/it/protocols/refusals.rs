@@ -18,7 +18,7 @@ const OTHERS: [Protocol; 6] = [
 
 /// Nobody answers there, so whatever is refused was refused before anything was sent.
 fn nowhere() -> Client {
-    Client::connect("redis://127.0.0.1:1").unwrap()
+    Client::open("redis://127.0.0.1:1").unwrap()
 }
 
 #[track_caller]
@@ -80,7 +80,7 @@ async fn the_first_operation_refuses_it_too() {
 
 #[tokio::test]
 async fn other_ways_than_the_native_one_are_refused_where_nobody_else_locks_in_them() {
-    let client = Client::connect("mem:").unwrap();
+    let client = Client::open("mem:").unwrap();
     for protocol in OTHERS {
         refused(
             job(&client, protocol),
@@ -98,7 +98,7 @@ async fn other_ways_than_the_native_one_are_refused_where_nobody_else_locks_in_t
 #[tokio::test]
 async fn a_lease_of_another_way_is_not_extended_or_detached_where_that_cannot_be() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     for protocol in OTHERS {
         let lease = job(&client, protocol).acquire().await.unwrap();
         let extended = lease.extend(2 * LONG).await;

@@ -41,7 +41,7 @@ async fn a_user_with_the_commands_of_a_way_takes_waits_for_extends_and_gives_bac
         let set = server.cli(&words);
         assert!(!set.is_error(), "{protocol}: {set:?}");
         let url = server.url().replace("redis://", "redis://locker:secret@");
-        let [ours, theirs] = [0, 1].map(|_| Client::connect(&url).unwrap());
+        let [ours, theirs] = [0, 1].map(|_| Client::open(&url).unwrap());
         let lease = job(&ours, protocol).acquire().await.unwrap();
         let lock = job(&theirs, protocol);
         let waiting = tokio::spawn(async move { lock.acquire().await });

@@ -15,7 +15,7 @@ async fn all_who_wait_are_told_together_that_nobody_answers() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // nobody accepts
     let url = format!("redis://{}", silent.local_addr().unwrap());
     let builder = Client::builder().url(&url).request_timeout(millis(1000));
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let lock = job(&client, Protocol::SetnxPexpire);

@@ -48,7 +48,7 @@ fn release_as_python_does(server: &Server) {
 async fn a_waiter_of_python_redis_lock_wakes_when_we_release() {
     let server = Server::start();
     let lease = job(
-        &Client::connect(&server.url()).unwrap(),
+        &Client::open(&server.url()).unwrap(),
         Protocol::PythonRedisLock,
     );
     let lease = lease.acquire().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_waiter_of_python_redis_lock_wakes_when_we_release() {
 #[tokio::test]
 async fn our_waiter_wakes_when_python_redis_lock_releases_and_asks_twice_until_then() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["SET", "lock:job", "theirs", "EX", "60"]);
     let waiting = waiter(&client, Protocol::PythonRedisLock);
     blocked(&server, 1).await;
@@ -89,7 +89,7 @@ async fn our_waiter_wakes_when_python_redis_lock_releases_and_asks_twice_until_t
 #[tokio::test]
 async fn a_waiter_of_ours_that_went_away_takes_nothing_that_would_wake_another() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["SET", "lock:job", "theirs", "EX", "60"]);
     let waiting = waiter(&client, Protocol::PythonRedisLock);
     blocked(&server, 1).await;
@@ -107,7 +107,7 @@ async fn a_waiter_of_ours_that_went_away_takes_nothing_that_would_wake_another()
 #[tokio::test]
 async fn a_waiter_of_redisson_wakes_when_we_release() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = job(&client, Protocol::Redisson).acquire().await.unwrap();
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let config = redis::AsyncConnectionConfig::new().set_push_sender(said);
@@ -133,7 +133,7 @@ async fn a_waiter_of_redisson_wakes_when_we_release() {
 #[tokio::test]
 async fn our_waiter_wakes_when_redisson_releases_and_asks_twice_until_then() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     server.cli(&["HSET", "job", "2f1c…:1", "1"]);
     server.cli(&["PEXPIRE", "job", "60000"]);
     let waiting = waiter(&client, Protocol::Redisson);
@@ -168,7 +168,7 @@ async fn where_the_server_tells_what_happens_to_keys_our_waiter_wakes_when_anoth
     ] {
         let server = Server::start();
         let builder = Client::builder().url(&server.url()).clock(Clock::manual());
-        let client = builder.build().unwrap();
+        let client = builder.open().unwrap();
         server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kg"]);
         let theirs = "99999999999999"; // a token, or a time that is far away
         server.cli(&["SET", key, theirs, "PX", "60000"]);

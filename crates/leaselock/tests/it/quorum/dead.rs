@@ -1,7 +1,7 @@
 //! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
 
 use leaselock::error::Vote;
-use leaselock::{AcquireError, ErrorKind, LeaseState, Quorum};
+use leaselock::{AcquireError, Client, ErrorKind, LeaseState};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::Nodes;
@@ -9,7 +9,7 @@ use crate::support::{LONG, eventually, latest_fence, leftovers, millis, soon};
 
 /// The node time-out is longer than the patience of the test, so every step was done without the two. Returns the fencing
 /// token of the last lease.
-async fn a_life(quorum: &Quorum, name: &str) -> u64 {
+async fn a_life(quorum: &Client, name: &str) -> u64 {
     let mutex = quorum.mutex(name).ttl(LONG);
     let lease = soon(mutex.acquire()).await.unwrap();
     soon(lease.extend(LONG)).await.unwrap();
@@ -51,7 +51,7 @@ async fn whichever_two_of_five_are_killed_nobody_waits_for_them() {
 async fn whichever_two_of_five_are_frozen_nobody_waits_for_them_and_nothing_is_left_there() {
     let nodes = Nodes::start(5);
     for (one, two) in pairs() {
-        let before = nodes.builder().node_timeout(millis(500)).build().unwrap();
+        let before = nodes.builder().node_timeout(millis(500)).open().unwrap();
         let patient = nodes.quorum();
         a_life(&patient, "job").await;
         let frozen = [nodes.0[one].pause(), nodes.0[two].pause()];
@@ -72,11 +72,11 @@ async fn whichever_two_of_five_are_cut_off_nobody_waits_for_them() {
         .collect();
     let urls = || proxies.iter().map(|proxy| proxy.url());
     let quorum = || {
-        let builder = Quorum::builder(urls()).delayed_restart(false);
+        let builder = Client::builder().urls(urls()).durable_nodes();
         builder
             .node_timeout(LONG)
             .request_timeout(LONG)
-            .build()
+            .open()
             .unwrap()
     };
     let is_clean = |server: &Server| leftovers(server).is_empty();
@@ -108,7 +108,7 @@ async fn whichever_two_of_five_are_cut_off_nobody_waits_for_them() {
 #[tokio::test]
 async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_on_the_two() {
     let nodes = Nodes::start(5);
-    let quorum = nodes.builder().node_timeout(millis(300)).build().unwrap();
+    let quorum = nodes.builder().node_timeout(millis(300)).open().unwrap();
     a_life(&quorum, "job").await;
     let _frozen = nodes.0[0].pause();
     nodes.0[1].kill();
@@ -161,7 +161,7 @@ async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_o
 #[tokio::test]
 async fn what_a_frozen_node_grants_late_is_taken_back() {
     let nodes = Nodes::start(3);
-    let quorum = nodes.builder().node_timeout(millis(200)).build().unwrap();
+    let quorum = nodes.builder().node_timeout(millis(200)).open().unwrap();
     a_life(&quorum, "job").await;
     for dropped in [false, true] {
         let frozen = nodes.0[2].pause();
@@ -184,8 +184,8 @@ async fn closing_a_client_that_released_a_detached_lease_waits_for_the_slowest_n
     let slow = Proxy::to(servers[2].port());
     let urls = || [servers[0].url(), servers[1].url(), slow.url()];
     let quorum = || {
-        let builder = Quorum::builder(urls()).delayed_restart(false);
-        builder.node_timeout(LONG).build().unwrap()
+        let builder = Client::builder().urls(urls()).durable_nodes();
+        builder.node_timeout(LONG).open().unwrap()
     };
     let lease = quorum().mutex("job").ttl(LONG).acquire().await.unwrap();
     let has_vote = || servers[2].cli(&["EXISTS", "job"]).integer() == Some(1);

@@ -10,7 +10,7 @@ use crate::waiting::heads::{BEFORE_A_RARE_POLL, HOUR};
 #[tokio::test]
 async fn a_release_that_is_told_to_a_frozen_waiter_is_found_by_the_next_one() {
     let nodes = Nodes::start(3);
-    let quorum = || nodes.builder().longest_ttl(HOUR).build().unwrap();
+    let quorum = || nodes.builder().longest_ttl(HOUR).open().unwrap();
     let (holder, next) = (quorum(), quorum());
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();
     nodes.all_have_voted().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::options::Options;
-use leaselock::{Lease, LeaseState, Quorum, QuorumBuilder};
+use leaselock::{Client, ClientBuilder, Lease, LeaseState};
 use testkit::Server;
 
 use super::Nodes;
@@ -11,11 +11,11 @@ use crate::support::{LONG, eventually, millis, pttl, soon};
 
 const TTL: Duration = Duration::from_secs(2);
 
-fn short(builder: QuorumBuilder) -> Quorum {
+fn short(builder: ClientBuilder) -> Client {
     let builder = builder.longest_ttl(TTL);
     builder
         .defaults(Options::default().ttl(TTL))
-        .build()
+        .open()
         .unwrap()
 }
 
@@ -28,11 +28,11 @@ fn is_whole(server: &Server) -> bool {
     pttl(server, "job") > 30_000
 }
 
-async fn held(quorum: &Quorum) -> Lease {
+async fn held(quorum: &Client) -> Lease {
     soon(quorum.mutex("job").ttl(TTL).acquire()).await.unwrap()
 }
 
-async fn outlives_the_restart_of_each(nodes: &Nodes, builder: QuorumBuilder) {
+async fn outlives_the_restart_of_each(nodes: &Nodes, builder: ClientBuilder) {
     let quorum = short(builder);
     let lease = held(&quorum).await;
     nodes.all_have_voted().await;
@@ -55,7 +55,7 @@ async fn a_lease_outlives_the_restart_of_every_node_one_after_the_other() {
 #[tokio::test]
 async fn a_lease_outlives_it_with_the_delayed_restart_too() {
     let nodes = Nodes::start(3);
-    let builder = nodes.builder().delayed_restart(true);
+    let builder = nodes.delayed_builder();
     outlives_the_restart_of_each(&nodes, builder).await;
 }
 
@@ -79,7 +79,7 @@ async fn leases_that_are_renewed_together_are_voted_for_again_together() {
 #[tokio::test]
 async fn a_node_that_was_out_of_reach_at_the_grant_votes_when_it_is_back() {
     let nodes = Nodes::start(3);
-    let quorum = nodes.builder().node_timeout(millis(500)).build().unwrap();
+    let quorum = nodes.builder().node_timeout(millis(500)).open().unwrap();
     nodes.0[2].kill();
     let lease = held(&quorum).await;
     let granted = lease.deadline();

@@ -3,23 +3,24 @@
 use std::time::Duration;
 
 use leaselock::error::Vote;
-use leaselock::{AcquireError, Quorum};
+use leaselock::{AcquireError, Client};
 
 use super::Nodes;
 use crate::support::{eventually, millis, soon};
 
 const LONGEST: Duration = Duration::from_secs(3);
 
-fn quorum(nodes: &Nodes, delayed_restart: bool) -> Quorum {
-    let builder = nodes
-        .builder()
-        .longest_ttl(LONGEST)
-        .node_timeout(millis(500));
+fn quorum(nodes: &Nodes, delayed_restart: bool) -> Client {
+    let builder = match delayed_restart {
+        true => nodes.delayed_builder(),
+        false => nodes.builder(),
+    };
     builder
-        .delayed_restart(delayed_restart)
+        .longest_ttl(LONGEST)
+        .node_timeout(millis(500))
         .request_timeout(LONGEST)
         .defaults(short())
-        .build()
+        .open()
         .unwrap()
 }
 

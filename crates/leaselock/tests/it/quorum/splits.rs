@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leaselock::{Quorum, Wait};
+use leaselock::{Client, Wait};
 use tokio::sync::Barrier;
 
 use super::Nodes;
@@ -13,8 +13,8 @@ const CONTENDERS: usize = 20;
 /// Every contender asks at the same moment, in a process of its own as far as the servers can tell. Whoever has the lock
 /// keeps it, so each round that was made was made before there was a winner, or found it held.
 async fn one_wins(nodes: &Nodes, most_rounds: usize) {
-    let quorum = |_| nodes.builder().node_timeout(millis(500)).build().unwrap();
-    let quorums: Vec<Quorum> = (0..CONTENDERS).map(quorum).collect();
+    let quorum = |_| nodes.builder().node_timeout(millis(500)).open().unwrap();
+    let quorums: Vec<Client> = (0..CONTENDERS).map(quorum).collect();
     for quorum in &quorums {
         let warm = quorum.mutex("warm").acquire().await.unwrap();
         warm.release().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
     let holder = nodes.quorum();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     nodes.all_have_voted().await; // a node that is free votes for a waiter, and has nobody to tell
-    let waiting: Vec<Quorum> = (0..8).map(|_| nodes.quorum()).collect();
+    let waiting: Vec<Client> = (0..8).map(|_| nodes.quorum()).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for quorum in &waiting {
         let mutex = quorum.mutex("job").ttl(LONG);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Lease, Quorum};
+use leaselock::{AcquireError, Client, Lease};
 use testkit::{Server, Value};
 
 use super::Nodes;
 use crate::combined::{calls, crowd, names};
 use crate::support::{LONG, eventually, leftovers, millis, soon};
 
-async fn try_all(quorum: &Quorum, count: usize) -> Vec<Result<Option<Lease>, AcquireError>> {
+async fn try_all(quorum: &Client, count: usize) -> Vec<Result<Option<Lease>, AcquireError>> {
     crowd(names("job", count), |name| {
         let mutex = quorum.mutex(name).ttl(LONG);
         async move { mutex.try_acquire().await }
@@ -17,7 +17,7 @@ async fn try_all(quorum: &Quorum, count: usize) -> Vec<Result<Option<Lease>, Acq
     .await
 }
 
-async fn take_all(quorum: &Quorum, count: usize) -> Vec<Lease> {
+async fn take_all(quorum: &Client, count: usize) -> Vec<Lease> {
     crowd(names("job", count), |name| {
         let mutex = quorum.mutex(name).ttl(LONG);
         async move { mutex.acquire().await.unwrap() }
@@ -133,7 +133,7 @@ async fn a_crowd_does_not_wait_for_the_dead() {
 #[tokio::test]
 async fn without_a_majority_each_of_a_crowd_is_refused_with_the_votes_and_nothing_is_left() {
     let nodes = Nodes::start(3);
-    let quorum = nodes.builder().node_timeout(millis(300)).build().unwrap();
+    let quorum = nodes.builder().node_timeout(millis(300)).open().unwrap();
     give_back(take_all(&quorum, 40).await).await;
     nodes.0[0].kill();
     nodes.0[2].kill();

@@ -3,7 +3,7 @@
 use leaselock::error::Vote;
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ExtendError, LostReason, Quorum};
+use leaselock::{AcquireError, Client, ExtendError, LostReason};
 
 use testkit::Value;
 
@@ -67,7 +67,7 @@ async fn an_extension_needs_a_majority_of_all_nodes_and_its_failure_releases_not
 #[tokio::test]
 async fn an_extension_that_no_majority_answers_leaves_the_lease_until_its_deadline() {
     let nodes = Nodes::start(3);
-    let quorum = nodes.builder().node_timeout(millis(200)).build().unwrap();
+    let quorum = nodes.builder().node_timeout(millis(200)).open().unwrap();
     let mutex = quorum.mutex("job").ttl(LONG).renewal(false);
     let lease = mutex.acquire().await.unwrap();
     let frozen = [nodes.0[0].pause(), nodes.0[1].pause()];
@@ -98,8 +98,8 @@ async fn one_server_under_two_addresses_has_one_vote() {
         format!("redis://localhost:{one}"),
         format!("redis://127.0.0.1:{two}"),
     ];
-    let quorum = Quorum::builder(&urls).delayed_restart(false);
-    let quorum = quorum.node_timeout(millis(500)).build().unwrap();
+    let quorum = Client::builder().urls(&urls).durable_nodes();
+    let quorum = quorum.node_timeout(millis(500)).open().unwrap();
     let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
     lease.release().await.unwrap();
     // Each address may be late with its vote, and with what takes it back.
@@ -208,7 +208,7 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
 #[tokio::test]
 async fn a_client_of_one_node_alone_has_that_nodes_vote() {
     let nodes = Nodes::start(3);
-    let alone = Client::connect(&nodes.0[0].url()).unwrap();
+    let alone = Client::open(&nodes.0[0].url()).unwrap();
     let lease = alone.mutex("job").ttl(LONG).acquire().await.unwrap();
     let quorum = nodes.quorum();
     let theirs = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();

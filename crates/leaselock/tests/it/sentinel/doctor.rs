@@ -8,7 +8,7 @@ use testkit::{Sentinels, Server, Watched};
 use crate::support::{eventually, soon};
 
 async fn examined(url: &str) -> Report {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     soon(client.doctor()).await.unwrap()
 }
 

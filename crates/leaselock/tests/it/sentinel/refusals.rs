@@ -7,7 +7,7 @@ use testkit::{Sentinels, Server};
 use crate::support::{LONG, eventually, soon};
 
 async fn refusal(url: &str) -> StoreError {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     match client.mutex("job").try_acquire().await.unwrap_err() {
         AcquireError::Store { source, .. } => source,
         other => panic!("{other:?}"),
@@ -21,7 +21,7 @@ async fn servers_and_sentinels_have_logins_of_their_own() {
     let at = sentinels.addresses();
     let url =
         |server: &str, sentinel: &str| format!("redis+sentinel://{server}{at}/{SERVICE}{sentinel}");
-    let client = Client::connect(&url(":s3rver@", "?sentinel_pass=s3ntinel")).unwrap();
+    let client = Client::open(&url(":s3rver@", "?sentinel_pass=s3ntinel")).unwrap();
     let lease = soon(client.mutex("job").ttl(LONG).acquire()).await.unwrap();
     lease.release().await.unwrap();
     assert!(!format!("{client:?}").contains("s3"), "{client:?}");
@@ -66,7 +66,7 @@ async fn users_with_few_rights_are_enough() {
     user.extend(rights.split(' '));
     assert!(!at.cli(&user).is_error());
     let login = "sentinel_user=asker&sentinel_pass=s3cret";
-    let client = Client::connect(&format!(
+    let client = Client::open(&format!(
         "redis+sentinel://{}/{SERVICE}?{login}",
         sentinels.addresses()
     ));
@@ -98,7 +98,7 @@ async fn a_name_that_no_sentinel_knows_a_server_that_is_none_and_silence_are_tol
         "{error}"
     );
     // It needs a person, so nobody waits for it to pass.
-    let client = Client::connect(&format!("redis+sentinel://{at}/nobody")).unwrap();
+    let client = Client::open(&format!("redis+sentinel://{at}/nobody")).unwrap();
     soon(client.mutex("job").acquire()).await.unwrap_err();
 
     let error = refusal(&format!(

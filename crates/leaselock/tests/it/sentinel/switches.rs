@@ -45,7 +45,7 @@ fn group() -> std::sync::Arc<Watched> {
 async fn held_and_waited_for(
     group: &Watched,
 ) -> (Client, Lease, JoinHandle<Result<Lease, AcquireError>>) {
-    let [holder, other] = [0, 1].map(|_| Client::connect(&group.url()).unwrap());
+    let [holder, other] = [0, 1].map(|_| Client::open(&group.url()).unwrap());
     let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
     let waits = waiter(&other, "job", LONG);
     until_queued(&holder, "job", 1).await;
@@ -61,7 +61,7 @@ async fn held_and_waited_for(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_client_goes_on_at_the_new_primary_when_the_old_one_is_killed() {
     let group = group();
-    let client = Client::connect(&group.url()).unwrap();
+    let client = Client::open(&group.url()).unwrap();
     let ttl = millis(3_000);
     let held = acquired(&client.mutex("held").ttl(ttl)).await;
     let old = group.primary();
@@ -131,7 +131,7 @@ async fn a_failover_by_hand_keeps_the_lease_and_the_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_answers_as_a_replica_is_left_although_nobody_told() {
     let group = group();
-    let client = Client::connect(&group.url()).unwrap();
+    let client = Client::open(&group.url()).unwrap();
     let mutex = client.mutex("job").ttl(LONG);
     acquired(&mutex).await.release().await.unwrap();
     let old = group.primary();
@@ -170,7 +170,7 @@ async fn one_sentinel_of_the_url_is_enough_to_learn_of_the_others_and_it_may_die
     let group = group();
     let first = &group.sentinels.each()[0];
     let url = format!("redis+sentinel://127.0.0.1:{}/locks", first.port());
-    let client = Client::connect(&url).unwrap();
+    let client = Client::open(&url).unwrap();
     let mutex = client.mutex("job").ttl(LONG);
     acquired(&mutex).await.release().await.unwrap();
 
@@ -187,7 +187,7 @@ async fn one_sentinel_of_the_url_is_enough_to_learn_of_the_others_and_it_may_die
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_sentinel_is_left_for_another_one() {
     let group = group();
-    let client = Client::connect(&group.url()).unwrap();
+    let client = Client::open(&group.url()).unwrap();
     let mutex = client.mutex("job").ttl(LONG);
     acquired(&mutex).await.release().await.unwrap();
     let first = group.sentinels.each()[0].pause();

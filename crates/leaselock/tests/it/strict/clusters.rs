@@ -23,7 +23,7 @@ async fn kept_by(client: &Client, name: &str) -> Option<Quarantine> {
 async fn a_node_that_took_over_grants_nothing_at_first_and_the_others_go_on() {
     let cluster = Cluster::builder().primaries(3).replicas(1).start();
     let builder = Client::builder().url(&cluster.url()).strict(LONGEST);
-    let client = builder.request_timeout(LONGEST).build().unwrap();
+    let client = builder.request_timeout(LONGEST).open().unwrap();
     assert_eq!(kept_by(&client, "job").await, Some(Quarantine::Missing));
     client.init_strict().await.unwrap();
     let status = client.strict_status().await.unwrap();
@@ -52,7 +52,7 @@ fn gates_on(node: &Server) -> i64 {
 async fn gates_are_opened_on_all_nodes_at_once_and_again_after_a_failure() {
     let cluster = Cluster::start();
     let builder = Client::builder().url(&cluster.url()).strict(LONGEST);
-    let client = builder.build().unwrap();
+    let client = builder.open().unwrap();
     assert_eq!(client.strict_status().await.unwrap(), StrictStatus::Missing);
     let [frozen, others @ ..] = cluster.nodes() else {
         panic!("three nodes")

@@ -39,7 +39,7 @@ impl Pair {
 
 fn client(server: &Server) -> Client {
     let builder = Client::builder().url(&server.url()).strict(LONGEST);
-    builder.request_timeout(TTL).build().unwrap()
+    builder.request_timeout(TTL).open().unwrap()
 }
 
 /// The lease of the old side, and what the new one grants after the cut.

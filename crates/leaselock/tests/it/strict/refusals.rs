@@ -74,7 +74,7 @@ fn a_folder_and_memory_need_none_and_a_length_out_of_range_is_no_longest_ttl() {
         let error = Client::builder()
             .url(url)
             .strict(LONGEST)
-            .build()
+            .open()
             .unwrap_err();
         assert!(
             error.to_string().contains("strict mode is for servers"),
@@ -82,18 +82,18 @@ fn a_folder_and_memory_need_none_and_a_length_out_of_range_is_no_longest_ttl() {
         );
     }
     let builder = Client::builder().url("redis://localhost");
-    let error = builder.strict(millis(1)).build().unwrap_err();
+    let error = builder.strict(millis(1)).open().unwrap_err();
     assert!(error.to_string().contains("10 ms to 30 days"), "{error}");
 }
 
 #[tokio::test]
 async fn without_strict_mode_it_can_be_inspected_and_not_set_up() {
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let error = client.init_strict().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     client.strict_status().await.unwrap();
-    let error = Client::connect("mem:").unwrap().strict_status().await;
+    let error = Client::open("mem:").unwrap().strict_status().await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
@@ -118,7 +118,7 @@ async fn a_connection_that_was_handed_in_asks_the_gate_too() {
     let theirs = leaselock::redis::Client::open(server.url()).unwrap();
     let connection = theirs.get_multiplexed_async_connection().await.unwrap();
     let builder = Client::builder().redis_connection(connection);
-    let client = builder.strict(LONGEST).build().unwrap();
+    let client = builder.strict(LONGEST).open().unwrap();
     taken(&client).await.release().await.unwrap();
     super::moved(&server);
     quarantined(&client).await;

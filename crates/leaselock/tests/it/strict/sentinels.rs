@@ -14,7 +14,7 @@ const SWITCH: Duration = Duration::from_secs(60);
 async fn at_the_primary_that_sentinels_chose_a_client_goes_on_when_the_quarantine_is_over() {
     let group = std::sync::Arc::new(testkit::Watched::start());
     let builder = Client::builder().url(&group.url()).strict(LONGEST);
-    let client = builder.request_timeout(LONGEST).build().unwrap();
+    let client = builder.request_timeout(LONGEST).open().unwrap();
     client.init_strict().await.unwrap();
     taken(&client).await.release().await.unwrap();
     let old = group.primary();

@@ -145,7 +145,7 @@ async fn a_grant_by_message_is_confirmed_at_the_gate() {
 #[tokio::test]
 async fn leases_of_those_who_do_without_strict_mode_ask_no_gate() {
     let server = Server::start();
-    let client = leaselock::Client::connect(&server.url()).unwrap();
+    let client = leaselock::Client::open(&server.url()).unwrap();
     let lease = client.mutex("job").acquire().await.unwrap();
     lease.release().await.unwrap();
     server.cli(&["CONFIG", "RESETSTAT"]);

@@ -1,7 +1,7 @@
 //! Set-ups with several servers over TLS: all of them, and what tells of them.
 
 use leaselock::options::TlsOptions;
-use leaselock::{AcquireError, Client, ErrorKind, Quorum, QuorumBuilder, StoreError};
+use leaselock::{AcquireError, Client, ClientBuilder, ErrorKind, StoreError};
 use testkit::server::{find_binary, has_tls};
 use testkit::tls::Authority;
 use testkit::{Cluster, Watched};
@@ -26,7 +26,7 @@ fn trusting(authority: &Authority) -> TlsOptions {
 }
 
 fn client(url: &str, tls: TlsOptions) -> Client {
-    Client::builder().url(url).tls(tls).build().unwrap()
+    Client::builder().url(url).tls(tls).open().unwrap()
 }
 
 async fn refusal(client: &Client) -> StoreError {
@@ -87,11 +87,11 @@ async fn every_node_of_a_cluster_is_reached_over_tls() {
     strangers_are_refused(&cluster.url(), &authority).await;
 }
 
-fn quorum(nodes: &[Secured], tls: TlsOptions) -> QuorumBuilder {
+fn quorum(nodes: &[Secured], tls: TlsOptions) -> ClientBuilder {
     let urls = nodes
         .iter()
         .map(|node| format!("rediss://{ADDRESS}:{}", node.port));
-    Quorum::builder(urls).delayed_restart(false).tls(tls)
+    Client::builder().urls(urls).durable_nodes().tls(tls)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,7 +99,7 @@ async fn every_node_of_a_quorum_is_reached_over_tls() {
     let authority = Authority::new();
     let pair = authority.pair(ADDRESS);
     let nodes = [0, 1, 2].map(|_| Secured::start(&authority, &pair, false));
-    let quorum_of = |tls| quorum(&nodes, tls).build().unwrap();
+    let quorum_of = |tls| quorum(&nodes, tls).open().unwrap();
     let right = quorum_of(trusting(&authority));
     let lease = soon(right.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let held = soon(right.mutex("job").try_acquire()).await.unwrap();

@@ -13,7 +13,7 @@ use crate::support::{
 
 async fn rig() -> (Server, Client, Client, Lease) {
     let server = Server::start();
-    let [holder, waiters] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [holder, waiters] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     (server, holder, waiters, lease)
 }

@@ -16,7 +16,7 @@ const WAITERS: usize = 48;
 async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     let server = Server::start();
     let clients: Vec<Client> = (0..WAITERS)
-        .map(|_| Client::connect(&server.url()).unwrap())
+        .map(|_| Client::open(&server.url()).unwrap())
         .collect();
     let lease = clients[0].mutex("job").ttl(LONG).acquire().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::with_capacity(WAITERS)));

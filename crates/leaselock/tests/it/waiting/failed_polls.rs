@@ -32,7 +32,7 @@ async fn has_heard(told: &Told, what: &str, fits: impl Fn(&Waiting) -> bool) -> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_poll_is_told_with_its_error_and_what_was_known_before() {
     let server = Server::start();
-    let holder = leaselock::Client::connect(&server.url()).unwrap();
+    let holder = leaselock::Client::open(&server.url()).unwrap();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     let builder = || {
         leaselock::Client::builder()
@@ -41,9 +41,9 @@ async fn a_failed_poll_is_told_with_its_error_and_what_was_known_before() {
     };
     // Alone, together with another task of the client, and in a way that has no queue.
     let (alone, together, foreign) = (
-        builder().build().unwrap(),
-        builder().build().unwrap(),
-        builder().build().unwrap(),
+        builder().open().unwrap(),
+        builder().open().unwrap(),
+        builder().open().unwrap(),
     );
     let waiters = [
         waits(alone.mutex("job")),
@@ -94,7 +94,7 @@ async fn a_vote_that_finds_no_majority_is_told_with_its_error() {
         .builder()
         .node_timeout(millis(300))
         .request_timeout(millis(600))
-        .build()
+        .open()
         .unwrap();
     let (told, task) = waits(waiting.mutex("job"));
     has_heard(&told, "an answer", |waiting| waiting.error.is_none()).await;

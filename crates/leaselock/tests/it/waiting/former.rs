@@ -52,7 +52,7 @@ async fn two_at(urls: [&str; 2], strict: bool) -> [Client; 2] {
         } else {
             builder
         };
-        builder.build().unwrap()
+        builder.open().unwrap()
     });
     if strict {
         clients[0].init_strict().await.unwrap();

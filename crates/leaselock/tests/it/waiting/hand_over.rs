@@ -22,7 +22,7 @@ async fn taken(client: &Client) -> Lease {
 #[tokio::test]
 async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole_then() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let lease = taken(&one).await;
     let next = waiter(&two, "job", LONG);
     until_queued(&one, "job", 1).await;
@@ -45,7 +45,7 @@ async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole
 #[tokio::test]
 async fn only_a_release_behind_the_queue_lets_the_message_to_the_next_waiter_leave_first() {
     let server = Server::start();
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let mut monitor = server.connect().unwrap();
     monitor.call(&["MONITOR"]).unwrap();
     // Whether the client that has sent the latest script sent a PING with it.
@@ -88,7 +88,7 @@ async fn only_a_release_behind_the_queue_lets_the_message_to_the_next_waiter_lea
 async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
     let server = Server::start();
     apart(&server);
-    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let [one, two] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
     let lease = taken(&one).await;
     let next = waiter(&two, "job", LONG);
     until_queued(&one, "job", 1).await;
@@ -109,8 +109,8 @@ async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     let server = Server::start();
     apart(&server);
     let proxy = Proxy::to(server.port());
-    let holder = Client::connect(&server.url()).unwrap();
-    let waiters = Client::connect(&proxy.url()).unwrap();
+    let holder = Client::open(&server.url()).unwrap();
+    let waiters = Client::open(&proxy.url()).unwrap();
     // The first in line looks when the lease ends, which is soon and, thanks to renewals, never.
     let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
     let next = waiter(&waiters, "job", LONG);
@@ -138,7 +138,7 @@ const SHORT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What the frozen process does: writes its fence down as soon as it holds the lock.
 pub(crate) async fn take_once(url: &str, folder: &Path) {
-    let client = Client::connect(url).unwrap();
+    let client = Client::open(url).unwrap();
     let lease = client.mutex("job").ttl(SHORT).acquire().await.unwrap();
     assert!(lease.is_held());
     fs::write(folder.join("fence"), lease.fence().unwrap().to_string()).unwrap();
@@ -151,7 +151,7 @@ pub(crate) async fn take_once(url: &str, folder: &Path) {
 async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
     let server = Server::start();
     let folder = tempdir().unwrap();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let lease = taken(&client).await;
     let path = folder.path().display().to_string();
     let frozen = Child::start("take once", &[&server.url(), &path]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{AnyClient, Client, Quorum};
+use leaselock::Client;
 use testkit::{Child, Fault, Proxy, Server, Way, clock, tempdir};
 
 use crate::support::{channels, eventually, until_queued, waiter};
@@ -17,10 +17,12 @@ pub(crate) const BEFORE_A_RARE_POLL: Duration = Duration::from_secs(12);
 /// What a process does that is to be frozen: it waits, of a quorum when there are several servers.
 pub(crate) async fn waits(urls: &[&str]) {
     let client = match urls {
-        [url] => Client::connect(url).map(AnyClient::from),
+        [url] => Client::open(url),
         urls => {
-            let quorum = Quorum::builder(urls.iter().copied()).longest_ttl(HOUR);
-            quorum.delayed_restart(false).build().map(AnyClient::from)
+            let quorum = Client::builder()
+                .urls(urls.iter().copied())
+                .longest_ttl(HOUR);
+            quorum.durable_nodes().open()
         }
     };
     drop(client.unwrap().mutex("job").ttl(HOUR).acquire().await);
@@ -28,7 +30,7 @@ pub(crate) async fn waits(urls: &[&str]) {
 
 /// The holder has a lease that nobody waits for the end of, so what the waiter knows is a poll after a long time.
 async fn the_next_one_waits_for_what_was_passed(url: &str, frozen: usize, most: Duration) {
-    let [holder, next] = [(); 2].map(|()| Client::connect(url).unwrap());
+    let [holder, next] = [(); 2].map(|()| Client::open(url).unwrap());
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();
     let mut heads = Vec::new();
     for count in 1..=frozen {
@@ -81,8 +83,8 @@ async fn in_a_folder_too_a_frozen_head_costs_the_lease_that_was_passed_to_it() {
 async fn a_head_that_is_cut_off_costs_no_more_than_a_frozen_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    let [holder, next] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
-    let away = Client::connect(&proxy.url()).unwrap();
+    let [holder, next] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
+    let away = Client::open(&proxy.url()).unwrap();
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();
     let head = waiter(&away, "job", HOUR);
     until_queued(&holder, "job", 1).await;

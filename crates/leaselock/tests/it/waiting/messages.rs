@@ -21,8 +21,8 @@ async fn rig_apart() -> (Server, Proxy, Client, Client, Lease) {
 
 async fn rig_on(server: Server) -> (Server, Proxy, Client, Client, Lease) {
     let proxy = Proxy::to(server.port());
-    let holder = Client::connect(&server.url()).unwrap();
-    let waiters = Client::connect(&proxy.url()).unwrap();
+    let holder = Client::open(&server.url()).unwrap();
+    let waiters = Client::open(&proxy.url()).unwrap();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     (server, proxy, holder, waiters, lease)
 }
@@ -136,8 +136,8 @@ async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
         "resetchannels",
     ]);
     let url = format!("redis://mute:secret@127.0.0.1:{}/", server.port());
-    let mute = Client::connect(&url).unwrap();
-    let other = Client::connect(&server.url()).unwrap();
+    let mute = Client::open(&url).unwrap();
+    let other = Client::open(&server.url()).unwrap();
     let lease = mute.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&other, "job", LONG);
     until_queued(&other, "job", 1).await;
@@ -164,7 +164,7 @@ async fn forgotten_scripts_stop_nobody() {
     flush();
     let mut waiting = Vec::new();
     for place in 1..=3 {
-        let client = Client::connect(&proxy.url()).unwrap();
+        let client = Client::open(&proxy.url()).unwrap();
         waiting.push(waiter(&client, "job", LONG));
         until_queued(&holder, "job", place).await;
         flush();
@@ -187,7 +187,7 @@ async fn waiters_survive_a_restart_of_the_server() {
     let (server, proxy, holder, _waiters, lease) = rig().await;
     let waiting: Vec<_> = (0..3)
         .map(|_| {
-            let client = Client::connect(&proxy.url()).unwrap();
+            let client = Client::open(&proxy.url()).unwrap();
             let next = waiter(&client, "job", LONG);
             tokio::spawn(async move { next.await.unwrap().unwrap().release().await.unwrap() })
         })

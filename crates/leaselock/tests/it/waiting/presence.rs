@@ -12,8 +12,8 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
     let mut monitor = server.connect().unwrap();
     monitor.call(&["PSUBSCRIBE", "*"]).unwrap();
     let proxy = Proxy::to(server.port());
-    let dead = Client::connect(&proxy.url()).unwrap();
-    let alive = Client::connect(&server.url()).unwrap();
+    let dead = Client::open(&proxy.url()).unwrap();
+    let alive = Client::open(&server.url()).unwrap();
     let lease = alive.mutex("job").ttl(LONG).acquire().await.unwrap();
     let _dead = waiter(&dead, "job", LONG);
     until_queued(&alive, "job", 1).await;
@@ -49,8 +49,8 @@ async fn a_waiter_that_was_skipped_is_served_later() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let (away, there) = (
-        Client::connect(&proxy.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&proxy.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     let lease = there.mutex("job").ttl(LONG).acquire().await.unwrap();
     let skipped = waiter(&away, "job", LONG);

@@ -34,8 +34,8 @@ fn has_its_turn(acquiring: &mut Acquiring) -> bool {
 /// tokens: they are not ahead of the clock.
 async fn rig() -> (Server, Client, Client, Lease) {
     let server = Server::start();
-    let holder = Client::connect(&server.url()).unwrap();
-    let together = Client::connect(&server.url()).unwrap();
+    let holder = Client::open(&server.url()).unwrap();
+    let together = Client::open(&server.url()).unwrap();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     eventually("the clock is ahead of the fence", async || {
         latest_fence(&server, "job").unwrap() < time_us(&server)
@@ -342,8 +342,8 @@ async fn greedy_tasks_of_one_client_keep_a_waiter_of_another_for_a_bounded_numbe
     const TASKS: usize = 8;
     let server = Server::start();
     let (greedy, other) = (
-        Client::connect(&server.url()).unwrap(),
-        Client::connect(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
+        Client::open(&server.url()).unwrap(),
     );
     let turns = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let count = || turns.load(std::sync::atomic::Ordering::SeqCst);
@@ -385,7 +385,7 @@ async fn greedy_tasks_of_one_client_keep_a_waiter_of_another_for_a_bounded_numbe
 async fn after_thousands_of_turns_fences_are_not_ahead_of_the_clock() {
     const TURNS: u64 = 5_000;
     let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
+    let client = Client::open(&server.url()).unwrap();
     let counter = Arc::new(Mutex::new((0_u64, None)));
     let tasks: Vec<_> = (0..8)
         .map(|_| {

@@ -15,8 +15,8 @@ async fn a_grant_that_finds_a_more_urgent_task_waiting_has_no_turns_for_others()
     let server = Server::start();
     apart(&server);
     let proxy = Proxy::to(server.port());
-    let holder = Client::connect(&server.url()).unwrap();
-    let together = Client::connect(&proxy.url()).unwrap();
+    let holder = Client::open(&server.url()).unwrap();
+    let together = Client::open(&proxy.url()).unwrap();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     // Messages are heard already, so that the grant that matters needs no request.
     let before = waiter(&together, "job", LONG);

@@ -41,7 +41,7 @@ impl Lease {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            let may_pass = error.may_pass() || error.maybe_applied();
+            let may_pass = error.is_transient() || error.maybe_applied();
             if !may_pass || !self.is_held() || clock.now() >= until {
                 return Err(error);
             }

@@ -181,7 +181,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let lease = client.mutex("invoices").acquire().await?;
     /// # async fn settle_invoices() {}
     /// tokio::select! {
@@ -192,6 +192,24 @@ impl Lease {
     /// ```
     pub fn lost(&self) -> LossWatch {
         LossWatch::new(Arc::clone(&self.record))
+    }
+
+    /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
+    ///
+    /// # Errors
+    /// [`Lost`]: stop work on what the lease protects.
+    pub fn check(&self) -> Result<(), Lost> {
+        self.record.lost_by_now().map_or(Ok(()), Err)
+    }
+
+    /// Calls `call` once, on the client's own thread, when the lease ends: also by a release.
+    ///
+    /// The call must not block. See [`Client::block_on`](crate::Client::block_on) for an example.
+    pub fn on_lost(&self, call: impl FnOnce(Lost) + Send + 'static) {
+        let lost = self.lost();
+        if let Some(background) = self.engine.started() {
+            drop(background.handle.spawn(async move { call(lost.await) }));
+        }
     }
 
     /// Returns a view for other tasks: it can read, but not extend or release, and does not keep the lease.
@@ -222,7 +240,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let lease = client.mutex("invoices").acquire().await?;
     /// lease.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
     /// # Ok(()) }
@@ -306,7 +324,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let lease = client.mutex("invoices").acquire().await?;
     /// if let Err(error) = lease.release().await {
     ///     println!("another client may have held the lock meanwhile: {error}");

@@ -13,7 +13,7 @@ impl Lease {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// let lease = client.mutex("invoices").acquire().await?;
     /// let shown = lease.sequencer().ok_or("fencing is on")?;
     /// println!("Leaselock-Sequencer: {shown}"); // a header of each request to the service that keeps the invoices

@@ -37,13 +37,13 @@ const PART_MAX: usize = 40;
 /// is dropped, the owner gets [`LostBefore`](crate::AcquireError::LostBefore) for that name.
 ///
 /// An owner that waits while it holds something is searched for deadlocks: when owners wait for each other in a circle, one
-/// of them gets [`Deadlock`](crate::AcquireError::Deadlock). Not on a [`Quorum`](crate::Quorum), which has no queue to read.
+/// of them gets [`Deadlock`](crate::AcquireError::Deadlock). Not on a majority of servers, which has no queue to read.
 /// An owner is one line of execution for that: while it waits, no other task lets go of what it holds.
 ///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
+/// # let client = leaselock::Client::open("mem:")?;
 /// let me = client.owner("import 42");
 /// let mutex = client.mutex("accounts").owner(&me);
 /// let outer = mutex.acquire().await?;

@@ -32,7 +32,8 @@ impl Engine {
             "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
              redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
             self.store.describe()
-        )))
+        ))
+        .because("copies need one server with replicas"))
     }
 }
 

@@ -82,7 +82,7 @@ impl<B: Batchable> BatchDriver<B> {
                 set_all(sent, || BatchOutcome::Answer(Err(error.clone())));
             }
             // One request of the batch, or the batch as such, may have caused an error that does not pass.
-            Err(error) if !error.maybe_applied() && !error.may_pass() => {
+            Err(error) if !error.maybe_applied() && !error.is_transient() => {
                 if error.kind() == ErrorKind::Unsupported {
                     hold(&self.shared.queue).disable();
                 }

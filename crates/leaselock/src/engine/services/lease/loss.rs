@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::record::LeaseRecord;
 use crate::base::error::Lost;
@@ -49,7 +50,7 @@ impl LossWatch {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let client = leaselock::Client::open("mem:")?;
     /// # let lease = client.mutex("invoices").acquire().await?;
     /// # fn settle(_: u32) {}
     /// let lost = lease.lost();
@@ -61,6 +62,31 @@ impl LossWatch {
     /// ```
     pub fn check(&self) -> Result<(), Lost> {
         self.record.lost_by_now().map_or(Ok(()), Err)
+    }
+}
+
+impl LossWatch {
+    /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only waits.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// let lost = lease.lost().within(std::time::Duration::from_millis(10)).await;
+    /// assert_eq!(lost, None); // it is held
+    /// # Ok(()) }
+    /// ```
+    pub async fn within(self, limit: Duration) -> Option<Lost> {
+        let record = Arc::clone(&self.record);
+        tokio::select! {
+            biased;
+            lost = self => Some(lost),
+            () = record.clock.sleep(limit) => record.lost_by_now(),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ impl Renewal {
                 answers.into_iter().map(|one| one.map(Ok)).collect()
             }
             // One lease of the batch, or the batch as such, may have caused an error that does not pass.
-            Err(error) if !error.maybe_applied() && !error.may_pass() => {
+            Err(error) if !error.maybe_applied() && !error.is_transient() => {
                 batch.iter().map(|_| None).collect()
             }
             Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),

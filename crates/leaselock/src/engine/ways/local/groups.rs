@@ -139,7 +139,7 @@ mod tests {
     /// What the first has left behind, such as a call to share its entry, would concern the next.
     #[tokio::test]
     async fn a_group_is_used_again_unless_several_tasks_used_it() {
-        let client = Client::connect("mem:").unwrap();
+        let client = Client::open("mem:").unwrap();
         let (name, options) = (Name::new("job").unwrap(), Options::default());
         let (_, request) = client.state.request(&MUTEX, &name, &options).unwrap();
         let terms = GroupTerms::of(&MUTEX, &request, Wait::Forever).unwrap();

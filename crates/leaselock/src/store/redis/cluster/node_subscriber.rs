@@ -69,7 +69,7 @@ impl Publisher for NodePublisher {
             self.topology.refresh_in_background(asked);
             return Ok(());
         }
-        if !error.may_pass() && self.is_sharded(channel) {
+        if !error.is_transient() && self.is_sharded(channel) {
             self.topology
                 .subscribers
                 .sharded

@@ -200,7 +200,7 @@ impl Cluster {
                 self.topology.refresh_in_background(asked);
                 Next::Over(Err(error))
             }
-            Err(error) if error.may_pass() => {
+            Err(error) if error.is_transient() => {
                 // Without news, the node is tried again.
                 drop(Box::pin(self.topology.refresh(asked, until)).await);
                 Next::Again(Err(error))

@@ -55,7 +55,7 @@ impl Connection {
             // In a task of its own: a caller that is dropped early leaves a connection for the next one, which may have
             // as little time.
             match tokio::spawn(self.clone().dial(outage)).await {
-                Ok(Err(error)) if error.may_pass() => {}
+                Ok(Err(error)) if error.is_transient() => {}
                 Ok(outcome) => return outcome,
                 Err(_) => {
                     return Err(StoreError::refused(

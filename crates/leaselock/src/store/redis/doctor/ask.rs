@@ -18,7 +18,7 @@ pub(super) async fn ask(
             let line = error_map::line(&reply);
             let error = link.explain(&line);
             // A server that serves no client cannot be examined; the report can do without a refused command.
-            if error.may_pass() && !error.maybe_applied() {
+            if error.is_transient() && !error.maybe_applied() {
                 Err(error)
             } else {
                 Ok(Err(line))

@@ -121,7 +121,7 @@ impl Endpoint {
 impl Denials {
     /// Records an error; one that needs an operator precedes a transient one.
     fn fails(&mut self, error: StoreError) {
-        if self.failure.as_ref().is_none_or(StoreError::may_pass) {
+        if self.failure.as_ref().is_none_or(StoreError::is_transient) {
             self.failure = Some(error);
         }
     }
@@ -153,7 +153,7 @@ impl Denials {
             return watch.located().ok_or_else(|| endpoint.silent());
         }
         Err(failure
-            .filter(|error| stale.is_empty() || !error.may_pass())
+            .filter(|error| stale.is_empty() || !error.is_transient())
             .unwrap_or_else(|| {
                 let message = format!(
                     "{endpoint}: no Sentinel answers that knows of the latest switch of primaries"
