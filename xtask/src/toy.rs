@@ -21,12 +21,8 @@ const FOLDERS: [(&str, &str); 4] = [
     ("xtask/toy/flag/src", "crates/leaselock/src/flag"),
 ];
 /// The place where a primitive is registered: each goes behind what the mutex or the latch has there.
-const REGISTRATION: [(&str, &str); 6] = [
-    ("\nmod latch;", "\nmod flag;"),
-    (
-        "\npub use crate::latch::{Latch, LatchError, LatchState};",
-        "\npub use crate::flag::{Flag, FlagError};",
-    ),
+const REGISTRATION: [(&str, &str); 5] = [
+    ("\npub mod latch;", "\npub mod flag;"),
     ("\n    latch::SCRIPTS,", "\n    flag::SCRIPTS,"),
     ("\nmod mutex;", "\nmod toy;"),
     (

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Election};
+use leaselock::election::Election;
+use leaselock::Client;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;

@@ -1,6 +1,11 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::{Client, Counter, Election, Limiter, MultiLock, Mutex, Once, RwLock, Semaphore};
+use leaselock::limiter::{Limiter, Rate};
+use leaselock::counter::Counter;
+use leaselock::election::Election;
+use leaselock::multilock::MultiLock;
+use leaselock::once::Once;
+use leaselock::{Client, Mutex, RwLock, Semaphore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -75,8 +80,8 @@ impl Contender for Leaselock {
             Want::Lead => Wish::Lead(one.election(name).value("a leader")),
             Want::Rate(rate) => {
                 let period = Duration::from_secs(rate.seconds.into());
-                let limiter = one.limiter(name).rate(rate.permits, period);
-                Wish::Rate(limiter.burst(rate.burst))
+                let rate_of_wish = Rate::new(rate.permits, period).burst(rate.burst);
+                Wish::Rate(one.limiter(name, rate_of_wish))
             }
             Want::Count => Wish::Count(one.counter(name)),
             Want::Run => Wish::Run(one.clone(), name.to_owned()),
@@ -146,7 +151,7 @@ impl Lock for LeaselockLock {
                 Turn { mark, ..turn }
             }
             Wish::Rate(limiter) => {
-                let decision = limiter.try_acquire(1).await.map_err(text)?;
+                let decision = limiter.try_acquire().await.map_err(text)?;
                 Turn::ended(u64::from(decision.is_allowed()))
             }
             Wish::Count(counter) => {

@@ -7,11 +7,13 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
+use leaselock::counter::CounterError;
+use leaselock::cron::CronError;
 use leaselock::error::{BreakError, RequestError};
-use leaselock::{
-    AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError,
-    OnceError, ReleaseError,
-};
+use leaselock::latch::LatchError;
+use leaselock::limiter::LimiterError;
+use leaselock::once::OnceError;
+use leaselock::{AcquireError, ErrorKind, ExtendError, ReleaseError};
 use rustix::process::Signal;
 
 /// The exit code of the process.

@@ -2,11 +2,13 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use leaselock::counter::CounterError;
+use leaselock::cron::CronError;
 use leaselock::error::{BreakError, InvalidInput, NodeVote, RequestError, Vote};
-use leaselock::{
-    AcquireError, CounterError, CronError, ErrorKind, ExtendError, LatchError, LimiterError, Name,
-    OnceError, ReleaseError, StoreError,
-};
+use leaselock::latch::LatchError;
+use leaselock::limiter::LimiterError;
+use leaselock::once::OnceError;
+use leaselock::{AcquireError, ErrorKind, ExtendError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
 use crate::duration;

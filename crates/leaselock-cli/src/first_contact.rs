@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use leaselock::error::{RequestError, Vote};
-use leaselock::{AcquireError, ErrorKind, OnceError, StoreError, Wait};
+use leaselock::once::OnceError;
+use leaselock::{AcquireError, ErrorKind, StoreError, Wait};
 
 use crate::failure::Failure;
 use crate::{boottime, progress, show};

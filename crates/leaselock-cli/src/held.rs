@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use leaselock::clock::Moment;
-use leaselock::{CronRun, ExtendError, Fence, Lease, Lost, MultiLease, OnceRun, ReleaseError};
+use leaselock::cron::CronRun;
+use leaselock::multilock::MultiLease;
+use leaselock::once::OnceRun;
+use leaselock::{ExtendError, Fence, Lease, Lost, ReleaseError};
 
 pub(crate) enum Held {
     One(Lease),

@@ -1,7 +1,7 @@
 //! Schedules that several hosts share: cron expressions in time zones, each tick of which one host runs.
 //!
 //! A [`Schedule`] says when. [`Schedule::runs`] gives those of its ticks that this host runs: of all hosts that ask under
-//! one name, one gets each tick, by [`Cron::claim`](leaselock::Cron::claim). Which host, and what became of it, is on the
+//! one name, one gets each tick, by [`Cron::claim`](leaselock::cron::Cron::claim). Which host, and what became of it, is on the
 //! store; nothing is set up.
 //!
 //! # Examples

@@ -4,8 +4,9 @@ use std::fmt;
 use std::future::pending;
 use std::time::{Duration, SystemTime};
 
+use leaselock::AcquireError;
+use leaselock::cron::{Claim, Cron, CronError, CronRun, LatestTick, Overlap, TickState};
 use leaselock::satellite::LATE_MAX;
-use leaselock::{AcquireError, Claim, Cron, CronError, CronRun, LatestTick, Overlap, TickState};
 
 use crate::claimed_tick::ClaimedTick;
 use crate::plan::{CatchUp, Known, Plan};

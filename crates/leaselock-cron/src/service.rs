@@ -5,7 +5,8 @@ use std::future::pending;
 use std::pin::{Pin, pin};
 use std::time::SystemTime;
 
-use leaselock::{CronError, CronRun, Fence, LeaseView};
+use leaselock::cron::{CronError, CronRun};
+use leaselock::{Fence, LeaseView};
 
 use crate::scheduled_runs::ScheduledRuns;
 
@@ -32,7 +33,7 @@ impl TickView {
     }
 
     /// Returns the number of the run of this tick, from 1. With more than 1, an earlier run did not finish, and may have
-    /// done the work in part; only with [`again`](leaselock::Cron::again).
+    /// done the work in part; only with [`again`](leaselock::cron::Cron::again).
     pub fn attempt(&self) -> u32 {
         self.attempt
     }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use leaselock::Client;
 use leaselock::clock::Clock;
+use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
-use leaselock::{Claim, Client, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 

@@ -16,12 +16,12 @@
 //! ```
 //! # #[derive(Clone)] struct Api;
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use leaselock::limiter::Rate;
 //! use leaselock_tower::{LimiterLayer, SemaphoreLayer};
-//! use std::time::Duration;
 //! use tower_layer::Layer;
 //!
 //! # let client = leaselock::Client::open("mem:")?;
-//! let rate = client.limiter("api").rate(100, Duration::from_secs(1));
+//! let rate = client.limiter("api", Rate::per_second(100));
 //! let slots = client.semaphore("api-slots", 10);
 //! let service = LimiterLayer::new(rate)?.layer(Api);
 //! let service = SemaphoreLayer::new(slots)?.layer(service); // outside

@@ -7,8 +7,9 @@ use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use leaselock::error::InvalidInput;
+use leaselock::limiter::{Limiter, LimiterError};
 use leaselock::satellite::Taken;
-use leaselock::{Limiter, LimiterError};
+
 use tower_layer::Layer;
 
 use crate::admission::{OnError, PerRequest, Terms};
@@ -35,21 +36,20 @@ use crate::service::{Admit, LayeredService, Refusal};
 ///
 /// # Cancel safety
 /// When a client goes away while its request waits, the moment is given back, as by
-/// [`acquire_within`](Limiter::acquire_within).
+/// [`acquire_many_within`](Limiter::acquire_many_within).
 ///
 /// # Examples
 /// ```
 /// # #[derive(Clone)] struct Api;
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leaselock::limiter::Rate;
 /// use leaselock_tower::{LimiterLayer, OnError};
-/// use std::time::Duration;
 /// use tower_layer::Layer;
 ///
 /// # let client = leaselock::Client::open("mem:")?;
-/// let minute = Duration::from_secs(60);
 /// let per_user = LimiterLayer::keyed(move |request| {
 ///     let user = request.headers.get("x-user")?.to_str().ok()?; // set by the proxy that knows the user
-///     Some(client.limiter(format!("user:{user}")).rate(100, minute))
+///     Some(client.limiter(format!("user:{user}"), Rate::per_minute(100)))
 /// })
 /// .cost(|request| if request.uri.path() == "/report" { 10 } else { 1 })
 /// .on_error(OnError::Admit);
@@ -111,17 +111,17 @@ async fn admit(limiter: Option<Limiter>, cost: u32, terms: Terms) -> Result<Head
     let Some(limiter) = limiter.filter(|_| cost > 0) else {
         return Ok(HeaderMap::new());
     };
-    let bands = limiter.bands();
+    let rates = limiter.rates();
     match limiter.take(cost, terms.wait).await {
-        Ok(Taken::Allowed { left, band }) => {
-            let limit = bands.get(band).map(|band| limit_with(band, left));
-            Ok(fields(bands, limit))
+        Ok(Taken::Allowed { left, rate }) => {
+            let limit = rates.get(rate).map(|rate| limit_with(rate, left));
+            Ok(fields(rates, limit))
         }
-        Ok(Taken::Limited { wait_us, band } | Taken::Reserved { wait_us, band }) => {
+        Ok(Taken::Limited { wait_us, rate } | Taken::Reserved { wait_us, rate }) => {
             let retry_after_s = seconds(Duration::from_micros(wait_us));
-            let limit = bands.get(band);
-            let limit = limit.map(|band| limit_without(band, retry_after_s));
-            let mut headers = fields(bands, limit);
+            let limit = rates.get(rate);
+            let limit = limit.map(|rate| limit_without(rate, retry_after_s));
+            let mut headers = fields(rates, limit);
             headers.insert(RETRY_AFTER, retry_after_s.into());
             Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, headers))
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use http::request::Parts;
 use leaselock::error::InvalidInput;
-use leaselock::{AcquireError, Permit, Semaphore};
+use leaselock::semaphore::Permit;
+use leaselock::{AcquireError, Semaphore};
 use tower_layer::Layer;
 
 use crate::admission::{OnError, PerRequest, Terms};

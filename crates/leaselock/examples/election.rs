@@ -51,7 +51,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Leads once, and stops when the leadership is lost.
-async fn lead(election: leaselock::Election) -> Result<(), String> {
+async fn lead(election: leaselock::election::Election) -> Result<(), String> {
     let leading = election
         .campaign()
         .await

@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 
-use leaselock::{Client, Counter, CounterError};
+use leaselock::Client;
+use leaselock::counter::{Counter, CounterError};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

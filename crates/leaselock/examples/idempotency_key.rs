@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leaselock::{Client, OnCrash, Once, OnceError, OnceStart};
+use leaselock::Client;
+use leaselock::once::{OnCrash, Once, OnceError, OnceStart};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use leaselock::Client;
 use leaselock::clock::Clock;
-use leaselock::{Client, LimiterError, RateDecision};
+use leaselock::limiter::{LimiterError, Rate, RateDecision};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -25,12 +26,11 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..3 {
         // Fifty calls a second, and ten at once after a pause.
-        let api = Client::open(url)?.limiter("api");
-        let api = api.rate(50, Duration::from_secs(1)).burst(10);
+        let api = Client::open(url)?.limiter("api", Rate::per_second(50).burst(10));
         let calls = Arc::clone(&calls);
         workers.spawn(async move {
             for _ in 0..CALLS / 3 {
-                api.acquire(1).await?;
+                api.acquire().await?;
                 calls.fetch_add(1, Ordering::SeqCst); // the call
             }
             Ok::<_, LimiterError>(())
@@ -47,11 +47,10 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     println!("{calls} calls of three workers in {took:?}");
 
     // Whoever cannot wait learns when to come again.
-    let login = client.limiter("login:alice");
-    let login = login.rate(5, Duration::from_secs(3600));
+    let login = client.limiter("login:alice", Rate::per_hour(5));
     let mut allowed = 0;
     let retry_after = loop {
-        match login.try_acquire(1).await? {
+        match login.try_acquire().await? {
             RateDecision::Allowed { .. } => allowed += 1,
             RateDecision::Limited { retry_after } => break retry_after,
         }

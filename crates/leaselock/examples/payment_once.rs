@@ -10,7 +10,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Client, LeaseView, Name, Once, OnceError, OnceStart, OnceView, Sequencer};
+use leaselock::once::{Once, OnceError, OnceStart, OnceView};
+use leaselock::{Client, LeaseView, Name, Sequencer};
 use leaselock_fence::FenceChecker;
 
 #[tokio::main]

@@ -10,7 +10,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Lease, RwLock, SharedLease};
+use leaselock::rwlock::SharedLease;
+use leaselock::{AcquireError, Client, Lease, RwLock};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

@@ -34,16 +34,16 @@
 //! | [`Mutex`] | the lock of one name, with its [options] |
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
-//! | [`MultiLock`] | the locks of several names under one lease, in any order without deadlock |
+//! | [`MultiLock`](multilock::MultiLock) | the locks of several names under one lease, in any order without deadlock |
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
-//! | [`Election`] | who leads, its term, and followers that see it |
-//! | [`Once`] | work that runs once for a key; all callers get its result |
-//! | [`Cron`] | ticks of a schedule, each of which one of several hosts runs |
-//! | [`Latch`], [`Barrier`] | parties that wait for each other |
-//! | [`Limiter`] | so many permits in a period, for all clients together |
-//! | [`Counter`] | a number that counts each change exactly once |
-//! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
+//! | [`Election`](election::Election) | who leads, its term, and followers that see it |
+//! | [`Once`](once::Once) | work that runs once for a key; all callers get its result |
+//! | [`Cron`](cron::Cron) | ticks of a schedule, each of which one of several hosts runs |
+//! | [`Latch`](latch::Latch), [`Barrier`](barrier::Barrier) | parties that wait for each other |
+//! | [`Limiter`](limiter::Limiter) | so many permits in a period, for all clients together |
+//! | [`Counter`](counter::Counter) | a number that counts each change exactly once |
+//! | [`SharedLease`](rwlock::SharedLease), [`Permit`](semaphore::Permit) | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
@@ -106,31 +106,30 @@ compile_error!("leaselock needs a Unix system; Linux is tested.");
 #[cfg(not(any(feature = "redis", feature = "embedded")))]
 compile_error!("leaselock needs a store: switch on the feature `redis`, `embedded` or both.");
 
-mod barrier;
+pub mod barrier;
 pub(crate) mod base;
 mod borrow;
 mod client;
-mod counter;
-mod cron;
-mod election;
+pub mod counter;
+pub mod cron;
+pub mod election;
 pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
-mod latch;
-mod limiter;
-mod multilock;
+pub mod latch;
+pub mod limiter;
+pub mod multilock;
 mod mutex;
-mod once;
+pub mod once;
 pub(crate) mod quorum;
-mod rwlock;
+pub mod rwlock;
 mod script;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod script_tests;
-mod semaphore;
+pub mod semaphore;
 mod store;
 
-pub use crate::barrier::{Barrier, BarrierError, BarrierPass};
 pub use crate::base::error::{
     AcquireError, ErrorKind, ExtendError, Lost, LostReason, OperationError, ReleaseError,
     StoreError,
@@ -140,27 +139,24 @@ pub use crate::base::error::{
 pub use crate::base::unseen::is_unseen;
 pub use crate::client::Client;
 pub use crate::client::builder::ClientBuilder;
-pub use crate::client::run::{RunError, RunResult};
-pub use crate::counter::{Counter, CounterError, UnknownChange};
-pub use crate::cron::{Claim, Cron, CronError, CronRun, CronState, LatestTick, Overlap, TickState};
-pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
-pub use crate::engine::guard::lease::{Lease, LeaseState, LeaseView};
+pub use crate::client::run::RunError;
+pub use crate::engine::guard::lease::{Lease, LeaseView};
 pub use crate::engine::guard::owner::Owner;
 pub use crate::engine::services::lease::loss::LossWatch;
 pub use crate::engine::values::request::Wait;
-pub use crate::latch::{Latch, LatchError, LatchState};
-pub use crate::limiter::{Limiter, LimiterError, RateDecision};
-pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
-pub use crate::once::{
-    OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState, OnceView,
-};
-pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
-pub use crate::semaphore::{Permit, Semaphore};
+pub use crate::rwlock::lock::RwLock;
+pub use crate::semaphore::lock::Semaphore;
 pub use leaselock_fence::{Fence, Name, Sequencer};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;
+
+/// A lease: its state, and the result of a body that ran under one.
+pub mod lease {
+    pub use crate::client::run::RunResult;
+    pub use crate::engine::guard::lease::LeaseState;
+}
 
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
@@ -223,7 +219,7 @@ pub mod clock {
 #[doc(hidden)]
 pub mod satellite {
     pub use crate::cron::{LATE_MAX, TickCalls};
-    pub use crate::limiter::{Band, Taken};
+    pub use crate::limiter::Taken;
 }
 
 /// Every kind of lock.

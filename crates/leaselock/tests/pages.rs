@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leaselock::Client;
+use leaselock::limiter::Rate;
 use leaselock_fence::{redis, sql};
 use testkit::{Server, Value, wait_until};
 
@@ -261,11 +262,11 @@ async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
 async fn the_keys_of_limiter_and_counter_are_those_on_the_page() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let limiter = client.limiter("job").rate(1, Duration::from_secs(3600));
-    limiter.acquire(1).await.unwrap();
+    let limiter = client.limiter("job", Rate::per_hour(1));
+    limiter.acquire().await.unwrap();
     let waits = [0; 2].map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.acquire(1).await })
+        tokio::spawn(async move { limiter.acquire().await })
     });
     let reserved = || server.cli(&["ZCARD", "{job}:ll:reserved"]);
     wait_until(Duration::from_secs(10), "both wait", || {

@@ -5,6 +5,7 @@ use crate::script::script;
 
 pub(crate) static TOY: Kind = kind! {
     name: "toy",
+    no_majority: Some("servers that vote have no queue"),
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("toy/acquire"),
     extend: script!("toy/extend"),

@@ -7,24 +7,16 @@ use leaselock_fence::Name;
 
 use super::kind::TOY;
 use crate::base::error::{AcquireError, InvalidInput};
+use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
-use crate::client::{Client, Client};
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore of one.
 #[derive(Debug, Clone)]
 pub struct Toy {
     named: Named,
-}
-
-impl Client {
-    /// The toy of this name.
-    pub fn toy(&self, name: impl Into<String>) -> Toy {
-        let named = Named::new(&self.state, &TOY, name.into());
-        Toy { named }
-    }
 }
 
 impl Client {

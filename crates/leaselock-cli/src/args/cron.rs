@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leaselock::{Client, Cron, Overlap};
+use leaselock::Client;
+use leaselock::cron::{Cron, Overlap};
 use leaselock_cron::{CatchUp, Schedule};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use leaselock::{Client, OnCrash, Once};
+use leaselock::Client;
+use leaselock::once::{OnCrash, Once};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
 use crate::exit::Exit;

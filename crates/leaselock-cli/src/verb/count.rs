@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Counter, CounterError};
+use leaselock::Client;
+use leaselock::counter::{Counter, CounterError};
 use serde_json::json;
 
 use crate::args::Globals;

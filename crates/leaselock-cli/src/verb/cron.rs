@@ -4,7 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use leaselock::CronError;
+use leaselock::cron::CronError;
 use leaselock_cron::ScheduledRuns;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use leaselock::{CronState, TickState};
+use leaselock::cron::{CronState, TickState};
 use leaselock_cron::Schedule;
 use serde_json::{Value, json};
 

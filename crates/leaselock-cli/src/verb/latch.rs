@@ -1,6 +1,6 @@
 //! `leaselock latch NAME --count N`
 
-use leaselock::{Latch, LatchError, LatchState};
+use leaselock::latch::{Latch, LatchError, LatchState};
 use serde_json::json;
 
 use crate::args::Globals;

@@ -1,6 +1,6 @@
 //! `leaselock leader NAME`
 
-use leaselock::Leader;
+use leaselock::election::Leader;
 use leaselock::error::RequestError;
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure>
 
 /// A store that does not answer is told once for each time, and does not end the following.
 async fn until_changed(
-    observer: &mut leaselock::LeaderObserver,
+    observer: &mut leaselock::election::LeaderObserver,
     globals: &Globals,
 ) -> Result<(), Failure> {
     let mut is_told = false;

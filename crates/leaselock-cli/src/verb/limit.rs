@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use leaselock::{Limiter, LimiterError};
+use leaselock::limiter::{Limiter, LimiterError, Rate};
+
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
@@ -33,13 +34,9 @@ pub(crate) fn run(args: &LimitArgs, globals: &Globals) -> Result<Exit, Failure> 
         Purpose::Operator,
         "limit: several servers cannot count",
     )?;
-    let limiter = client
-        .limiter(&args.limiter)
-        .rate(args.rate.limit, args.rate.period);
-    let limiter = match args.burst {
-        Some(burst) => limiter.burst(burst),
-        None => limiter,
-    };
+    let rate = Rate::new(args.rate.limit, args.rate.period);
+    let rate = args.burst.map_or(rate, |burst| rate.burst(burst));
+    let limiter = client.limiter(&args.limiter, rate);
     if let Some(missing) = missing(args) {
         return Err(missing); // uses no permit
     }
@@ -94,7 +91,7 @@ async fn acquired(
     progress: &Progress,
 ) -> Result<(), LimiterError> {
     if progress.is_told() {
-        match limiter.acquire_within(cost, Duration::ZERO).await {
+        match limiter.acquire_many_within(cost, Duration::ZERO).await {
             Err(LimiterError::Limited { retry_after, .. })
                 if limit.is_none_or(|limit| retry_after <= limit) =>
             {
@@ -104,8 +101,8 @@ async fn acquired(
         }
     }
     match limit {
-        None => limiter.acquire(cost).await,
-        Some(limit) => limiter.acquire_within(cost, limit).await,
+        None => limiter.acquire_many(cost).await,
+        Some(limit) => limiter.acquire_many_within(cost, limit).await,
     }
 }
 

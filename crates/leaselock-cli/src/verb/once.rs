@@ -1,6 +1,6 @@
 //! `leaselock once KEY -- COMMAND`
 
-use leaselock::{OnceError, OnceStart};
+use leaselock::once::{OnceError, OnceStart};
 
 use super::job_lock::{JobLock, start_guardian};
 use super::once_record::{code, code_text, read, record};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Fence, Once, OnceResult, OnceState};
+use leaselock::Fence;
+use leaselock::once::{Once, OnceResult, OnceState};
 use serde_json::{Value, json};
 
 use super::once_record::read;
@@ -57,7 +58,7 @@ fn open(args: &OnceArgs, globals: &Globals) -> Result<Once, Failure> {
     Ok(client.once(&args.run.name).validate()?)
 }
 
-fn failure(error: leaselock::OnceError) -> Failure {
+fn failure(error: leaselock::once::OnceError) -> Failure {
     Failure::once(&error, Exit::BUSY)
 }
 

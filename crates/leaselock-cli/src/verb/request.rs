@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use leaselock::election::{Election, Leadership, ProclaimError};
 use leaselock::error::InvalidInput;
 use leaselock::interop::Protocol;
 use leaselock::options::Waiting;
-use leaselock::{
-    AcquireError, Client, Election, Leadership, Lease, Mutex, ProclaimError, RwLock, Semaphore,
-    Wait,
-};
+use leaselock::{AcquireError, Client, Lease, Mutex, RwLock, Semaphore, Wait};
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::{InvalidInput, noun_error, rounded};
 
 noun_error! {
-    /// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
+    /// Why a wait at a [`Barrier`](crate::barrier::Barrier) ended without passing it.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum BarrierError of name: "The barrier's name." {
         /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.

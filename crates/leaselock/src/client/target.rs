@@ -76,7 +76,13 @@ impl StoreTerms {
         let mut nodes = nodes(urls)?;
         settings.tell(&mut nodes)?;
         let terms = self.majority.checked(settings.drift())?;
+        #[cfg(feature = "redis")]
         let servers = nodes.into_iter().map(RedisStore::from_url).collect();
+        #[cfg(not(feature = "redis"))]
+        let servers = match nodes.pop() {
+            Some(node) => return Err(InvalidInput::new(Target::Redis(node).not_built_in())),
+            None => Vec::new(),
+        };
         Ok(Executor::Majority(QuorumStore::new(servers, terms)))
     }
 

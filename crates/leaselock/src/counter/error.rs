@@ -12,7 +12,7 @@ use super::queue::ChangeQueue;
 use crate::base::error::{ErrorFacts, HasFacts, InvalidInput, Remains, StoreError, noun_error};
 
 noun_error! {
-    /// Why a call of a [`Counter`](crate::Counter) failed. Every variant says whether the change counts.
+    /// Why a call of a [`Counter`](crate::counter::Counter) failed. Every variant says whether the change counts.
     #[derive(Debug, thiserror::Error)]
     pub enum CounterError of name: "The counter's name." {
         /// The store did not reply, or refused. The counter was not changed.

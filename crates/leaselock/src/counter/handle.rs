@@ -38,7 +38,7 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use leaselock::CounterError;
+/// use leaselock::counter::CounterError;
 ///
 /// # let client = leaselock::Client::open("mem:")?;
 /// let visits = client.counter("visits");

@@ -29,7 +29,7 @@ impl Cron {
     /// tick at any time, sleeps as long as [`Claim::Early`] says, and claims it again.
     ///
     /// # Waiting
-    /// One request, within the request timeout. With [`Overlap::Wait`](crate::Overlap) it waits while the name is held,
+    /// One request, within the request timeout. With [`Overlap::Wait`](crate::cron::Overlap) it waits while the name is held,
     /// in no queue, until the tick is too [late](Cron::late): a message says when a run ends; otherwise it asks when the
     /// lease would end, and now and then. In strict mode it waits for the end of a quarantine, as long. It fails after
     /// 2 s when the store never replied.
@@ -45,7 +45,7 @@ impl Cron {
     /// ```
     /// use std::time::{Duration, SystemTime};
     ///
-    /// use leaselock::Claim;
+    /// use leaselock::cron::Claim;
     ///
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
@@ -54,7 +54,7 @@ impl Cron {
     ///     Claim::Run(run) => run.finish().await?, // … after the work, which stops when `run.lost()` resolves
     ///     Claim::Early { wait } => assert!(wait <= Duration::from_secs(3600)), // sleep, and claim it again
     ///     Claim::Running { .. } | Claim::Over => {} // another host's
-    ///     Claim::Overlap { .. } | Claim::Missed { .. } => {} // left out
+    ///     _ => {}                                   // left out
     /// }
     /// # Ok(()) }
     /// ```

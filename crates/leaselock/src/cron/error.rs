@@ -5,10 +5,10 @@ use std::time::SystemTime;
 use crate::base::error::{AcquireError, StoreError, noun_error};
 
 noun_error! {
-    /// Why a request of a [`Cron`](crate::Cron) failed. Nothing is held after any of them.
+    /// Why a request of a [`Cron`](crate::cron::Cron) failed. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum CronError of name: "The name.", through AcquireError {
-        /// The store did not reply to a read or to [`cancel`](crate::CronRun::cancel), or refused. Nothing is held.
+        /// The store did not reply to a read or to [`cancel`](crate::cron::CronRun::cancel), or refused. Nothing is held.
         ///
         /// After `cancel` the client repeats the request in the background; until it succeeds, hosts find a run that holds the
         /// name or has crashed.
@@ -23,7 +23,7 @@ noun_error! {
 
         /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
         ///
-        /// With [`again`](crate::Cron::again) the other run may be one of the same tick.
+        /// With [`again`](crate::cron::Cron::again) the other run may be one of the same tick.
         #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
         Stale {
             /// The latest tick that has begun since; `None` when the record is gone.
@@ -32,7 +32,7 @@ noun_error! {
 
         /// The run has finished, and the store has not confirmed that. Its end may be recorded.
         ///
-        /// If it is not, the run counts as crashed; with [`again`](crate::Cron::again), another one follows.
+        /// If it is not, the run counts as crashed; with [`again`](crate::cron::Cron::again), another one follows.
         #[error("`{name}` has run, and whether its end is recorded is not known: {source}")]
         NotConfirmed {
             /// The store's error.

@@ -39,7 +39,7 @@ pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// ```
 /// use std::time::{Duration, SystemTime};
 ///
-/// use leaselock::Claim;
+/// use leaselock::cron::Claim;
 ///
 /// # async fn write_report() {}
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -124,7 +124,7 @@ impl Cron {
     /// Without it a tick is run at most once. With it, a run follows one that crashed, as long as the tick is not too
     /// [late](Cron::late) and no later tick has begun. The hosts of a schedule begin no later tick before that run. Another
     /// caller learns of the crash when it claims the tick again, after the `rest` of
-    /// [`Claim::Running`](crate::Claim::Running).
+    /// [`Claim::Running`](crate::cron::Claim::Running).
     pub fn again(mut self, again: bool) -> Self {
         self.again = match again {
             true => Again::Claimed,

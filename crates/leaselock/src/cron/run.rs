@@ -50,7 +50,7 @@ impl CronRun {
     }
 
     /// Returns the number of the run of this tick, from 1. With more than 1, an earlier run did not finish, and may have
-    /// done the work in part; only with [`again`](crate::Cron::again).
+    /// done the work in part; only with [`again`](crate::cron::Cron::again).
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -73,7 +73,7 @@ impl CronRun {
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
     /// # async fn clean_up(_: leaselock::Fence) {}
-    /// use leaselock::{Claim, TickState};
+    /// use leaselock::cron::{Claim, TickState};
     ///
     /// let nightly = client.cron("nightly");
     /// let now = nightly.state().await?.now;
@@ -126,7 +126,7 @@ impl CronRun {
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::Claim;
+    /// use leaselock::cron::Claim;
     ///
     /// let nightly = client.cron("nightly");
     /// let now = nightly.state().await?.now;

@@ -9,7 +9,7 @@ pub enum Overlap {
     /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
     #[default]
     Skip,
-    /// The claim waits until the name is free, until the tick is too [late](crate::Cron::late).
+    /// The claim waits until the name is free, until the tick is too [late](crate::cron::Cron::late).
     Wait,
 }
 
@@ -34,7 +34,7 @@ pub struct LatestTick {
     pub tick: SystemTime,
     /// What became of its run.
     pub state: TickState,
-    /// How many runs of it have begun: more than one only with [`again`](crate::Cron::again).
+    /// How many runs of it have begun: more than one only with [`again`](crate::cron::Cron::again).
     pub attempt: u32,
 }
 

@@ -57,7 +57,7 @@ impl Leadership {
     /// A leader need not wait for it: what a client reads may be over anyway, and only the leader knows that it leads.
     ///
     /// # Waiting
-    /// For the reply to one request, which has left by the time [`campaign`](crate::Election::campaign) returns: within
+    /// For the reply to one request, which has left by the time [`campaign`](crate::election::Election::campaign) returns: within
     /// one request timeout.
     ///
     /// # Cancel safety

@@ -3,7 +3,7 @@
 use crate::base::error::{InvalidInput, noun_error};
 
 noun_error! {
-    /// Why a call of a [`Latch`](crate::Latch) failed. A latch holds nothing, so there is nothing to release after any of
+    /// Why a call of a [`Latch`](crate::latch::Latch) failed. A latch holds nothing, so there is nothing to release after any of
     /// them.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum LatchError of name: "The latch's name." {

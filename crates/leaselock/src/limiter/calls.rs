@@ -1,6 +1,6 @@
 //! The requests of a limiter.
 
-use super::band::Rate;
+use super::rate::CheckedRates;
 use crate::base::token::Token;
 use crate::engine::shared_state::operation::operation;
 use crate::script::Scripts;
@@ -17,17 +17,17 @@ pub(crate) static SCRIPTS: Scripts = &[&TAKE, &GIVE_BACK_PERMITS];
 #[derive(Debug, Clone)]
 pub(super) struct PermitRequest {
     pub(super) keys: LockKeys,
-    pub(super) rate: Rate,
+    pub(super) rate: CheckedRates,
     pub(super) cost: u32,
 }
 
-/// What the store says. `band` is the index of the band that allows the fewest permits, or that allows them last.
+/// What the store says. `rate` is the index of the rate that allows the fewest permits, or that allows them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // of `leaselock-tower`
 pub enum Taken {
-    Allowed { left: u32, band: usize },
-    Reserved { wait_us: u64, band: usize },
-    Limited { wait_us: u64, band: usize },
+    Allowed { left: u32, rate: usize },
+    Reserved { wait_us: u64, rate: usize },
+    Limited { wait_us: u64, rate: usize },
 }
 
 operation! {
@@ -46,14 +46,14 @@ operation! {
         rate.write_to(call);
     }
     fn decode(answer) -> Taken {
-        "allowed" => Taken::Allowed { left: answer.small(0)?, band: band(answer)? },
-        "reserved" => Taken::Reserved { wait_us: answer.number(0)?, band: band(answer)? },
-        "limited" => Taken::Limited { wait_us: answer.number(0)?, band: band(answer)? },
+        "allowed" => Taken::Allowed { left: answer.small(0)?, rate: rate_of(answer)? },
+        "reserved" => Taken::Reserved { wait_us: answer.number(0)?, rate: rate_of(answer)? },
+        "limited" => Taken::Limited { wait_us: answer.number(0)?, rate: rate_of(answer)? },
     }
 }
 
-/// Reads the index of a band, which the scripts count from 1.
-fn band(answer: &Answer) -> Result<usize, Malformed> {
+/// Reads the index of a rate, which the scripts count from 1.
+fn rate_of(answer: &Answer) -> Result<usize, Malformed> {
     let index = answer.number(1)?.checked_sub(1);
     index
         .and_then(|index| index.try_into().ok())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::{InvalidInput, noun_error};
 
 noun_error! {
-    /// Why a call of a [`Limiter`](crate::Limiter) failed. Nothing is held, so there is nothing to release.
+    /// Why a call of a [`Limiter`](crate::limiter::Limiter) failed. Nothing is held, so there is nothing to release.
     ///
     /// After `Invalid` and `Limited` the caller must not act. After `Store` it is not known whether the rate allows it: a caller
     /// that does not act keeps the rate, and one that acts fails open.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::band::{Band, Rate};
 use super::calls::{GiveBackPermits, PermitRequest, Take, Taken};
 use super::error::LimiterError;
+use super::rate::{CheckedRates, Rate};
 use super::reservation::reserve;
 use crate::base::error::InvalidInput;
 use crate::client::Client;
@@ -36,24 +36,22 @@ use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use leaselock::RateDecision;
-/// use std::time::Duration;
+/// use leaselock::limiter::{Rate, RateDecision};
 ///
 /// # let client = leaselock::Client::open("mem:")?;
-/// let second = Duration::from_secs(1);
-/// let api = client.limiter("api").rate(100, second).burst(20).and(1000, 3600 * second);
-/// match api.try_acquire(1).await? {
+/// let api = client.limiter("api", Rate::per_second(100).burst(20)).and(Rate::per_hour(1000));
+/// match api.try_acquire().await? {
 ///     RateDecision::Allowed { left } => assert_eq!(left, 19),
 ///     RateDecision::Limited { retry_after } => println!("try again in {retry_after:?}"),
 /// }
-/// api.acquire(3).await?; // waits for its turn
+/// api.acquire_many(3).await?; // waits for its turn
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a limiter does nothing until permits are acquired"]
 pub struct Limiter {
     noun: Noun,
-    bands: Vec<Band>,
+    rates: Vec<Rate>,
 }
 
 /// What a limiter says to a caller that does not wait.
@@ -80,50 +78,28 @@ impl RateDecision {
 }
 
 impl Client {
-    /// Returns the limiter of this name, which needs a [`rate`](Limiter::rate). The first operation reports a bad name.
+    /// Returns the limiter of this name with this rate. The first operation reports a bad name or rate.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// let mails = client.limiter("mails").rate(10, std::time::Duration::from_secs(60));
-    /// mails.acquire(1).await?;
+    /// let mails = client.limiter("mails", leaselock::limiter::Rate::per_minute(10));
+    /// mails.acquire().await?;
     /// # Ok(()) }
     /// ```
-    pub fn limiter(&self, name: impl Into<String>) -> Limiter {
+    pub fn limiter(&self, name: impl Into<String>, rate: Rate) -> Limiter {
         Limiter {
             noun: Noun::new(self.engine(), "limiter", name),
-            bands: Vec::new(),
+            rates: vec![rate],
         }
     }
 }
 
 impl Limiter {
-    /// Sets the rate: so many permits in each period on average, in place of the rates before. A period is 1 ms to 30 days.
-    ///
-    /// With the [burst](Limiter::burst) any one period has at most `limit + burst`: by default twice the limit.
-    pub fn rate(mut self, limit: u32, period: Duration) -> Self {
-        self.bands.clear();
-        self.and(limit, period)
-    }
-
     /// Adds another rate, which has another period. Each request must fit all rates, which are eight at most.
-    pub fn and(mut self, limit: u32, period: Duration) -> Self {
-        self.bands.push(Band {
-            limit,
-            period,
-            burst: None,
-        });
-        self
-    }
-
-    /// Sets how many permits the rate before this allows at once; by default those of one period.
-    ///
-    /// One request can ask for at most so many. Without a rate before it, it has no effect.
-    pub fn burst(mut self, burst: u32) -> Self {
-        if let Some(band) = self.bands.last_mut() {
-            band.burst = Some(burst);
-        }
+    pub fn and(mut self, rate: Rate) -> Self {
+        self.rates.push(rate);
         self
     }
 
@@ -135,7 +111,7 @@ impl Limiter {
     name_and_validate!(noun, checked);
 
     fn request(&self, cost: u32) -> Result<(ValidNoun, PermitRequest), InvalidInput> {
-        let rate = Rate::new(&self.bands)?;
+        let rate = CheckedRates::new(&self.rates)?;
         let burst = rate.burst();
         if !(1..=burst).contains(&cost) {
             let text =
@@ -145,6 +121,14 @@ impl Limiter {
         let limiter = self.noun.valid()?;
         let keys = limiter.keys.clone();
         Ok((limiter, PermitRequest { keys, rate, cost }))
+    }
+
+    /// Uses a permit if it is there now, and nothing otherwise. See [`try_acquire_many`](Limiter::try_acquire_many).
+    ///
+    /// # Errors
+    /// As [`try_acquire_many`](Limiter::try_acquire_many).
+    pub async fn try_acquire(&self) -> Result<RateDecision, LimiterError> {
+        self.try_acquire_many(1).await
     }
 
     /// Uses so many permits if they are there now, and nothing otherwise.
@@ -159,14 +143,31 @@ impl Limiter {
     ///
     /// # Errors
     /// [`LimiterError`]; that the rate is used up is not an error.
-    pub async fn try_acquire(&self, cost: u32) -> Result<RateDecision, LimiterError> {
-        match self.take_now(cost).await? {
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<RateDecision, LimiterError> {
+        match self.take_now(permits).await? {
             Taken::Allowed { left, .. } => Ok(RateDecision::Allowed { left }),
             Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
                 let retry_after = Duration::from_micros(wait_us);
                 Ok(RateDecision::Limited { retry_after })
             }
         }
+    }
+
+    /// Uses a permit, and waits until it is there. See [`acquire_many`](Limiter::acquire_many).
+    ///
+    /// # Errors
+    /// As [`acquire_many`](Limiter::acquire_many).
+    pub async fn acquire(&self) -> Result<(), LimiterError> {
+        self.acquire_many(1).await
+    }
+
+    /// Uses a permit, and waits until it is there if that is within `limit`. See
+    /// [`acquire_many_within`](Limiter::acquire_many_within).
+    ///
+    /// # Errors
+    /// As [`acquire_many_within`](Limiter::acquire_many_within).
+    pub async fn acquire_within(&self, limit: Duration) -> Result<(), LimiterError> {
+        self.acquire_many_within(1, limit).await
     }
 
     /// Uses so many permits, and waits until they are there.
@@ -182,24 +183,28 @@ impl Limiter {
     /// or a smaller cost gets the freed time.
     ///
     /// # Errors
-    /// As [`acquire_within`](Limiter::acquire_within). The longest wait is 30 days, and hours for rates with very many
+    /// As [`acquire_many_within`](Limiter::acquire_many_within). The longest wait is 30 days, and hours for rates with very many
     /// permits a period. A caller that would wait longer gets [`LimiterError::Limited`] at once.
-    pub async fn acquire(&self, cost: u32) -> Result<(), LimiterError> {
-        self.acquire_until(cost, None).await
+    pub async fn acquire_many(&self, permits: u32) -> Result<(), LimiterError> {
+        self.acquire_until(permits, None).await
     }
 
     /// Uses so many permits, and waits until they are there if that is within `limit`.
     ///
     /// # Waiting
-    /// As [`acquire`](Limiter::acquire). When it would take longer than `limit`, it fails at once.
+    /// As [`acquire_many`](Limiter::acquire_many). When it would take longer than `limit`, it fails at once.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Limiter::acquire).
+    /// As [`acquire_many`](Limiter::acquire_many).
     ///
     /// # Errors
     /// [`LimiterError::Limited`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.
-    pub async fn acquire_within(&self, cost: u32, limit: Duration) -> Result<(), LimiterError> {
-        self.acquire_until(cost, Some(limit)).await
+    pub async fn acquire_many_within(
+        &self,
+        permits: u32,
+        limit: Duration,
+    ) -> Result<(), LimiterError> {
+        self.acquire_until(permits, Some(limit)).await
     }
 
     async fn acquire_until(&self, cost: u32, limit: Option<Duration>) -> Result<(), LimiterError> {
@@ -236,12 +241,12 @@ impl Limiter {
             let patience = until.map_or(longest, |until| clock.left(until).min(longest));
             let taken = reserve(&limiter, &mut reservation, patience).await?;
             match taken {
-                Taken::Reserved { wait_us, band } => {
+                Taken::Reserved { wait_us, rate } => {
                     let moment = clock.now().plus(Duration::from_micros(wait_us));
                     clock.sleep_until(moment).await;
                     reservation.ends(); // its moment has come: there is nothing to give back
                     if clock.now().saturating_since(moment) <= tolerance {
-                        return Ok(Taken::Allowed { left: 0, band });
+                        return Ok(Taken::Allowed { left: 0, rate });
                     }
                 }
                 decided => return Ok(decided),
@@ -253,7 +258,7 @@ impl Limiter {
 /// For the layers of `leaselock-tower`.
 #[doc(hidden)]
 impl Limiter {
-    /// As [`acquire_within`](Limiter::acquire_within), or as [`try_acquire`](Limiter::try_acquire) for a wait of zero.
+    /// As [`acquire_many_within`](Limiter::acquire_many_within), or as [`try_acquire_many`](Limiter::try_acquire_many) for no wait.
     pub async fn take(&self, cost: u32, wait: Duration) -> Result<Taken, LimiterError> {
         match wait {
             Duration::ZERO => self.take_now(cost).await,
@@ -262,7 +267,7 @@ impl Limiter {
     }
 
     /// Returns the rates, in the order in which they were set.
-    pub fn bands(&self) -> &[Band] {
-        &self.bands
+    pub fn rates(&self) -> &[Rate] {
+        &self.rates
     }
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::handle::RateDecision;
+use super::rate::Rate;
 use crate::base::clock::Clock;
 use crate::client::Client;
 
@@ -13,17 +14,17 @@ async fn retry_after_a_wait_that_is_late_by(late: Duration) -> Duration {
     const SECOND: Duration = Duration::from_secs(1);
     let clock = Clock::manual();
     let builder = Client::builder().url("mem:").clock(clock.clone());
-    let limiter = builder.open().unwrap().limiter("api");
-    let limiter = limiter.rate(1, SECOND).burst(1);
-    limiter.acquire(1).await.unwrap();
+    let client = builder.open().unwrap();
+    let limiter = client.limiter("api", Rate::per_second(1).burst(1));
+    limiter.acquire().await.unwrap();
     let waits = limiter.clone();
-    let waits = tokio::spawn(async move { waits.acquire(1).await });
+    let waits = tokio::spawn(async move { waits.acquire().await });
     for _ in 0..100 {
         tokio::task::yield_now().await; // nothing but that task runs on this thread: it sleeps then
     }
     clock.advance(SECOND + late);
     waits.await.unwrap().unwrap();
-    match limiter.try_acquire(1).await.unwrap() {
+    match limiter.try_acquire().await.unwrap() {
         RateDecision::Limited { retry_after } => retry_after,
         RateDecision::Allowed { .. } => Duration::ZERO,
     }

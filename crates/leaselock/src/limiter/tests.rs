@@ -9,8 +9,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use self::model::{Event, Model, Rates, State};
-use super::band::{Band, Rate};
 use super::calls::{GiveBackPermits, GivenBack, PermitRequest, Take, Taken};
+use super::rate::{CheckedRates, Rate};
 use crate::base::clock::Clock;
 use crate::base::token::Token;
 use crate::client::Client;
@@ -71,7 +71,7 @@ fn token(id: usize) -> Token {
 struct Subject {
     client: Client,
     clock: Clock,
-    rate: Rate,
+    rate: CheckedRates,
     keys: LockKeys,
 }
 
@@ -79,16 +79,14 @@ impl Subject {
     fn new(rates: Rates) -> Self {
         let clock = Clock::manual();
         let builder = Client::builder().url("mem:").clock(clock.clone());
-        let band = |(limit, period_ms, burst): &(u32, u64, u32)| Band {
-            limit: *limit,
-            period: Duration::from_millis(*period_ms),
-            burst: Some(*burst),
+        let rate = |(limit, period_ms, burst): &(u32, u64, u32)| {
+            Rate::new(*limit, Duration::from_millis(*period_ms)).burst(*burst)
         };
-        let bands: Vec<Band> = rates.iter().map(band).collect();
+        let rates: Vec<Rate> = rates.iter().map(rate).collect();
         Subject {
             client: builder.open().unwrap(),
             clock,
-            rate: Rate::new(&bands).unwrap(),
+            rate: CheckedRates::new(&rates).unwrap(),
             keys: LockKeys::at("api".into()),
         }
     }
@@ -218,7 +216,7 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
     println!("{rates:?}: {reserved} reserved, {given_back} given back");
 }
 
-/// Whole and fractional times of a permit, one band and several, a burst of one.
+/// Whole and fractional times of a permit, one rate and several, a burst of one.
 const ALL: [Rates; 5] = [
     &[(100, 1000, 20)],
     &[(7, 3000, 3)],
@@ -294,8 +292,8 @@ async fn a_step_forward_or_a_loss_of_the_data_allows_a_burst_more_and_those_who_
 async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
     let first: Rates = &[(2, 1000, 2)];
     let (mut subject, cost) = (Subject::new(first), 2);
-    let (allowed, limited) = (Taken::Allowed { left: 0, band: 0 }, |wait_us| {
-        Taken::Limited { wait_us, band: 0 }
+    let (allowed, limited) = (Taken::Allowed { left: 0, rate: 0 }, |wait_us| {
+        Taken::Limited { wait_us, rate: 0 }
     });
     assert_eq!(subject.take(1, cost, 0).await, allowed);
     let one = subject.rate.clone();

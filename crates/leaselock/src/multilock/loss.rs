@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use crate::base::error::Lost;
 use crate::engine::services::lease::loss::LossWatch;
 
-/// A future that resolves when the first lease of a [`MultiLease`](crate::MultiLease) ends, and says which and why.
+/// A future that resolves when the first lease of a [`MultiLease`](crate::multilock::MultiLease) ends, and says which and why.
 ///
 /// [`check`](MultiLossWatch::check) tests without awaiting. Clones are independent and `'static`. Each lease is watched
 /// as by a [`LossWatch`].

@@ -10,7 +10,7 @@ use super::loss::MultiLossWatch;
 use crate::base::clock::Moment;
 use crate::engine::guard::lease::{LeaseState, LeaseView};
 
-/// A read-only view of a [`MultiLease`](crate::MultiLease). Clones are cheap and `'static`, and keep no lease alive.
+/// A read-only view of a [`MultiLease`](crate::multilock::MultiLease). Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Clone)]
 pub struct MultiLeaseView {
     pub(super) leases: Arc<[LeaseView]>,
@@ -68,7 +68,7 @@ impl MultiLeaseView {
 
     /// Returns a future that resolves when the first of the leases ends.
     ///
-    /// The others stay held until [`release`](crate::MultiLease::release): what they protect stays protected while you
+    /// The others stay held until [`release`](crate::multilock::MultiLease::release): what they protect stays protected while you
     /// stop.
     pub fn lost(&self) -> MultiLossWatch {
         MultiLossWatch::new(self.leases.iter().map(LeaseView::lost))

@@ -44,7 +44,7 @@ impl Once {
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::OnceError;
+    /// use leaselock::once::OnceError;
     ///
     /// let report = client.once("report/2026-07").attempts(3);
     /// let ran = report.run(|run| async move {
@@ -89,7 +89,7 @@ impl Once {
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::OnceStart;
+    /// use leaselock::once::OnceStart;
     ///
     /// let result = match client.once("mail/42").begin().await? {
     ///     OnceStart::Done(result) => result,

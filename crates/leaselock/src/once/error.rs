@@ -8,10 +8,10 @@ use super::state::RESULT_MAX;
 use crate::base::error::{AcquireError, ErrorFacts, Lost, StoreError, noun_error};
 
 noun_error! {
-    /// Why a [`Once`](crate::Once) gave no result. Nothing is held after any of them.
+    /// Why a [`Once`](crate::once::Once) gave no result. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum OnceError of name: "The key.", through AcquireError {
-        /// The store did not reply to a read, to [`forget`](crate::Once::forget) or to [`cancel`](crate::OnceRun::cancel), or
+        /// The store did not reply to a read, to [`forget`](crate::once::Once::forget) or to [`cancel`](crate::once::OnceRun::cancel), or
         /// refused. Nothing is held.
         /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
         /// succeeds, callers find a run that holds the name or has crashed.
@@ -25,8 +25,8 @@ noun_error! {
         #[error("`{name}` was used for another request: the fingerprints differ")]
         Differs {},
 
-        /// An earlier run did not end, and [`OnCrash::Refuse`](crate::OnCrash) allows no other. The body did not begin.
-        /// Whether the work was done is not known: find out, and then [`forget`](crate::Once::forget) the run.
+        /// An earlier run did not end, and [`OnCrash::Refuse`](crate::once::OnCrash) allows no other. The body did not begin.
+        /// Whether the work was done is not known: find out, and then [`forget`](crate::once::Once::forget) the run.
         #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
         Crashed {
             /// The fencing token of the run that crashed.
@@ -35,7 +35,7 @@ noun_error! {
             attempt: u32,
         },
 
-        /// As many runs failed or crashed as [`attempts`](crate::Once::attempts) allows. The body did not begin.
+        /// As many runs failed or crashed as [`attempts`](crate::once::Once::attempts) allows. The body did not begin.
         #[error(
             "`{name}` was given up after {attempts} attempt{}: {}",
             if *attempts == 1 { "" } else { "s" },

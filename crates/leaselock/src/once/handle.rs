@@ -43,7 +43,7 @@ const FINGERPRINT_BYTES: usize = 16;
 ///
 /// # Examples
 /// ```
-/// use leaselock::OnCrash;
+/// use leaselock::once::OnCrash;
 ///
 /// # async fn charge(_: leaselock::Fence) -> std::io::Result<&'static str> { Ok("receipt 7") }
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -166,7 +166,7 @@ impl Once {
     }
 
     /// Requires that `count` replicas confirm the result within `timeout`, before [`run`](Once::run) or
-    /// [`finish`](crate::OnceRun::finish) returns it; or a failure that is kept. Beginning a run is not confirmed.
+    /// [`finish`](crate::once::OnceRun::finish) returns it; or a failure that is kept. Beginning a run is not confirmed.
     ///
     /// At least one replica; the timeout is from 1 ms to less than the ttl. With too few the error is
     /// [`OnceError::NotReplicated`]: the result is stored all the same. This narrows what a failover can lose and does not
@@ -247,7 +247,7 @@ impl Once {
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::OnceState;
+    /// use leaselock::once::OnceState;
     ///
     /// let sent = client.once("mail/42");
     /// assert_eq!(sent.state().await?, OnceState::Absent);

@@ -81,7 +81,7 @@ impl OnceRun {
     ///
     /// # Waiting
     /// A store that does not reply is asked again, until the lease ends or its ttl has passed: the work is done, and a
-    /// result that is lost would have it done again. Then for replicas, with [`min_replicas`](crate::Once::min_replicas).
+    /// result that is lost would have it done again. Then for replicas, with [`min_replicas`](crate::once::Once::min_replicas).
     ///
     /// # Cancel safety
     /// When dropped, the result may be stored. If it is not, the run counts as crashed.
@@ -140,7 +140,7 @@ impl OnceRun {
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::{OnceStart, OnceState};
+    /// use leaselock::once::{OnceStart, OnceState};
     ///
     /// let sent = client.once("mail/42");
     /// if let OnceStart::Run(run) = sent.begin().await? {

@@ -18,7 +18,7 @@ pub enum OnCrash {
     #[default]
     Again,
     /// No caller runs again, and every caller is told of the crash. Together with
-    /// [`keep_failures`](crate::Once::keep_failures) the work is done at most once: a body that returns an error says that it
+    /// [`keep_failures`](crate::once::Once::keep_failures) the work is done at most once: a body that returns an error says that it
     /// may be done again.
     Refuse,
 }

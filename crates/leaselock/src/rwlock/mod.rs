@@ -2,12 +2,11 @@
 
 mod change;
 mod kind;
-mod lock;
+pub(crate) mod lock;
 mod shared;
 mod upgradable;
 
 pub use self::change::ChangeError;
 pub(crate) use self::kind::{DOWNGRADE, READ, UPGRADE};
-pub use self::lock::RwLock;
 pub use self::shared::SharedLease;
 pub use self::upgradable::UpgradableLease;

@@ -26,7 +26,7 @@ use crate::engine::guard::lease::Lease;
 /// [`upgradable_read`](crate::RwLock::upgradable_read).
 ///
 /// ```compile_fail,E0599
-/// async fn upgrades(reading: leaselock::SharedLease) {
+/// async fn upgrades(reading: leaselock::rwlock::SharedLease) {
 ///     reading.upgrade().await;
 /// }
 /// ```

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::{Barrier, BarrierError, Client};
+use leaselock::Client;
+use leaselock::barrier::{Barrier, BarrierError};
 use testkit::{Child, Server, clock, wait_until};
 use tokio::task::JoinSet;
 

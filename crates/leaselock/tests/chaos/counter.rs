@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{Client, Counter, CounterError};
+use leaselock::Client;
+use leaselock::counter::{Counter, CounterError};
 use testkit::{Cut, Fault, Proxy, Server, Way, wait_until};
 use tokio::task::JoinSet;
 

@@ -8,7 +8,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use leaselock::{Claim, Client, Cron, CronError, CronRun, Overlap, TickState};
+use leaselock::Client;
+use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
 use testkit::notes::{lines, note};
 use testkit::{Server, Way};
 use tokio::task::JoinSet;

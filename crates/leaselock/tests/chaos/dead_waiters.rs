@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leaselock::Client;
+use leaselock::once::OnceStart;
 use leaselock::options::Waiting;
-use leaselock::{Client, OnceStart};
 use testkit::notes::{lines, note};
 use testkit::{Child, clock, tempdir};
 use tokio::task::JoinSet;

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::{Client, OnCrash};
+use leaselock::Client;
+use leaselock::once::OnCrash;
 use testkit::aof::{Fault, Judge, Verdict, is_whole};
 use testkit::resp::Connection;
 use testkit::{Child, Proxy, Server, wait_until};

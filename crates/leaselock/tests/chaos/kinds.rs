@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::{AcquireError, Client, Lease, LeaseView, UpgradableLease};
+use leaselock::rwlock::UpgradableLease;
+use leaselock::{AcquireError, Client, Lease, LeaseView};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
 

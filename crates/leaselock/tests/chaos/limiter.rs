@@ -10,7 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{Client, Limiter};
+use leaselock::Client;
+use leaselock::limiter::{Limiter, Rate};
 use testkit::{Child, Server, clock};
 use tokio::task::JoinSet;
 
@@ -28,11 +29,10 @@ type Band = (u32, Duration, u32);
 const BANDS: [Band; 2] = [(1000, SECOND, 50), (4000, Duration::from_secs(5), 1000)];
 
 fn limiter(url: &str, bands: usize) -> Limiter {
-    let mut limiter = Client::open(url).unwrap().limiter("api");
-    for (limit, period, burst) in &BANDS[..bands] {
-        limiter = limiter.and(*limit, *period).burst(*burst);
-    }
-    limiter
+    let rate = |(limit, period, burst): &Band| Rate::new(*limit, *period).burst(*burst);
+    let limiter = Client::open(url).unwrap().limiter("api", rate(&BANDS[0]));
+    let others = BANDS[..bands].iter().skip(1);
+    others.fold(limiter, |limiter, band| limiter.and(rate(band)))
 }
 
 /// What a child does: some of its tasks try, the others wait.
@@ -46,8 +46,8 @@ pub(crate) async fn saturates(url: &str, bands: usize, path: &Path, until: Durat
             while clock::now() < until {
                 let asked = clock::now();
                 if task < WAIT {
-                    limiter.acquire(1).await.unwrap();
-                } else if !limiter.try_acquire(1).await.unwrap().is_allowed() {
+                    limiter.acquire().await.unwrap();
+                } else if !limiter.try_acquire().await.unwrap().is_allowed() {
                     refused += 1;
                     continue;
                 }

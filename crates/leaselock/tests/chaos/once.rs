@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{Client, OnCrash, Once, OnceError, OnceStart, OnceState};
+use leaselock::Client;
+use leaselock::once::{OnCrash, Once, OnceError, OnceStart, OnceState};
 use testkit::notes::{lines, note};
 use testkit::{Server, Way};
 use tokio::task::JoinSet;

@@ -6,7 +6,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use leaselock::inspect::BreakOptions;
-use leaselock::{AcquireError, Client, LostReason, OnceStart};
+use leaselock::once::OnceStart;
+use leaselock::{AcquireError, Client, LostReason};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leaselock::{Client, CounterError, ErrorKind};
+use leaselock::counter::CounterError;
+use leaselock::{Client, ErrorKind};
 use testkit::{Cut, Fault, Proxy, Server, Value, Way};
 
 use crate::support::{calls, eventually, millis, soon};

@@ -6,7 +6,8 @@ mod schedule;
 
 use std::time::{Duration, SystemTime};
 
-use leaselock::{Claim, Client, Cron, CronRun, TickState};
+use leaselock::Client;
+use leaselock::cron::{Claim, Cron, CronRun, TickState};
 use testkit::Server;
 
 pub(crate) use self::faults::obeys;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, ErrorKind, Fence, Leadership, ProclaimError};
+use leaselock::election::{Leadership, ProclaimError};
+use leaselock::{Client, ErrorKind, Fence};
 use testkit::Server;
 
 use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
@@ -10,7 +11,7 @@ use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
 const LEADER: &str = "{scheduler}:ll:leader";
 const FENCE: &str = "{scheduler}:ll:fence";
 
-fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::Election {
+fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::election::Election {
     move |client| client.election("scheduler").ttl(LONG).value(value)
 }
 

@@ -5,6 +5,7 @@ use std::error::Error;
 use leaselock::detached::*;
 use leaselock::error::*;
 use leaselock::inspect::*;
+use leaselock::limiter::Rate;
 use leaselock::*;
 use testkit::Server;
 
@@ -48,9 +49,9 @@ async fn every_operation_says_whether_to_try_again_and_what_it_may_have_left() {
     let latch = client.latch("ready", 2);
     let closed = latch.wait_within(millis(5)).await.unwrap_err();
     assert_eq!(answers(&closed), [true, true, true, false]);
-    let limiter = client.limiter("api").rate(1, LONG);
-    limiter.acquire(1).await.unwrap();
-    let limited = limiter.acquire_within(1, millis(1)).await.unwrap_err();
+    let limiter = client.limiter("api", Rate::new(1, LONG));
+    limiter.acquire().await.unwrap();
+    let limited = limiter.acquire_within(millis(1)).await.unwrap_err();
     assert_eq!(answers(&limited), [true, true, true, false]);
     let counter = client.counter("visits");
     let differs = counter.compare_and_set(7, 8).await.unwrap_err();
@@ -59,7 +60,7 @@ async fn every_operation_says_whether_to_try_again_and_what_it_may_have_left() {
     assert_eq!(answers(&refused), [false; 4]);
     assert_eq!(refused.lock_name(), None, "the name itself was refused");
     let memory = Client::open("mem:").unwrap();
-    let copies = memory.mutex("job").min_replicas(1, LONG);
+    let copies = memory.mutex("job").min_replicas(1, millis(10));
     let copies = copies.acquire().await.unwrap_err();
     assert_eq!(answers(&copies), [false, false, false, true]);
     let functions = memory.load_functions().await.unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use leaselock::inspect::Holding;
-use leaselock::{Client, Fence, Lease, UpgradableLease};
+use leaselock::{Client, Fence, Lease};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -225,7 +225,7 @@ impl Op {
 /// What an actor holds.
 enum Held {
     Lease(Lease),
-    Upgradable(UpgradableLease),
+    Upgradable(leaselock::rwlock::UpgradableLease),
 }
 
 impl Held {
@@ -236,7 +236,7 @@ impl Held {
         }
     }
 
-    fn upgradable(self) -> UpgradableLease {
+    fn upgradable(self) -> leaselock::rwlock::UpgradableLease {
         match self {
             Held::Upgradable(up) => up,
             Held::Lease(lease) => panic!("{lease:?}"),

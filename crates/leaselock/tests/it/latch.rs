@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leaselock::{BarrierError, BarrierPass, Client};
+use leaselock::Client;
+use leaselock::barrier::{BarrierError, BarrierPass};
 use testkit::Server;
 use tokio::task::JoinSet;
 
@@ -114,7 +115,7 @@ async fn another_type_under_the_keys_is_refused_and_left_alone() {
         server.cli(&["SET", key, "something"]);
     }
     let refused = client.latch("job", 1).arrive("a").await.unwrap_err();
-    let leaselock::LatchError::Store { source, .. } = refused else {
+    let leaselock::latch::LatchError::Store { source, .. } = refused else {
         panic!("{refused}")
     };
     assert_eq!(source.kind(), leaselock::ErrorKind::WrongType, "{source}");

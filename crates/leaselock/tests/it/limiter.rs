@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock::{Client, ErrorKind, LimiterError, RateDecision};
+use leaselock::limiter::{LimiterError, Rate, RateDecision};
+use leaselock::{Client, ErrorKind};
 use testkit::{Server, Value};
 use tokio::task::JoinSet;
 
@@ -29,17 +30,17 @@ async fn four_clients_that_want_more_than_the_rate_get_the_rate_and_the_burst_an
     let start_us = time_us(&server);
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
-        let limiter = Client::open(&server.url()).unwrap().limiter("api");
-        let limiter = limiter.rate(RATE, SECOND).burst(BURST);
+        let client = Client::open(&server.url()).unwrap();
+        let limiter = client.limiter("api", Rate::per_second(RATE).burst(BURST));
         let server = Arc::clone(&server);
         tasks.spawn(async move {
             let mut acted = Vec::new();
             while acted.len() < usize::try_from(EACH).unwrap() {
                 // Those who try and those who wait, in turn.
                 match acted.len() % 2 {
-                    0 => soon(limiter.acquire(1)).await.unwrap(),
-                    _ if limiter.try_acquire(1).await.unwrap().is_allowed() => {}
-                    _ => soon(limiter.acquire_within(1, SECOND)).await.unwrap(),
+                    0 => soon(limiter.acquire()).await.unwrap(),
+                    _ if limiter.try_acquire().await.unwrap().is_allowed() => {}
+                    _ => soon(limiter.acquire_within(SECOND)).await.unwrap(),
                 }
                 let server = Arc::clone(&server);
                 let now = tokio::task::spawn_blocking(move || time_us(&server));
@@ -71,22 +72,22 @@ async fn those_who_wait_act_in_the_order_of_arrival_with_one_request_each() {
     let server = Server::start();
     let clients = [0, 1].map(|_| Client::open(&server.url()).unwrap());
     for client in &clients {
-        let other = client.limiter("other").rate(1, SECOND);
-        other.acquire(1).await.ok(); // sends the script
+        let other = client.limiter("other", Rate::per_second(1));
+        other.acquire().await.ok(); // sends the script
     }
     server.cli(&["CONFIG", "RESETSTAT"]);
     let (acts, mut order) = tokio::sync::mpsc::unbounded_channel();
     let api = |waiter: i64| {
         let client = &clients[usize::from(waiter % 2 == 0)];
-        client.limiter("api").rate(8, SECOND).burst(1)
+        client.limiter("api", Rate::per_second(8).burst(1))
     };
-    api(0).acquire(1).await.unwrap();
+    api(0).acquire().await.unwrap();
     let mut waiters = Vec::new();
     for waiter in 0..WAITERS {
         let (limiter, acts) = (api(waiter), acts.clone());
         let before = calls(&server, "zadd");
         waiters.push(tokio::spawn(async move {
-            limiter.acquire(1).await.unwrap();
+            limiter.acquire().await.unwrap();
             acts.send(waiter).unwrap();
         }));
         eventually("it has reserved", async || calls(&server, "zadd") > before).await;
@@ -114,8 +115,8 @@ async fn the_state_of_a_rate_is_small_however_many_permits_there_are() {
         (1_000_000, SECOND, 4_000_000_000),
         (999_983, day, 52_124), // the largest numbers that are computed exactly
     ] {
-        let limiter = client.limiter("api").rate(limit, period).burst(burst);
-        limiter.acquire(burst).await.unwrap();
+        let limiter = client.limiter("api", Rate::new(limit, period).burst(burst));
+        limiter.acquire_many(burst).await.unwrap();
         let state = server.cli(&["MEMORY", "USAGE", "{api}:ll:limiter"]);
         assert!(state.integer().unwrap() <= 200, "{limit}: {state:?}");
         server.cli(&["DEL", "{api}:ll:limiter"]);
@@ -127,13 +128,13 @@ async fn the_state_of_a_rate_is_small_however_many_permits_there_are() {
 async fn when_the_servers_clock_goes_back_permits_come_as_before() {
     let server = Server::builder().shifted_clock().start();
     let client = Client::open(&server.url()).unwrap();
-    let limiter = client.limiter("api").rate(20, SECOND).burst(1);
+    let limiter = client.limiter("api", Rate::per_second(20).burst(1));
     for offset_ms in [0, -3_600_000, -3_600_500, -86_400_000] {
         server.set_clock_offset_ms(offset_ms);
         for _ in 0..3 {
-            soon(limiter.acquire_within(1, SECOND)).await.unwrap();
+            soon(limiter.acquire_within(SECOND)).await.unwrap();
         }
-        let RateDecision::Limited { retry_after } = limiter.try_acquire(1).await.unwrap() else {
+        let RateDecision::Limited { retry_after } = limiter.try_acquire().await.unwrap() else {
             continue; // the machine was slow
         };
         assert!(retry_after <= millis(50), "{retry_after:?}");
@@ -146,8 +147,8 @@ async fn a_wait_whose_reply_is_lost_has_one_reservation() {
     let server = Server::start();
     let proxy = testkit::Proxy::to(server.port());
     let client = Client::open(&proxy.url()).unwrap();
-    let limiter = client.limiter("api").rate(1, 3600 * SECOND).burst(1);
-    limiter.acquire(1).await.unwrap();
+    let limiter = client.limiter("api", Rate::per_hour(1).burst(1));
+    limiter.acquire().await.unwrap();
     let (bytes, how) = (0, testkit::Cut::Reset);
     proxy.set(
         testkit::Way::ToClient,
@@ -155,7 +156,7 @@ async fn a_wait_whose_reply_is_lost_has_one_reservation() {
     );
     let waits = tokio::spawn({
         let limiter = limiter.clone();
-        async move { limiter.acquire(1).await }
+        async move { limiter.acquire().await }
     });
     let reserved = || server.cli(&["ZCARD", "{api}:ll:reserved"]).integer();
     eventually("it has asked again", async || {
@@ -164,7 +165,7 @@ async fn a_wait_whose_reply_is_lost_has_one_reservation() {
     .await;
     waits.abort();
     eventually("it is given back", async || reserved() == Some(0)).await;
-    let RateDecision::Limited { retry_after } = limiter.try_acquire(1).await.unwrap() else {
+    let RateDecision::Limited { retry_after } = limiter.try_acquire().await.unwrap() else {
         panic!("one permit in an hour")
     };
     assert!(retry_after <= 3600 * SECOND, "{retry_after:?}");
@@ -174,9 +175,9 @@ async fn a_wait_whose_reply_is_lost_has_one_reservation() {
 async fn closing_a_client_waits_until_its_reservations_are_given_back() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let limiter = client.limiter("api").rate(1, 3600 * SECOND).burst(1);
-    limiter.acquire(1).await.unwrap();
-    let waits = tokio::spawn(async move { limiter.acquire(1).await });
+    let limiter = client.limiter("api", Rate::per_hour(1).burst(1));
+    limiter.acquire().await.unwrap();
+    let waits = tokio::spawn(async move { limiter.acquire().await });
     let reserved = || server.cli(&["ZCARD", "{api}:ll:reserved"]).integer();
     eventually("it has reserved", async || reserved() == Some(1)).await;
     waits.abort();
@@ -198,10 +199,10 @@ async fn another_value_under_the_key_is_refused_and_left_alone() {
     ] {
         server.cli(&["DEL", key]);
         server.cli(write);
-        let limiter = client.limiter("api").rate(1, SECOND);
+        let limiter = client.limiter("api", Rate::per_second(1));
         for refused in [
-            limiter.try_acquire(1).await.map(drop),
-            limiter.acquire(1).await,
+            limiter.try_acquire().await.map(drop),
+            limiter.acquire().await,
         ] {
             let LimiterError::Store { source, .. } = refused.unwrap_err() else {
                 panic!("{kind:?}")

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{Client, OnCrash, OnceError, OnceStart, OnceState};
+use leaselock::Client;
+use leaselock::once::{OnCrash, OnceError, OnceStart, OnceState};
 use testkit::notes::{lines, note};
 use testkit::process::Signal;
 use testkit::{Child, Server, TempDir, tempdir};

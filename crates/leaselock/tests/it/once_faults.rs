@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{
-    AcquireError, Client, ErrorKind, OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState,
-};
+use leaselock::once::{OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState};
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 use tokio::task::JoinSet;
 

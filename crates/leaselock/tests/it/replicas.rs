@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock::clock::Clock;
+use leaselock::cron::{Claim, CronError};
 use leaselock::interop::Protocol;
+use leaselock::once::{OnceError, OnceStart, OnceState};
 use leaselock::options::Options;
-use leaselock::{
-    AcquireError, Claim, Client, CronError, ErrorKind, Lease, OnceError, OnceStart, OnceState, Wait,
-};
+use leaselock::{AcquireError, Client, ErrorKind, Lease, Wait};
 use testkit::{Fault, Proxy, Server, Value, Way};
 
 use crate::support::{

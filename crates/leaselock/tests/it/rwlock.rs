@@ -1,6 +1,7 @@
 //! The read-write lock on a server: what its keys and its commands are.
 
-use leaselock::{AcquireError, Client, ExtendError, ReleaseError, SharedLease};
+use leaselock::rwlock::SharedLease;
+use leaselock::{AcquireError, Client, ExtendError, ReleaseError};
 use testkit::Server;
 use tokio::task::JoinHandle;
 

@@ -4,12 +4,25 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock::barrier::*;
 use leaselock::clock::*;
+use leaselock::counter::*;
+use leaselock::cron::*;
 use leaselock::detached::*;
+use leaselock::election::*;
 use leaselock::error::*;
 use leaselock::inspect::*;
+use leaselock::interop::*;
+use leaselock::latch::*;
+use leaselock::lease::*;
+use leaselock::limiter::*;
+use leaselock::multilock::*;
+use leaselock::once::*;
 use leaselock::options::*;
 use leaselock::report::*;
+use leaselock::rwlock::*;
+use leaselock::semaphore::*;
+use leaselock::strict::*;
 use leaselock::*;
 use leaselock_fence::{Admission, FenceChecker, FenceRefused, FileFenceChecker, FileFenceError};
 
@@ -17,34 +30,43 @@ fn is_send<F: Future + Send>(future: F) {
     drop(future); // not polled: nothing happens
 }
 
-fn is_everything<T: Send + Sync + 'static>() {}
+fn is_everything<T: Send + Sync + Unpin + 'static>() {}
 
 #[test]
-fn every_type_is_send_sync_and_static() {
-    is_everything::<Client>();
-    is_everything::<Mutex>();
-    is_everything::<Lease>();
-    is_everything::<LeaseView>();
-    is_everything::<LossWatch>();
-    is_everything::<(Handle, LentHandle, BorrowedLease, Owner)>();
-    is_everything::<DetachedLease>();
-    is_everything::<(Options, Wait, Waiting, Name, Fence, Clock, Moment)>();
-    is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();
-    is_everything::<(
-        BreakOptions,
-        BreakOutcome,
-        CloseReport,
-        LeaseState,
-        LostReason,
-        NotHeld,
-    )>();
-    is_everything::<(Report, Finding, Verdict, ErrorKind)>();
+fn every_type_is_send_sync_unpin_and_static() {
+    is_everything::<(Client, Mutex, RwLock, Semaphore, Owner, Wait)>();
+    is_everything::<(Lease, LeaseView, LossWatch, Lost, LostReason, LeaseState)>();
+    is_everything::<(Name, Fence, Sequencer, StoreError, ErrorKind)>();
+    is_everything::<(AcquireError, ExtendError, ReleaseError, RunError)>();
+    is_everything::<(RequestError, BreakError, InvalidInput, Remains)>();
+    is_everything::<(MultiReleaseError, NotHeld, Deadlock, Link, NodeVote, Vote)>();
     is_everything::<(MultiLock, MultiLease, MultiLeaseView, MultiLossWatch)>();
-    is_everything::<(MultiReleaseError, RunResult<()>)>();
-    is_everything::<(Sequencer, FenceChecker, Admission, FenceRefused)>();
-    is_everything::<(FileFenceChecker, FileFenceError)>();
-    is_everything::<(Limiter, LimiterError, RateDecision)>();
+    is_everything::<(SharedLease, UpgradableLease, ChangeError<Lease>, Permit)>();
+    is_everything::<(Election, LeaderObserver, Leader, Leadership, ProclaimError)>();
+    is_everything::<(Once, OnceRun, OnceStart, OnceResult, OnceState, OnceView)>();
+    is_everything::<(OnceError, OnCrash, RunResult<()>)>();
+    is_everything::<(Cron, CronRun, Claim, CronState, TickState, LatestTick)>();
+    is_everything::<(Overlap, CronError)>();
+    is_everything::<(Latch, LatchState, LatchError)>();
+    is_everything::<(Barrier, BarrierPass, BarrierError)>();
+    is_everything::<(Limiter, LimiterError, Rate, RateDecision)>();
     is_everything::<(Counter, CounterError, UnknownChange)>();
+    is_everything::<(Handle, LentHandle, BorrowedLease, DetachedLease)>();
+    is_everything::<(Options, Waiting, Clock, Moment, Quarantine, StrictStatus)>();
+    is_everything::<(Inspection, Holding, Holder, SharedHolder, Waiter, Process)>();
+    is_everything::<(LockMode, PermitCount, BreakOptions, BreakOutcome)>();
+    is_everything::<(
+        Report,
+        Finding,
+        Verdict,
+        Guarantee,
+        GuaranteeStatus,
+        NodeReport,
+    )>();
+    is_everything::<(Stats, CloseReport, LoadedFunctions, FunctionsNode)>();
+    is_everything::<(Preset, Protocol)>();
+    is_everything::<(FenceChecker, Admission, FenceRefused)>();
+    is_everything::<(FileFenceChecker, FileFenceError)>();
     is_everything::<(
         leaselock_tower::LimiterService<()>,
         leaselock_tower::SemaphoreService<()>,
@@ -54,7 +76,7 @@ fn every_type_is_send_sync_and_static() {
 /// A builder may carry a connection of the user's own; it goes to another thread too.
 #[test]
 fn a_builder_is_send() {
-    fn sent<T: Send + 'static>() {}
+    fn sent<T: Send + Unpin + 'static>() {}
     sent::<ClientBuilder>();
 }
 
@@ -87,10 +109,15 @@ async fn every_future_is_send() {
     is_send(lease.lost());
     is_send(lease.extend(TTL));
     is_send(lease.release());
-    let limiter = client.limiter("api").rate(1, TTL);
-    is_send(limiter.try_acquire(1));
-    is_send(limiter.acquire(1));
-    is_send(limiter.acquire_within(1, Duration::ZERO));
+    let limiter = client.limiter("api", Rate::new(1, TTL));
+    is_send(limiter.try_acquire());
+    is_send(limiter.acquire());
+    is_send(limiter.acquire_within(Duration::ZERO));
+    is_send(limiter.acquire_many_within(2, Duration::ZERO));
+    futures_of_conditions_are_send(&client);
+    futures_of_other_locks_are_send(&client).await;
+    is_send(client.ping());
+    is_send(Client::connect("mem:"));
     let counter = client.counter("visits");
     is_send(counter.add(1));
     is_send(counter.compare_and_set(0, 1));
@@ -105,6 +132,47 @@ async fn every_future_is_send() {
         .unwrap();
     is_send(client.attach(handle.clone()).extend(TTL));
     is_send(client.attach(handle).release());
+}
+
+fn futures_of_conditions_are_send(client: &Client) {
+    let latch = client.latch("ready", 2);
+    is_send(latch.arrive("a"));
+    is_send(latch.wait());
+    is_send(latch.wait_within(Duration::ZERO));
+    is_send(latch.state());
+    let barrier = client.barrier("phase", 2);
+    is_send(barrier.wait());
+    is_send(barrier.wait_within(Duration::ZERO));
+    let once = client.once("charge");
+    is_send(once.begin());
+    is_send(once.run(|_| async { Ok::<_, String>("paid") }));
+    is_send(once.state());
+    is_send(once.forget());
+    let cron = client.cron("nightly");
+    is_send(cron.claim(std::time::UNIX_EPOCH));
+    is_send(cron.state());
+}
+
+async fn futures_of_other_locks_are_send(client: &Client) {
+    let lock = client.rwlock("config");
+    is_send(lock.read());
+    is_send(lock.try_read());
+    is_send(lock.write_within(Duration::ZERO));
+    is_send(lock.upgradable_read());
+    let reading = lock.upgradable_read().await.unwrap();
+    is_send(reading.upgrade());
+    let pool = client.semaphore("pool", 2);
+    is_send(pool.acquire());
+    is_send(pool.acquire_many_within(2, Duration::ZERO));
+    is_send(pool.set_permits(2));
+    let election = client.election("scheduler");
+    is_send(election.campaign());
+    is_send(election.leader());
+    is_send(election.run(async |_| ()));
+    let mut observer = election.observe();
+    is_send(observer.changed());
+    let leading = election.campaign().await.unwrap();
+    is_send(leading.resign());
 }
 
 /// A value that must not be dropped unread makes the compiler warn. An expectation that no warning meets fails to build.

@@ -1,7 +1,8 @@
 //! A program whose executor does not come round: what the client promises does not depend on it.
 
 use leaselock::clock::{Clock, Moment};
-use leaselock::{Client, LeaseState, LostReason};
+use leaselock::lease::LeaseState;
+use leaselock::{Client, LostReason};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, is_free, millis};

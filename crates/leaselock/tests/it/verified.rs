@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock::{Client, Lease, LeaseState, LostReason, Mutex};
+use leaselock::lease::LeaseState;
+use leaselock::{Client, Lease, LostReason, Mutex};
 use testkit::{Cluster, Server, Watched};
 
 use crate::quorum::Nodes;

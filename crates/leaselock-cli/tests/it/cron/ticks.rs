@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
 
-use leaselock::{Claim, Client};
+use leaselock::Client;
+use leaselock::cron::Claim;
 use testkit::process::Signal;
 
 use super::serve;

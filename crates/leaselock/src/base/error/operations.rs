@@ -282,7 +282,7 @@ pub enum ReleaseError {
     },
 }
 
-/// Names of a [`MultiLease`](crate::MultiLease) that were not confirmed as released. The others were.
+/// Names of a [`MultiLease`](crate::multilock::MultiLease) that were not confirmed as released. The others were.
 ///
 /// Nothing is held after it.
 #[derive(Debug, Clone, thiserror::Error)]

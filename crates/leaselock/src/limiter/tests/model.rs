@@ -145,14 +145,17 @@ impl Model {
             self.acts.push((self.now_us, cost));
             self.save();
             let (left, band) = self.left();
-            return Taken::Allowed { left, band };
+            return Taken::Allowed { left, rate: band };
         }
         let mine = |event: &&Event| event.id == id && event.state == State::Reserved;
         if let Some(event) = self.events.iter().find(mine)
             && patience_us > 0
         {
             let wait_us = event.moment_us - now_us;
-            return Taken::Reserved { wait_us, band };
+            return Taken::Reserved {
+                wait_us,
+                rate: band,
+            };
         }
         let latest_us = now_us + patience_us;
         let fits = |(_, other): &(usize, &Event)| {
@@ -174,19 +177,28 @@ impl Model {
             self.acts.push((mine.acts_us, cost));
             self.save();
             let wait_us = mine.moment_us - now_us;
-            return Taken::Reserved { wait_us, band };
+            return Taken::Reserved {
+                wait_us,
+                rate: band,
+            };
         }
         if wait_us > patience_us {
             if is_set_back {
                 self.save();
             }
-            return Taken::Limited { wait_us, band };
+            return Taken::Limited {
+                wait_us,
+                rate: band,
+            };
         }
         let reserved = event(now_us + wait_us, State::Reserved);
         self.events.push(reserved);
         self.acts.push((reserved.acts_us, cost));
         self.save();
-        Taken::Reserved { wait_us, band }
+        Taken::Reserved {
+            wait_us,
+            rate: band,
+        }
     }
 
     pub(super) fn give_back(&mut self, id: usize) -> GivenBack {

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use leaselock::{Client, Limiter, RateDecision};
+use leaselock::Client;
+use leaselock::limiter::{Limiter, Rate, RateDecision};
 use testkit::{Server, Value, clock};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -55,7 +56,7 @@ fn wait(limiter: &Limiter, costs: Range<u32>, acts: &Acts) -> Vec<(u32, JoinHand
     let start = |cost| {
         let (limiter, acts) = (limiter.clone(), acts.clone());
         let waits = tokio::spawn(async move {
-            limiter.acquire(cost).await.unwrap();
+            limiter.acquire_many(cost).await.unwrap();
             acts.send((cost, clock::wall_us())).unwrap();
         });
         (cost, waits)
@@ -78,8 +79,8 @@ async fn a_thousand_who_wait_act_in_order_and_not_early_and_half_that_give_up_co
     let count = u32::try_from(rounds(60, 1000)).unwrap();
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let limiter = client.limiter("api").rate(RATE, SECOND).burst(BURST);
-    limiter.acquire(BURST).await.unwrap(); // from now on all wait
+    let limiter = client.limiter("api", Rate::per_second(RATE).burst(BURST));
+    limiter.acquire_many(BURST).await.unwrap(); // from now on all wait
     server.cli(&["CONFIG", "RESETSTAT"]);
     let (acts, mut acted) = unbounded_channel();
     let waiters = wait(&limiter, COST..COST + count, &acts);
@@ -139,7 +140,7 @@ async fn a_thousand_who_wait_act_in_order_and_not_early_and_half_that_give_up_co
     let whole_burst_us = u64::from(BURST) * 1_000_000 / u64::from(RATE);
     let empty_us = reserved.values().max().unwrap() + whole_burst_us;
     until(|| is_over(&empty_us)).await;
-    let all = limiter.try_acquire(BURST).await.unwrap();
+    let all = limiter.try_acquire_many(BURST).await.unwrap();
     assert_eq!(all, RateDecision::Allowed { left: 0 }, "something is left");
     let given_up = given_up.len();
     println!(

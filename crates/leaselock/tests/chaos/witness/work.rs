@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leaselock::inspect::BreakOptions;
-use leaselock::{Client, Lease, Mutex, RwLock, Semaphore, UpgradableLease};
+use leaselock::rwlock::UpgradableLease;
+use leaselock::{Client, Lease, Mutex, RwLock, Semaphore};
 
 /// Of strict mode.
 pub(super) const LONGEST: Duration = Duration::from_millis(1_500);

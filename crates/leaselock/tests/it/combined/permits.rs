@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{Client, Permit};
+use leaselock::Client;
+use leaselock::semaphore::Permit;
 use testkit::Server;
 
 use super::{calls, crowd, names};

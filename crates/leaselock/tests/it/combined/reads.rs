@@ -1,6 +1,7 @@
 //! Reads that leave together: of many names, and of one.
 
-use leaselock::{AcquireError, Client, Lease, SharedLease};
+use leaselock::rwlock::SharedLease;
+use leaselock::{AcquireError, Client, Lease};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::{calls, crowd, names};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{Barrier, BarrierError, BarrierPass, Client};
+use leaselock::Client;
+use leaselock::barrier::{Barrier, BarrierError, BarrierPass};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{Client, CounterError, Fence, Name, Sequencer};
+use leaselock::counter::CounterError;
+use leaselock::{Client, Fence, Name, Sequencer};
 use tokio::task::JoinSet;
 
 use crate::engine::Engine;

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
-use leaselock::{
-    AcquireError, Claim, Client, Cron, CronError, CronRun, CronState, Overlap, TickState,
-};
+use leaselock::{AcquireError, Client};
 
 use crate::engine::Engine;
 use crate::support::{LONG, by_message, eventually, millis, soon, until_queued, waiter};

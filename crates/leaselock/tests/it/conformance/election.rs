@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock::election::{Election, LeaderObserver, Leadership};
 use leaselock::inspect::BreakOptions;
-use leaselock::{
-    AcquireError, Client, Election, ExtendError, Fence, LeaderObserver, Leadership, Lease, RunError,
-};
+use leaselock::{AcquireError, Client, ExtendError, Fence, Lease, RunError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use leaselock::clock::Clock;
 use leaselock::inspect::BreakOptions;
-use leaselock::{ExtendError, LeaseState, LostReason, RunError};
+use leaselock::lease::LeaseState;
+use leaselock::{ExtendError, LostReason, RunError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, is_free, millis, soon};

@@ -1,6 +1,7 @@
 //! The latch.
 
-use leaselock::{Client, Latch, LatchError};
+use leaselock::Client;
+use leaselock::latch::{Latch, LatchError};
 
 use crate::engine::Engine;
 use crate::support::{by_message, millis, soon};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Limiter, LimiterError, RateDecision};
+use leaselock::Client;
+use leaselock::limiter::{Limiter, LimiterError, Rate, RateDecision};
 use testkit::clock;
 use tokio::task::JoinSet;
 
@@ -20,11 +21,11 @@ async fn pair(engine: &Engine) -> [Client; 2] {
 
 /// One permit in an hour, so that none is paid for while a test runs.
 fn slow(client: &Client, burst: u32) -> Limiter {
-    client.limiter("api").rate(1, HOUR).burst(burst)
+    client.limiter("api", Rate::per_hour(1).burst(burst))
 }
 
 async fn retry_after(limiter: &Limiter, cost: u32) -> Duration {
-    match limiter.try_acquire(cost).await.unwrap() {
+    match limiter.try_acquire_many(cost).await.unwrap() {
         RateDecision::Limited { retry_after } => retry_after,
         allowed @ RateDecision::Allowed { .. } => panic!("{allowed:?}"),
     }
@@ -33,21 +34,23 @@ async fn retry_after(limiter: &Limiter, cost: u32) -> Duration {
 pub(super) async fn all_clients_together_use_the_burst_and_no_more(engine: &Engine) {
     let [one, two] = pair(engine).await.map(|client| slow(&client, 4));
     for (limiter, cost, left) in [(&one, 1, 3), (&two, 2, 1)] {
-        let allowed = limiter.try_acquire(cost).await.unwrap();
+        let allowed = limiter.try_acquire_many(cost).await.unwrap();
         assert_eq!(allowed, RateDecision::Allowed { left });
     }
     assert!(retry_after(&two, 2).await <= HOUR);
-    one.acquire(1).await.unwrap();
+    one.acquire().await.unwrap();
     for limiter in [&one, &two] {
         let [first, third] = [retry_after(limiter, 1).await, retry_after(limiter, 3).await];
         assert!(first <= HOUR && third > 2 * HOUR && third <= 3 * HOUR);
     }
     // A second rate counts too, and so does that of another name.
-    let both = one.clone().and(1, HOUR / 2);
+    let both = one.clone().and(Rate::new(1, HOUR / 2));
     assert!(retry_after(&both, 1).await > HOUR / 2);
     let client = engine.client_of_one_store().await;
-    let other = client.limiter("other").rate(1000, HOUR).and(2, HOUR / 2);
-    let allowed = other.try_acquire(1).await.unwrap();
+    let other = client
+        .limiter("other", Rate::per_hour(1000))
+        .and(Rate::new(2, HOUR / 2));
+    let allowed = other.try_acquire().await.unwrap();
     assert_eq!(allowed, RateDecision::Allowed { left: 1 });
 }
 
@@ -60,9 +63,9 @@ pub(super) async fn those_who_wait_act_at_the_rate_and_not_sooner(engine: &Engin
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let client = if task % 2 == 0 { &one } else { &two };
-        let limiter = client.limiter("api").rate(40, millis(1000)).burst(BURST);
+        let limiter = client.limiter("api", Rate::new(40, millis(1000)).burst(BURST));
         tasks.spawn(async move {
-            limiter.acquire(1).await.unwrap();
+            limiter.acquire().await.unwrap();
             clock::now()
         });
     }
@@ -83,10 +86,10 @@ pub(super) async fn a_wait_that_would_take_too_long_is_refused_at_once_and_reser
     engine: &Engine,
 ) {
     let [one, two] = pair(engine).await.map(|client| slow(&client, 1));
-    soon(one.acquire_within(1, millis(0))).await.unwrap();
+    soon(one.acquire_within(millis(0))).await.unwrap();
     let before = retry_after(&two, 1).await;
     for limit in [millis(0), HOUR / 2] {
-        let refused = soon(two.acquire_within(1, limit)).await.unwrap_err();
+        let refused = soon(two.acquire_within(limit)).await.unwrap_err();
         let LimiterError::Limited { retry_after, .. } = refused else {
             panic!("{refused}")
         };
@@ -97,10 +100,10 @@ pub(super) async fn a_wait_that_would_take_too_long_is_refused_at_once_and_reser
 
 pub(super) async fn a_wait_that_is_dropped_gives_back_what_it_has_reserved(engine: &Engine) {
     let [one, two] = pair(engine).await.map(|client| slow(&client, 1));
-    one.acquire(1).await.unwrap();
+    one.acquire().await.unwrap();
     let [first, second] = [&one, &two].map(|limiter| {
         let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.acquire(1).await })
+        tokio::spawn(async move { limiter.acquire().await })
     });
     eventually("both have reserved", async || {
         retry_after(&two, 1).await > 2 * HOUR
@@ -118,23 +121,30 @@ pub(super) async fn a_wait_that_is_dropped_gives_back_what_it_has_reserved(engin
 
 pub(super) async fn what_a_limiter_cannot_allow_is_refused_and_nothing_is_sent(engine: &Engine) {
     let client = engine.client_of_one_store().await;
-    let limiter = client.limiter("api").rate(10, HOUR).burst(5);
+    let limiter = client.limiter("api", Rate::per_hour(10).burst(5));
+    let with = |rate| client.limiter("api", rate);
     for (refused, right) in [
-        (limiter.try_acquire(0).await.map(drop), "1 to 5 permits"),
-        (limiter.acquire(6).await, "1 to 5 permits"),
-        (limiter.clone().and(2, HOUR * 2).acquire(3).await, "1 to 2"),
         (
-            limiter.clone().burst(0).acquire(1).await,
+            limiter.try_acquire_many(0).await.map(drop),
+            "1 to 5 permits",
+        ),
+        (limiter.acquire_many(6).await, "1 to 5 permits"),
+        (
+            limiter
+                .clone()
+                .and(Rate::new(2, HOUR * 2))
+                .acquire_many(3)
+                .await,
+            "1 to 2",
+        ),
+        (
+            with(Rate::per_hour(1).burst(0)).acquire().await,
             "at least 1 permit",
         ),
-        (limiter.clone().rate(0, HOUR).acquire(1).await, "at least 1"),
+        (with(Rate::per_hour(0)).acquire().await, "at least 1"),
+        (with(Rate::new(1, millis(0))).acquire().await, "1 ms to"),
         (
-            limiter.clone().rate(1, millis(0)).acquire(1).await,
-            "1 ms to",
-        ),
-        (client.limiter("api").acquire(1).await, "needs a rate"),
-        (
-            client.limiter("").rate(1, HOUR).acquire(1).await,
+            client.limiter("", Rate::per_hour(1)).acquire().await,
             "one byte",
         ),
     ] {
@@ -142,7 +152,7 @@ pub(super) async fn what_a_limiter_cannot_allow_is_refused_and_nothing_is_sent(e
         assert!(matches!(refused, LimiterError::Invalid(_)), "{refused}");
         assert!(refused.to_string().contains(right), "{refused}");
     }
-    let allowed = limiter.try_acquire(5).await.unwrap();
+    let allowed = limiter.try_acquire_many(5).await.unwrap();
     assert_eq!(allowed, RateDecision::Allowed { left: 0 });
     if engine.lists {
         assert_eq!(client.list("*").await.unwrap().len(), 0); // it is no lock

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fastrand::Rng;
 use leaselock::error::MultiReleaseError;
 use leaselock::inspect::{BreakOptions, Holding};
-use leaselock::{AcquireError, Client, ExtendError, LostReason, MultiLease, MultiLock, RunError};
+use leaselock::multilock::{MultiLease, MultiLock};
+use leaselock::{AcquireError, Client, ExtendError, LostReason, RunError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leaselock::inspect::BreakOptions;
-use leaselock::{
-    AcquireError, Client, OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState, Wait,
-};
+use leaselock::once::{OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState};
+use leaselock::{AcquireError, Client, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -64,7 +64,7 @@ pub(super) async fn a_panic_releases_the_lease(engine: &Engine) {
         mutex
             .run(|_| async { std::panic::panic_any("on purpose") })
             .await
-            .map(|ran: leaselock::RunResult<()>| ran.value)
+            .map(|ran: leaselock::lease::RunResult<()>| ran.value)
     });
     assert!(soon(panicked).await.unwrap_err().is_panic());
     eventually("it is released", async || is_free(&client, "job").await).await;

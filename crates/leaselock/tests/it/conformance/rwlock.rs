@@ -2,7 +2,8 @@
 
 use leaselock::inspect::{Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, SharedLease, Wait};
+use leaselock::rwlock::SharedLease;
+use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

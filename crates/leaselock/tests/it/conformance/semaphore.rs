@@ -3,7 +3,8 @@
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ExtendError, Permit, ReleaseError};
+use leaselock::semaphore::Permit;
+use leaselock::{AcquireError, Client, ExtendError, ReleaseError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -1,8 +1,10 @@
 //! Reads that may become exclusive, upgrades and downgrades.
 
+use leaselock::RwLock;
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
-use leaselock::{AcquireError, ChangeError, Client, Lease, LeaseView, LostReason, SharedLease};
-use leaselock::{RwLock, UpgradableLease};
+use leaselock::rwlock::UpgradableLease;
+use leaselock::rwlock::{ChangeError, SharedLease};
+use leaselock::{AcquireError, Client, Lease, LeaseView, LostReason};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use leaselock::{AcquireError, Claim, Client, Cron, CronError, ErrorKind, Overlap, TickState};
+use leaselock::cron::{Claim, Cron, CronError, Overlap, TickState};
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::notes::{lines, note};
 use testkit::{Child, Cut, Fault, Proxy, Server, Way, tempdir};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use leaselock::Client;
 use leaselock::clock::Clock;
-use leaselock::{Claim, Client, Cron, CronRun, Overlap, TickState};
+use leaselock::cron::{Claim, Cron, CronRun, Overlap, TickState};
 use leaselock_cron::Schedule;
 use testkit::Server;
 use tokio::task::JoinSet;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, TickState};
+use leaselock::Client;
+use leaselock::cron::TickState;
 use leaselock_cron::Schedule;
 use testkit::{Fault, Proxy, Server, Way};
 

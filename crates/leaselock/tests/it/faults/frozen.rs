@@ -82,7 +82,7 @@ async fn a_short_freeze_loses_no_lease() {
     let first = lease.deadline();
     let paused = server.pause();
     eventually("a renewal has failed", async || {
-        lease.state() == leaselock::LeaseState::Suspect
+        lease.state() == leaselock::lease::LeaseState::Suspect
     })
     .await;
     let trouble = lease.last_error().unwrap();
@@ -90,7 +90,7 @@ async fn a_short_freeze_loses_no_lease() {
     assert!(lease.unconfirmed_for() >= millis(1_000));
     drop(paused);
     eventually("it was renewed", async || lease.deadline() > first).await;
-    assert_eq!(lease.state(), leaselock::LeaseState::Held);
+    assert_eq!(lease.state(), leaselock::lease::LeaseState::Held);
     assert_eq!(lease.last_error(), None);
     lease.release().await.unwrap();
 }

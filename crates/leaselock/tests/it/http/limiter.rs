@@ -4,8 +4,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::StatusCode;
+use leaselock::Client;
 use leaselock::clock::Clock;
-use leaselock::{Client, Limiter};
+use leaselock::limiter::{Limiter, Rate};
 use leaselock_tower::{LimiterLayer, LimiterService, OnError};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -31,7 +32,7 @@ fn behind(limiter: Limiter) -> (LimiterService<Backend>, Backend) {
 #[tokio::test]
 async fn an_answer_says_how_many_are_left_and_a_refusal_when_to_come_again() {
     let (client, clock) = standing_still();
-    let limiter = client.limiter("secret-name").rate(2, 10 * SECOND);
+    let limiter = client.limiter("secret-name", Rate::new(2, 10 * SECOND));
     let (mut service, backend) = behind(limiter);
     for (wait_ms, status, limit, retry_after) in [
         (0, 200, "\"10s\";r=1;t=5", ""),
@@ -58,8 +59,8 @@ async fn an_answer_says_how_many_are_left_and_a_refusal_when_to_come_again() {
 #[tokio::test]
 async fn of_several_rates_the_one_that_decides_is_named() {
     let (client, clock) = standing_still();
-    let limiter = client.limiter("api").rate(2, millis(100));
-    let (mut service, _) = behind(limiter.and(3, 10 * SECOND));
+    let limiter = client.limiter("api", Rate::new(2, millis(100)));
+    let (mut service, _) = behind(limiter.and(Rate::new(3, 10 * SECOND)));
     for (wait_ms, limit) in [
         (0, "\"0.1s\";r=1;t=1"),
         (0, "\"0.1s\";r=0;t=1"),
@@ -80,7 +81,7 @@ async fn each_key_has_a_limit_of_its_own_and_a_request_without_a_key_has_none() 
     let (client, _) = standing_still();
     let layer = LimiterLayer::keyed(move |request| {
         let user = request.headers.get("x-user")?.to_str().ok()?;
-        Some(client.limiter(format!("user:{user}")).rate(1, SECOND))
+        Some(client.limiter(format!("user:{user}"), Rate::per_second(1)))
     });
     let mut service = layer.layer(Backend::default());
     for (headers, status) in [
@@ -101,7 +102,7 @@ async fn each_key_has_a_limit_of_its_own_and_a_request_without_a_key_has_none() 
 #[tokio::test]
 async fn the_fields_of_the_service_stay() {
     let (client, _) = standing_still();
-    let (mut service, _) = behind(client.limiter("api").rate(5, SECOND));
+    let (mut service, _) = behind(client.limiter("api", Rate::per_second(5)));
     let own = [("ratelimit", "\"daily\";r=7;t=60")];
     let answer = send(&mut service, request("/", &own)).await;
     let both = "\"daily\";r=7;t=60, \"1s\";r=4;t=1";
@@ -111,7 +112,7 @@ async fn the_fields_of_the_service_stay() {
 #[tokio::test]
 async fn a_request_costs_what_the_program_says() {
     let (client, _) = standing_still();
-    let limiter = client.limiter("api").rate(10, SECOND);
+    let limiter = client.limiter("api", Rate::per_second(10));
     let layer = LimiterLayer::new(limiter).unwrap();
     let layer = layer.cost(|request| request.uri.path()[1..].parse().unwrap());
     let mut service = layer.layer(Backend::default());
@@ -132,8 +133,8 @@ async fn a_request_costs_what_the_program_says() {
 async fn a_limiter_that_nothing_can_use_is_refused_when_the_layer_is_made() {
     let (client, _) = standing_still();
     for limiter in [
-        client.limiter("api"),
-        client.limiter("two\nlines").rate(1, SECOND),
+        client.limiter("api", Rate::per_second(0)),
+        client.limiter("two\nlines", Rate::per_second(1)),
     ] {
         assert!(LimiterLayer::new(limiter).is_err());
     }
@@ -144,11 +145,7 @@ async fn a_limiter_that_nothing_can_use_is_refused_when_the_layer_is_made() {
 async fn a_key_that_is_out_of_range_is_never_let_through() {
     let (client, _) = standing_still();
     let layer = LimiterLayer::keyed(move |request| {
-        Some(
-            client
-                .limiter(request.uri.path().repeat(1000))
-                .rate(1, SECOND),
-        )
+        Some(client.limiter(request.uri.path().repeat(1000), Rate::per_second(1)))
     });
     let backend = Backend::default();
     let mut service = layer.on_error(OnError::Admit).layer(backend.clone());
@@ -161,7 +158,7 @@ async fn a_key_that_is_out_of_range_is_never_let_through() {
 async fn a_store_out_of_reach_refuses_or_admits_as_the_program_says_and_tells_nothing() {
     for wait in [Duration::ZERO, SECOND] {
         for (on_error, status) in [(None, 503), (Some(OnError::Admit), 200)] {
-            let limiter = out_of_reach().limiter("secret-name").rate(1, SECOND);
+            let limiter = out_of_reach().limiter("secret-name", Rate::per_second(1));
             let mut layer = LimiterLayer::new(limiter).unwrap().wait(wait);
             if let Some(on_error) = on_error {
                 layer = layer.on_error(on_error);
@@ -182,7 +179,7 @@ async fn a_request_that_waits_keeps_no_other_one_waiting() {
     let (client, clock) = standing_still();
     let limiter_of = {
         let client = client.clone();
-        move |key: &str| client.limiter(key).rate(1, SECOND)
+        move |key: &str| client.limiter(key, Rate::per_second(1))
     };
     let one = limiter_of("/one");
     let layer = LimiterLayer::keyed(move |request| Some(limiter_of(request.uri.path())));
@@ -191,7 +188,7 @@ async fn a_request_that_waits_keeps_no_other_one_waiting() {
     let mut waiting = service.clone();
     let waits = tokio::spawn(async move { send(&mut waiting, request("/one", &[])).await });
     eventually("it has reserved", async || {
-        one.try_acquire(1).await.unwrap().retry_after() > SECOND
+        one.try_acquire().await.unwrap().retry_after() > SECOND
     })
     .await;
     assert_eq!(send(&mut service, request("/two", &[])).await.status(), 200);
@@ -208,12 +205,12 @@ async fn a_request_that_waits_keeps_no_other_one_waiting() {
 #[tokio::test]
 async fn the_moment_of_a_client_that_went_away_is_given_back() {
     let (client, _) = standing_still();
-    let limiter = client.limiter("api").rate(1, SECOND);
+    let limiter = client.limiter("api", Rate::per_second(1));
     let layer = LimiterLayer::new(limiter.clone()).unwrap();
     let mut service = layer.wait(SECOND).layer(Backend::default());
     assert_eq!(send(&mut service, request("/", &[])).await.status(), 200);
     let waits = tokio::spawn(async move { send(&mut service, request("/", &[])).await });
-    let retry_after = async || limiter.try_acquire(1).await.unwrap().retry_after();
+    let retry_after = async || limiter.try_acquire().await.unwrap().retry_after();
     eventually("it has reserved", async || retry_after().await > SECOND).await;
     waits.abort();
     eventually("it is given back", async || retry_after().await == SECOND).await;
@@ -239,7 +236,7 @@ impl Service<http::Request<()>> for Busy {
 
 #[test]
 fn the_layer_is_ready_when_its_service_is() {
-    let limiter = standing_still().0.limiter("api").rate(1, SECOND);
+    let limiter = standing_still().0.limiter("api", Rate::per_second(1));
     let mut busy = LimiterLayer::new(limiter).unwrap().layer(Busy);
     let context = &mut Context::from_waker(Waker::noop());
     assert!(busy.poll_ready(context).is_pending());
@@ -249,11 +246,11 @@ trait RetryAfter {
     fn retry_after(self) -> Duration;
 }
 
-impl RetryAfter for leaselock::RateDecision {
+impl RetryAfter for leaselock::limiter::RateDecision {
     fn retry_after(self) -> Duration {
         match self {
-            leaselock::RateDecision::Limited { retry_after } => retry_after,
-            leaselock::RateDecision::Allowed { .. } => Duration::ZERO,
+            leaselock::limiter::RateDecision::Limited { retry_after } => retry_after,
+            leaselock::limiter::RateDecision::Allowed { .. } => Duration::ZERO,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{Response, StatusCode};
+use leaselock::limiter::Rate;
 use leaselock::{Client, Semaphore};
 use leaselock_tower::{LimiterLayer, OnError, SemaphoreLayer, SemaphoreService};
 use tokio::task::JoinHandle;
@@ -135,7 +136,7 @@ async fn a_store_out_of_reach_refuses_or_admits_as_the_program_says() {
 async fn with_both_layers_a_request_without_a_permit_costs_no_rate_and_one_without_a_rate_no_permit()
  {
     let (client, backend) = (memory(), Backend::default());
-    let rate = client.limiter("api").rate(2, Duration::from_secs(3600));
+    let rate = client.limiter("api", Rate::per_hour(2));
     let limited = LimiterLayer::new(rate).unwrap().layer(backend.clone());
     let slots = SemaphoreLayer::new(client.semaphore("slots", 1)).unwrap();
     let mut service = slots.layer(limited);

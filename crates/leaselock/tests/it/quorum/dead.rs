@@ -1,7 +1,8 @@
 //! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
 
 use leaselock::error::Vote;
-use leaselock::{AcquireError, Client, ErrorKind, LeaseState};
+use leaselock::lease::LeaseState;
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::Nodes;

@@ -1,6 +1,7 @@
 //! What a majority cannot have is refused before anything is sent, with the reason.
 
 use leaselock::interop::Protocol;
+use leaselock::limiter::Rate;
 use leaselock::{AcquireError, Client, ErrorKind, Mutex};
 
 use super::Nodes;
@@ -50,8 +51,8 @@ async fn what_a_majority_cannot_have_is_refused_before_anything_is_sent() {
     refused!("not one sum": latch.arrive("a"), latch.wait(), latch.state(); latch);
     let barrier = client.barrier("phase", 2);
     refused!("not one sum": barrier.wait(); barrier);
-    let limiter = client.limiter("api").rate(5, LONG);
-    refused!("not one sum": limiter.acquire(1), limiter.try_acquire(1); limiter);
+    let limiter = client.limiter("api", Rate::new(5, LONG));
+    refused!("not one sum": limiter.acquire(), limiter.try_acquire(); limiter);
     let counter = client.counter("visits");
     refused!("not one sum": counter.incr(), counter.get(); counter);
     refused!("no majority agrees": client.list("*"););

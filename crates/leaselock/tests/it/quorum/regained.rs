@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leaselock::lease::LeaseState;
 use leaselock::options::Options;
-use leaselock::{Client, ClientBuilder, Lease, LeaseState};
+use leaselock::{Client, ClientBuilder, Lease};
 use testkit::Server;
 
 use super::Nodes;

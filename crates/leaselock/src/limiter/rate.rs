@@ -1,11 +1,11 @@
-//! The bands of a rate: what the user says, and the numbers that the scripts compute with.
+//! CheckedRates: what the user says, and the numbers that the scripts compute with.
 
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
 use crate::script::Call;
 
-const BANDS_MAX: usize = 8;
+const RATES_MAX: usize = 8;
 /// The shortest and the longest period of a rate.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -15,26 +15,86 @@ const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// what the longest wait takes off.
 const EXACT: u64 = 1 << 52;
 
-/// What the user says: so many permits in a period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Band {
-    /// So many permits.
-    pub limit: u32,
-    /// In so long.
-    pub period: Duration,
-    /// As many as the limit, unless the user says otherwise.
-    pub burst: Option<u32>,
+/// So many permits in each period on average; one period may see twice the limit, unless the burst is smaller.
+///
+/// In any one period the clients use at most the limit and the burst. A period is 1 ms to 30 days.
+///
+/// # Examples
+/// ```
+/// use leaselock::limiter::Rate;
+///
+/// let rate = Rate::per_second(100).burst(20); // at most 120 in any second
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a rate limits nothing until a limiter has it"]
+pub struct Rate {
+    limit: u32,
+    period: Duration,
+    burst: Option<u32>,
 }
 
-/// All bands of a limiter, checked.
+impl Rate {
+    /// So many permits in each period.
+    pub const fn new(limit: u32, period: Duration) -> Self {
+        Rate {
+            limit,
+            period,
+            burst: None,
+        }
+    }
+
+    /// So many permits in each second.
+    pub const fn per_second(limit: u32) -> Self {
+        Rate::new(limit, Duration::from_secs(1))
+    }
+
+    /// So many permits in each minute.
+    pub const fn per_minute(limit: u32) -> Self {
+        Rate::new(limit, Duration::from_secs(60))
+    }
+
+    /// So many permits in each hour.
+    pub const fn per_hour(limit: u32) -> Self {
+        Rate::new(limit, Duration::from_secs(60 * 60))
+    }
+
+    /// So many permits in each 24 hours.
+    pub const fn per_day(limit: u32) -> Self {
+        Rate::new(limit, Duration::from_secs(24 * 60 * 60))
+    }
+
+    /// Sets how many permits there are at once after a pause; by default those of one period. No request asks for more.
+    pub const fn burst(mut self, burst: u32) -> Self {
+        self.burst = Some(burst);
+        self
+    }
+
+    /// For the layers of `leaselock-tower`: how many permits there are at once.
+    #[doc(hidden)]
+    pub fn at_once(&self) -> u32 {
+        self.burst.unwrap_or(self.limit)
+    }
+
+    /// Returns how many permits there are in a period.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns the period.
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+/// All rates of a limiter, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rate {
-    terms: Vec<BandTerms>,
+pub(super) struct CheckedRates {
+    terms: Vec<RateTerms>,
 }
 
-/// A band as `lua/limiter.lua` has it.
+/// A rate as `lua/limiter.lua` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct BandTerms {
+struct RateTerms {
     period_us: u64,
     /// What a permit adds to the level.
     per_permit: u64,
@@ -43,31 +103,28 @@ struct BandTerms {
     burst: u32,
 }
 
-impl Rate {
-    pub(super) fn new(bands: &[Band]) -> Result<Self, InvalidInput> {
+impl CheckedRates {
+    pub(super) fn new(rates: &[Rate]) -> Result<Self, InvalidInput> {
         let refused = |text: String| Err(InvalidInput::new(text));
-        if bands.is_empty() {
-            return refused("a limiter needs a rate: say how many permits in which period".into());
-        }
-        if bands.len() > BANDS_MAX {
-            let count = bands.len();
+        if rates.len() > RATES_MAX {
+            let count = rates.len();
             return refused(format!(
-                "a limiter has at most {BANDS_MAX} rates, and not {count}"
+                "a limiter has at most {RATES_MAX} rates, and not {count}"
             ));
         }
-        let terms: Vec<BandTerms> = bands.iter().map(BandTerms::new).collect::<Result<_, _>>()?;
+        let terms: Vec<RateTerms> = rates.iter().map(RateTerms::new).collect::<Result<_, _>>()?;
         for (index, one) in terms.iter().enumerate() {
             if terms[..index]
                 .iter()
                 .any(|other| other.period_us == one.period_us)
             {
-                let period = bands[index].period;
+                let period = rates[index].period;
                 return refused(format!(
                     "two rates of a limiter have the period {period:?}: give the lower one alone"
                 ));
             }
         }
-        Ok(Rate { terms })
+        Ok(CheckedRates { terms })
     }
 
     /// How many permits one request may ask for.
@@ -106,9 +163,9 @@ impl Rate {
     }
 }
 
-impl BandTerms {
-    fn new(band: &Band) -> Result<Self, InvalidInput> {
-        let Band { limit, period, .. } = *band;
+impl RateTerms {
+    fn new(rate: &Rate) -> Result<Self, InvalidInput> {
+        let Rate { limit, period, .. } = *rate;
         let refused = |text: String| Err(InvalidInput::new(text));
         if limit == 0 {
             return refused("a rate has at least 1 permit in its period, and not 0".into());
@@ -118,7 +175,7 @@ impl BandTerms {
                 "the period of a rate is 1 ms to 30 days, and not {period:?}"
             ));
         }
-        let burst = band.burst.unwrap_or(limit);
+        let burst = rate.at_once();
         if burst == 0 {
             return refused("a burst has at least 1 permit, and not 0".into());
         }
@@ -132,7 +189,7 @@ impl BandTerms {
                  give a smaller burst or a rounder rate"
             ));
         }
-        Ok(BandTerms {
+        Ok(RateTerms {
             period_us,
             per_permit,
             per_us,
@@ -150,24 +207,21 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn band(limit: u32, period: Duration, burst: Option<u32>) -> Band {
-        Band {
-            limit,
-            period,
-            burst,
-        }
+    fn rate(limit: u32, period: Duration, burst: Option<u32>) -> Rate {
+        let rate = Rate::new(limit, period);
+        burst.map_or(rate, |burst| rate.burst(burst))
     }
 
     #[test]
     fn a_rate_is_written_in_whole_numbers_without_a_common_divisor() {
         let second = Duration::from_secs(1);
-        let rate = Rate::new(&[
-            band(100, second, Some(20)),
-            band(30_000, 60 * second, None),
-            band(7, second * 3, None),
+        let rate = CheckedRates::new(&[
+            rate(100, second, Some(20)),
+            rate(30_000, 60 * second, None),
+            rate(7, second * 3, None),
         ])
         .unwrap();
-        let terms = |period_us, per_permit, per_us, burst| BandTerms {
+        let terms = |period_us, per_permit, per_us, burst| RateTerms {
             period_us,
             per_permit,
             per_us,
@@ -188,32 +242,32 @@ mod tests {
     #[test]
     fn a_rate_that_no_script_could_compute_exactly_is_refused_and_the_right_one_named() {
         let day = Duration::from_secs(24 * 60 * 60);
-        for (bands, right) in [
-            (vec![], "say how many permits in which period"),
-            (vec![band(0, day, None)], "at least 1 permit in its period"),
-            (vec![band(1, day, Some(0))], "a burst has at least 1"),
-            (vec![band(1, Duration::ZERO, None)], "1 ms to 30 days"),
-            (vec![band(1, 31 * day, None)], "1 ms to 30 days"),
-            (vec![band(1, day, None), band(2, day, None)], "two rates"),
-            (vec![band(1, day, None); 9], "at most 8 rates"),
+        for (rates, right) in [
+            (vec![rate(0, day, None)], "at least 1 permit in its period"),
+            (vec![rate(1, day, Some(0))], "a burst has at least 1"),
+            (vec![rate(1, Duration::ZERO, None)], "1 ms to 30 days"),
+            (vec![rate(1, 31 * day, None)], "1 ms to 30 days"),
+            (vec![rate(1, day, None), rate(2, day, None)], "two rates"),
+            (vec![rate(1, day, None); 9], "at most 8 rates"),
             // A prime number of permits in a day.
-            (vec![band(999_983, day, None)], "at most 52124"),
+            (vec![rate(999_983, day, None)], "at most 52124"),
         ] {
-            let refused = Rate::new(&bands).unwrap_err().to_string();
+            let refused = CheckedRates::new(&rates).unwrap_err().to_string();
             assert!(refused.contains(right), "{refused}");
         }
-        assert!(Rate::new(&[band(1_000_000, day, None)]).is_ok());
-        assert!(Rate::new(&[band(999_983, day, Some(52_124))]).is_ok());
+        assert!(CheckedRates::new(&[rate(1_000_000, day, None)]).is_ok());
+        assert!(CheckedRates::new(&[rate(999_983, day, Some(52_124))]).is_ok());
     }
 
     /// Levels are doubles in a script.
     #[test]
     fn the_highest_level_of_a_rate_is_exact_in_a_script() {
         for (limit, period_ms, burst) in [(999_983, 86_400_000, 52_124), (u32::MAX, 1, u32::MAX)] {
-            let rate = Rate::new(&[band(limit, Duration::from_millis(period_ms), Some(burst))]);
+            let rate =
+                CheckedRates::new(&[rate(limit, Duration::from_millis(period_ms), Some(burst))]);
             let rate = rate.unwrap();
             let wait_us = u64::try_from(rate.longest_wait().as_micros()).unwrap();
-            let BandTerms {
+            let RateTerms {
                 per_permit, per_us, ..
             } = rate.terms[0];
             let level = u64::from(burst) * per_permit + wait_us * per_us;
