@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::election::Election;
 use leaselock::Client;
+use leaselock::election::Election;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;

@@ -1,8 +1,8 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::limiter::{Limiter, Rate};
 use leaselock::counter::Counter;
 use leaselock::election::Election;
+use leaselock::limiter::{Limiter, Rate};
 use leaselock::multilock::MultiLock;
 use leaselock::once::Once;
 use leaselock::{Client, Mutex, RwLock, Semaphore};
