@@ -73,7 +73,8 @@ fn a_tick_whose_job_a_signal_ended_runs_again_if_asked_to_and_is_over_otherwise(
 
 #[test]
 fn a_service_that_is_told_to_stop_gives_its_tick_to_another_host() {
-    let stays = "[ -e ran ] || { echo $LEASELOCK_TICK > ran; trap 'exit 1' TERM; \
+    // The trap comes first: the signal may follow the line at once.
+    let stays = "[ -e ran ] || { trap 'exit 1' TERM; echo $LEASELOCK_TICK > ran; \
                  while :; do sleep 0.05; done; }; echo $LEASELOCK_TICK >> ran";
     std::thread::scope(|scope| {
         for (script, code) in [(FIRST_STAYS, 143), (stays, 1)] {
@@ -100,7 +101,7 @@ fn a_service_that_is_told_to_stop_gives_its_tick_to_another_host() {
 #[test]
 fn a_job_that_ends_well_when_it_is_told_to_stop_has_run() {
     on_both(|store| {
-        let script = "echo $LEASELOCK_TICK >> ran; trap 'exit 0' TERM; \
+        let script = "trap 'exit 0' TERM; echo $LEASELOCK_TICK >> ran; \
                       [ $(wc -l < ran) -gt 1 ] || while :; do sleep 0.05; done";
         let first = serve(store, &["--again"], script);
         store.line_in("ran");
