@@ -80,8 +80,8 @@ impl Contender for Leaselock {
             Want::Lead => Wish::Lead(one.election(name).value("a leader")),
             Want::Rate(rate) => {
                 let period = Duration::from_secs(rate.seconds.into());
-                let rate_of_wish = Rate::new(rate.permits, period).burst(rate.burst);
-                Wish::Rate(one.limiter(name, rate_of_wish))
+                let rate = Rate::new(rate.permits, period).burst(rate.burst);
+                Wish::Rate(one.limiter(name, rate))
             }
             Want::Count => Wish::Count(one.counter(name)),
             Want::Run => Wish::Run(one.clone(), name.to_owned()),

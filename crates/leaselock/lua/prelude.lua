@@ -20,8 +20,7 @@ end
 
 -- Constants of one function are in it: each one outside costs every script.
 
--- The client inside one of our own tokens, or '' for a foreign value. A token is 22 characters, '.' (or '~' when the
--- lease has no fencing token), and 8 characters of client.
+-- The client inside a token, or '' (lua/inline/holder.lua).
 local function client_of(held)
 --#inline holder
   return holder

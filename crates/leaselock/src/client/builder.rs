@@ -274,11 +274,9 @@ impl ClientBuilder {
         let id = settings::new_id()?;
         let store = self.store.store(&self.settings, &id)?;
         let defaults = &mut self.settings.defaults;
-        defaults.longest = match store.majority() {
-            Some(majority) => Some(majority.longest()),
-            None => self.strict,
-        };
-        if store.is_majority() {
+        defaults.longest = self.strict;
+        if let Some(majority) = store.majority() {
+            defaults.longest = Some(majority.longest());
             store.check_limits(defaults.priority, defaults.length())?;
         }
         self.settings.check()?;

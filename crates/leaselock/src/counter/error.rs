@@ -77,7 +77,7 @@ noun_error! {
 
         /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
         #[error("`{name}`: the change counts once or not at all, and it is too late to ask")]
-        Forgotten {} => ErrorFacts::leaves_change,
+        Forgotten {} leaves Change,
     }
 }
 

@@ -37,7 +37,7 @@ noun_error! {
         NotConfirmed {
             /// The store's error.
             source: StoreError,
-        } => ErrorFacts::leaves_record,
+        } leaves Record,
     }
 }
 

@@ -1,4 +1,4 @@
-//! CheckedRates: what the user says, and the numbers that the scripts compute with.
+//! Rates: what the user says, and the numbers that the scripts compute with.
 
 use std::time::Duration;
 

@@ -96,7 +96,7 @@ noun_error! {
         NotStored {
             /// The store's error.
             source: StoreError,
-        } => ErrorFacts::leaves_record,
+        } leaves Record,
 
         /// The body ran to its end and its result is stored, and too few replicas have confirmed it in time.
         /// Callers get the result, unless the server is lost before its replicas have it: then the work is done again, or

@@ -129,11 +129,6 @@ impl Executor {
         self.majority().is_some()
     }
 
-    /// True if waiters have a position there: no majority could agree on one.
-    pub(crate) fn has_queue(&self) -> bool {
-        !self.is_majority()
-    }
-
     /// True if replies come from several servers, each with a clock of its own.
     pub(crate) fn has_clocks(&self) -> bool {
         self.is_majority() || self.is_cluster()

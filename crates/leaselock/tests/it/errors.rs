@@ -30,8 +30,12 @@ fn every_public_error_is_an_error_that_can_be_carried_anywhere() {
 
 /// Answers of an error: busy, timeout, transient, unsupported.
 fn answers(error: &dyn OperationError) -> [bool; 4] {
-    let [busy, timeout] = [error.is_busy(), error.is_timeout()];
-    [busy, timeout, error.is_transient(), error.is_unsupported()]
+    [
+        error.is_busy(),
+        error.is_timeout(),
+        error.is_transient(),
+        error.is_unsupported(),
+    ]
 }
 
 #[tokio::test]

@@ -13,16 +13,16 @@ pub(crate) struct NounFailure {
 
 /// Writes the error of a noun, and how it is made of a [`NounFailure`].
 ///
-/// `Store` is the arm of a request that failed, and the last one: `leaves` says what that may leave on the store. The others
-/// differ from noun to noun, and are written as `thiserror` has them; each one with fields has the name too, and one in
-/// parentheses is another error. Behind `=>` stands what else is known of it, for [`OperationError`](super::OperationError).
+/// `Store` is the arm of a request that failed, and the last one. The others differ from noun to noun, and are written as
+/// `thiserror` has them; each one with fields has the name too, and one in parentheses is another error. For
+/// [`OperationError`](super::OperationError), `leaves` says what may be left on the store, and `=>` what else is known.
 macro_rules! noun_error {
     (
         $(#[$meta:meta])*
         pub enum $Error:ident of $name:ident: $whose:literal $(, through $Acquire:ident)? {
             $(#[$failed:meta])*
             Store $(leaves $remains:ident)?,
-            $($(#[$arm:meta])* $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })? $(=> $how:path)?,)*
+            $($(#[$arm:meta])* $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })? $(leaves $left:ident)? $(=> $how:path)?,)*
         }
     ) => {
         $(#[$meta])*
@@ -62,6 +62,7 @@ macro_rules! noun_error {
                     }
                     $(noun_error!(@arm $Error $Arm $name $(($($inner)*))?) => {
                         let facts = noun_error!(@facts self $name $(($($inner)*))?);
+                        $(let facts = facts.leaves($crate::base::error::operation::Remains::$left);)?
                         $(let facts = $how(facts, self);)?
                         facts
                     })*

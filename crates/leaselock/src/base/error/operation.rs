@@ -165,14 +165,6 @@ impl ErrorFacts<'_> {
         self.is_timeout = true;
         self.busy(error)
     }
-
-    pub(crate) fn leaves_record<E>(self, _: &E) -> Self {
-        self.leaves(Remains::Record)
-    }
-
-    pub(crate) fn leaves_change<E>(self, _: &E) -> Self {
-        self.leaves(Remains::Change)
-    }
 }
 
 impl HasFacts for InvalidInput {

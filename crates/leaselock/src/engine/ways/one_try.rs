@@ -15,7 +15,7 @@ use crate::engine::values::grant::Seen;
 impl Ask<'_> {
     /// The lease, or what keeps it from being granted.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
-        if !self.engine.store.has_queue()
+        if self.engine.store.is_majority()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
             return Ok(Ok(lease));

@@ -199,7 +199,7 @@ impl Lease {
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.
     pub fn check(&self) -> Result<(), Lost> {
-        self.record.lost_by_now().map_or(Ok(()), Err)
+        self.lost().check()
     }
 
     /// Calls `call` once, on the client's own thread, when the lease ends: also by a release.
