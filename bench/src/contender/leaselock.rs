@@ -147,7 +147,7 @@ impl Lock for LeaselockLock {
                 let leadership = election.campaign().await.map_err(text)?;
                 let mark = leadership.term().get();
                 let turn = held(hold.clone()).await;
-                leadership.resign().await.map_err(text)?;
+                leadership.release().await.map_err(text)?;
                 Turn { mark, ..turn }
             }
             Wish::Rate(limiter) => {

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leaselock::Client;
-use leaselock::inspect::{Holding, Process};
+use leaselock::inspect::{Holder, Process};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -65,22 +65,22 @@ impl Ancestors {
         let Some(process) = process else {
             return false;
         };
-        process.host == self.host
-            && process.name.starts_with("leaselock run")
+        let (Some(pid), Some(started)) = (process.pid, process.started) else {
+            return false;
+        };
+        process.host.as_deref() == Some(&*self.host)
+            && (process.name.as_deref()).is_some_and(|name| name.starts_with("leaselock run"))
             && self.wrappers.iter().any(|wrapper| {
-                wrapper.pid == process.pid && wrapper.may_have_begun_at(process.started_unix_ms)
+                wrapper.pid == pid && wrapper.may_have_begun_at(show::unix_ms(started))
             })
     }
 
     /// What to add where a holder is named.
-    pub(crate) fn remark(&self, holding: &Holding) -> &'static str {
-        match holding {
-            Holding::Held(holder) if self.has(holder.process.as_ref()) => {
-                "; it is an ancestor of this process"
-            }
-            Holding::Shared { holders, .. }
-                if holders.iter().any(|one| self.has(one.process.as_ref())) =>
-            {
+    pub(crate) fn remark(&self, holders: &[Holder]) -> &'static str {
+        match holders {
+            [one] if self.has(one.process.as_ref()) => "; it is an ancestor of this process",
+            [_] => "",
+            several if several.iter().any(|one| self.has(one.process.as_ref())) => {
                 "; one of them is an ancestor of this process"
             }
             _ => "",
@@ -124,7 +124,7 @@ impl Ancestors {
                         return failure(name, &found, busy);
                     }
                 }
-                Some(found) if found.process.is_some() || found.foreign => break,
+                Some(found) if found.is_foreign() || is_known(&found) => break,
                 // Its record is not written yet, or the store does not answer.
                 _ => without_record += 1,
             }
@@ -133,41 +133,30 @@ impl Ancestors {
     }
 
     /// The holder; of several the one that is an ancestor, else one that is not known yet.
-    async fn holder(&self, client: &Client, name: &str, alone: bool) -> Option<FoundHolder> {
-        match client.inspect(name).await.ok()?.state {
-            Holding::Held(holder) => Some(FoundHolder {
-                process: holder.process,
-                digest: holder.digest,
-                foreign: holder.foreign,
-            }),
-            Holding::Shared { holders, .. } if alone => {
-                let known_last = |process: Option<&Process>| match process {
-                    found if self.has(found) => 0,
-                    None => 1,
-                    Some(_) => 2,
-                };
-                let first = holders
-                    .into_iter()
-                    .min_by_key(|one| known_last(one.process.as_ref()))?;
-                Some(FoundHolder {
-                    process: first.process,
-                    digest: first.digest,
-                    foreign: false,
-                })
-            }
-            _ => None,
+    async fn holder(&self, client: &Client, name: &str, alone: bool) -> Option<Holder> {
+        let seen = client.inspect(name).await.ok()?.state;
+        if show::is_shared(&seen) && !alone {
+            return None;
         }
+        let known_last = |one: &Holder| match one {
+            one if self.has(one.process.as_ref()) => 0,
+            one if !is_known(one) => 1,
+            _ => 2,
+        };
+        show::all_holders(seen).into_iter().min_by_key(known_last)
     }
 }
 
-struct FoundHolder {
-    process: Option<Process>,
-    digest: String,
-    foreign: bool,
+/// Whether its record was read.
+fn is_known(holder: &Holder) -> bool {
+    holder
+        .process
+        .as_ref()
+        .is_some_and(|process| process.pid.is_some())
 }
 
-fn failure(name: &str, holder: &FoundHolder, busy: Exit) -> Failure {
-    let who = show::who(holder.process.as_ref(), None);
+fn failure(name: &str, holder: &Holder, busy: Exit) -> Failure {
+    let who = show::who(holder.process.as_ref());
     let text =
         format!("`{name}` is held by an ancestor of this process ({who}); this wait cannot end");
     Failure::new(text, busy)

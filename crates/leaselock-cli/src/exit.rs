@@ -13,7 +13,7 @@ use leaselock::error::{BreakError, RequestError};
 use leaselock::latch::LatchError;
 use leaselock::limiter::LimiterError;
 use leaselock::once::OnceError;
-use leaselock::{AcquireError, ErrorKind, ExtendError, ReleaseError};
+use leaselock::{AcquireError, ErrorKind, LeaseError, ReleaseError};
 use rustix::process::Signal;
 
 /// The exit code of the process.
@@ -74,7 +74,7 @@ impl Exit {
     pub(crate) fn of_store(kind: ErrorKind) -> Exit {
         match kind {
             ErrorKind::Unreachable
-            | ErrorKind::TimedOut
+            | ErrorKind::NoReply
             | ErrorKind::Loading
             | ErrorKind::OutOfMemory
             | ErrorKind::ReadOnly
@@ -89,7 +89,7 @@ impl Exit {
             | ErrorKind::Tls
             | ErrorKind::Forbidden
             | ErrorKind::UnsupportedFilesystem
-            | ErrorKind::ConfigMismatch => {
+            | ErrorKind::Mismatch => {
                 Exit::REFUSED
             }
             ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
@@ -105,7 +105,7 @@ impl Exit {
             // A usage error is found before anything is sent. Fewer permits than that are another's word, or an
             // operator's, and may be more the next time.
             // In a deadlock another holder has it too.
-            AcquireError::StillBusy { .. }
+            AcquireError::TimedOut { .. }
             | AcquireError::TooMany { .. }
             | AcquireError::Deadlock { .. } => busy,
             // No holder is known, so it is not busy: the store does not serve now.
@@ -124,11 +124,11 @@ impl Exit {
         }
     }
 
-    pub(crate) fn of_extend(error: &ExtendError) -> Exit {
+    pub(crate) fn of_extend(error: &LeaseError) -> Exit {
         match error {
-            ExtendError::Invalid(_) => Exit::USAGE,
-            ExtendError::Lost(_) => Exit::LOST,
-            ExtendError::Unknown { source, .. } | ExtendError::Store { source, .. } => {
+            LeaseError::Invalid(_) => Exit::USAGE,
+            LeaseError::Lost(_) => Exit::LOST,
+            LeaseError::Unknown { source, .. } | LeaseError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
             _ => Exit::INTERNAL,
@@ -137,7 +137,8 @@ impl Exit {
 
     pub(crate) fn of_release(error: &ReleaseError) -> Exit {
         match error {
-            ReleaseError::NotHeld { .. } => Exit::LOST,
+            ReleaseError::NotHeld(_) => Exit::LOST,
+            ReleaseError::Invalid(_) => Exit::USAGE,
             ReleaseError::Unknown { source, .. } | ReleaseError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
@@ -148,8 +149,8 @@ impl Exit {
     pub(crate) fn of_latch(error: &LatchError) -> Exit {
         match error {
             LatchError::Invalid(_) => Exit::USAGE,
-            LatchError::StillClosed { .. } => Exit::BUSY,
-            LatchError::Disagrees { .. } | LatchError::Excess { .. } => Exit::REFUSED,
+            LatchError::TimedOut { .. } => Exit::BUSY,
+            LatchError::Mismatch { .. } | LatchError::Excess { .. } => Exit::REFUSED,
             LatchError::Store { source, .. } => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
         }
@@ -158,7 +159,7 @@ impl Exit {
     pub(crate) fn of_limiter(error: &LimiterError) -> Exit {
         match error {
             LimiterError::Invalid(_) => Exit::USAGE,
-            LimiterError::Limited { .. } => Exit::BUSY,
+            LimiterError::TimedOut { .. } => Exit::BUSY,
             LimiterError::Store { source, .. } => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
         }
@@ -167,7 +168,7 @@ impl Exit {
     pub(crate) fn of_counter(error: &CounterError) -> Exit {
         match error {
             CounterError::Invalid(_) => Exit::USAGE,
-            CounterError::Differs { .. } => Exit::DIFFERS,
+            CounterError::Mismatch { .. } => Exit::DIFFERS,
             CounterError::Overflow { .. } | CounterError::OtherName { .. } => Exit::REFUSED,
             CounterError::Stale { .. } => Exit::LOST,
             CounterError::TooFewReplicas { .. } => Exit::UNAVAILABLE,
@@ -183,7 +184,7 @@ impl Exit {
         match error {
             OnceError::Acquire(error) => Exit::of_acquire(error, busy),
             OnceError::Running { .. } => busy,
-            OnceError::Differs { .. }
+            OnceError::Mismatch { .. }
             | OnceError::Crashed { .. }
             | OnceError::GivenUp { .. }
             | OnceError::Failed { .. } => Exit::REFUSED,
@@ -218,7 +219,7 @@ impl Exit {
     pub(crate) fn of_break(error: &BreakError) -> Exit {
         match error {
             BreakError::Invalid(_) => Exit::USAGE,
-            BreakError::NotHeld { .. } | BreakError::Changed { .. } => Exit::LOST,
+            BreakError::NotHeld { .. } | BreakError::Mismatch { .. } => Exit::LOST,
             BreakError::Foreign { .. } => Exit::REFUSED,
             BreakError::Store(source) => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
@@ -313,7 +314,7 @@ mod tests {
         let rows: [(Exit, &[ErrorKind]); 5] = [
             (
                 Exit::UNAVAILABLE,
-                &[K::Unreachable, K::TimedOut, K::Loading, K::OutOfMemory],
+                &[K::Unreachable, K::NoReply, K::Loading, K::OutOfMemory],
             ),
             (
                 Exit::UNAVAILABLE,
@@ -321,12 +322,7 @@ mod tests {
             ),
             (
                 Exit::REFUSED,
-                &[
-                    K::Auth,
-                    K::Forbidden,
-                    K::UnsupportedFilesystem,
-                    K::ConfigMismatch,
-                ],
+                &[K::Auth, K::Forbidden, K::UnsupportedFilesystem, K::Mismatch],
             ),
             (Exit::FOREIGN_DATA, &[K::WrongType, K::Corrupt]),
             (Exit::CANNOT_CREATE, &[K::StorageFull, K::CannotCreate]),

@@ -8,7 +8,7 @@ use leaselock::error::{BreakError, InvalidInput, NodeVote, RequestError, Vote};
 use leaselock::latch::LatchError;
 use leaselock::limiter::LimiterError;
 use leaselock::once::OnceError;
-use leaselock::{AcquireError, ErrorKind, ExtendError, Name, ReleaseError, StoreError};
+use leaselock::{AcquireError, ErrorKind, LeaseError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
 use crate::duration;
@@ -182,7 +182,7 @@ impl From<LimiterError> for Failure {
         let exit = Exit::of_limiter(&error);
         match &error {
             LimiterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
-            LimiterError::Limited { name, retry_after } => {
+            LimiterError::TimedOut { name, retry_after } => {
                 let wait = duration::for_people(*retry_after);
                 Failure::new(
                     format!("`{name}` is limited: it allows this in {wait}"),
@@ -208,14 +208,17 @@ impl From<CounterError> for Failure {
     }
 }
 
-impl From<ExtendError> for Failure {
-    fn from(error: ExtendError) -> Self {
+impl From<LeaseError> for Failure {
+    fn from(error: LeaseError) -> Self {
         let exit = Exit::of_extend(&error);
         match &error {
-            ExtendError::Store { name, source } => Failure::with_lock(name, "", source, exit),
-            ExtendError::Unknown { name, source } => {
-                Failure::with_lock(name, "extension unknown: ", source, exit)
-            }
+            LeaseError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            LeaseError::Unknown { name, source } => Failure::with_lock(
+                name,
+                "it is not known whether the request took effect: ",
+                source,
+                exit,
+            ),
             _ => Failure::new(&error, exit),
         }
     }
@@ -241,7 +244,7 @@ impl From<BreakError> for Failure {
         let hint = match &error {
             BreakError::Foreign { .. } => "; --foreign breaks it all the same",
             BreakError::Store(source) => return source.clone().into(),
-            BreakError::Changed { .. } => "; see status for the present one",
+            BreakError::Mismatch { .. } => "; see status for the present one",
             _ => "",
         };
         Failure::new(format!("{error}{hint}"), Exit::of_break(&error))

@@ -5,36 +5,60 @@ use std::time::Duration;
 use jiff::Timestamp;
 use leaselock::clock::Moment;
 use leaselock::cron::CronRun;
-use leaselock::multilock::MultiLease;
+use leaselock::lease::{Leader, Permits, Several, Shared};
 use leaselock::once::OnceRun;
-use leaselock::{ExtendError, Fence, Lease, Lost, ReleaseError};
+use leaselock::{Fence, Lease, LeaseError, LeaseView, LossWatch, Lost, ReleaseError, Sequencer};
 
 pub(crate) enum Held {
-    One(Lease),
-    Several(MultiLease),
+    Exclusive(Lease),
+    Several(Lease<Several>),
+    Shared(Lease<Shared>),
+    Permits(Lease<Permits>),
+    Leader(Lease<Leader>),
     Once(OnceRun),
     Cron(CronRun),
 }
 
-impl Held {
-    /// One lease for each name.
-    fn leases(&self) -> &[Lease] {
-        match self {
-            Held::One(lease) => std::slice::from_ref(lease),
-            Held::Several(lease) => lease.leases(),
-            Held::Once(run) => std::slice::from_ref(&**run),
-            Held::Cron(run) => std::slice::from_ref(&**run),
+/// Calls the same method of whichever lease it is.
+macro_rules! on_each {
+    ($held:expr, $lease:ident => $called:expr) => {
+        match $held {
+            Held::Exclusive($lease) => $called,
+            Held::Several($lease) => $called,
+            Held::Shared($lease) => $called,
+            Held::Permits($lease) => $called,
+            Held::Leader($lease) => $called,
+            Held::Once(run) => {
+                let $lease = run.lease();
+                $called
+            }
+            Held::Cron(run) => {
+                let $lease = run.lease();
+                $called
+            }
         }
+    };
+}
+
+impl Held {
+    /// The lease that ends first.
+    pub(crate) fn first_to_end(&self) -> LeaseView {
+        if let Held::Several(lease) = self {
+            let first = lease.leases().iter().min_by_key(|one| one.deadline());
+            if let Some(first) = first {
+                return first.view().into();
+            }
+        }
+        self.view()
     }
 
-    /// The lease that ends first.
-    pub(crate) fn first_to_end(&self) -> Option<&Lease> {
-        self.leases().iter().min_by_key(|lease| lease.deadline())
+    fn view(&self) -> LeaseView {
+        on_each!(self, lease => lease.view().into())
     }
 
     /// The fencing token of the first name.
     pub(crate) fn fence(&self) -> Option<u64> {
-        self.leases().first()?.fence().map(Fence::get)
+        self.view().fence().map(Fence::get)
     }
 
     /// The fencing token of each of several names: a line for each, which names cannot contain.
@@ -49,8 +73,11 @@ impl Held {
 
     /// What the job shows to the resource of each name: a line for each. `None` without fencing.
     pub(crate) fn sequencers(&self) -> Option<String> {
-        let shown = self.leases().iter().filter_map(Lease::sequencer);
-        let lines: Vec<String> = shown.map(|shown| shown.to_string()).collect();
+        let shown: Vec<Sequencer> = match self {
+            Held::Several(lease) => lease.sequencers().collect(),
+            one => one.view().sequencer().into_iter().collect(),
+        };
+        let lines: Vec<String> = shown.iter().map(ToString::to_string).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
@@ -65,65 +92,41 @@ impl Held {
     }
 
     pub(crate) fn ttl(&self) -> Duration {
-        self.leases().first().map(Lease::ttl).unwrap_or_default()
+        self.view().ttl()
     }
 
     /// Until the first of the leases ends.
     pub(crate) fn remaining(&self) -> Duration {
-        self.first_to_end()
-            .map(Lease::remaining)
-            .unwrap_or_default()
+        self.view().remaining()
     }
 
-    pub(crate) async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        match self {
-            Held::One(lease) => lease.extend(ttl).await,
-            Held::Several(lease) => lease.extend(ttl).await,
-            Held::Once(run) => run.extend(ttl).await,
-            Held::Cron(run) => run.extend(ttl).await,
-        }
+    pub(crate) async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
+        on_each!(self, lease => lease.extend(ttl).await)
     }
 
     /// Calls the hook with the earliest deadline, at once and whenever it changes.
     pub(crate) fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
-        match self {
-            Held::One(lease) => lease.on_deadline(hook),
-            Held::Several(lease) => lease.on_deadline(hook),
-            Held::Once(run) => run.on_deadline(hook),
-            Held::Cron(run) => run.on_deadline(hook),
-        }
+        on_each!(self, lease => lease.on_deadline(hook))
     }
 
     /// Completes when the first of the leases ends.
-    pub(crate) fn lost(&self) -> impl Future<Output = Lost> + use<> {
-        let one = match self {
-            Held::One(lease) => Ok(lease.lost()),
-            Held::Several(lease) => Err(lease.lost()),
-            Held::Once(run) => Ok(run.lost()),
-            Held::Cron(run) => Ok(run.lost()),
-        };
-        async {
-            match one {
-                Ok(lost) => lost.await,
-                Err(lost) => lost.await,
-            }
-        }
+    pub(crate) fn lost(&self) -> LossWatch {
+        self.view().lost()
     }
 
     /// What has ended, if something has.
     pub(crate) fn loss(&self) -> Option<Lost> {
-        let mut leases = self.leases().iter();
-        leases.find_map(|lease| lease.lost().check().err())
+        self.view().check().err()
     }
 
     /// The error of each name that was not confirmed as released.
     pub(crate) async fn release(self) -> Result<(), Vec<ReleaseError>> {
-        match self {
-            Held::One(lease) => lease.release().await.map_err(|error| vec![error]),
-            Held::Several(lease) => {
-                let released = lease.release().await;
-                released.map_err(|error| error.errors().to_vec())
-            }
+        let released = match self {
+            Held::Exclusive(lease) => lease.release().await,
+            Held::Several(lease) => lease.release().await,
+            Held::Shared(lease) => lease.release().await,
+            Held::Permits(lease) => lease.release().await,
+            Held::Leader(lease) => lease.release().await,
             // The job of a run that is given back without a result was never started.
             Held::Once(run) => {
                 run.cancel().await.ok(); // repeated in the background
@@ -133,6 +136,10 @@ impl Held {
                 run.cancel().await.ok(); // repeated in the background
                 Ok(())
             }
-        }
+        };
+        released.map_err(|error| match error {
+            ReleaseError::Several(errors) => errors,
+            error => vec![error],
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{ErrorKind, Lease, Lost, LostReason, Name, ReleaseError, StoreError};
+use leaselock::{ErrorKind, LeaseView, Lost, LostReason, Name, ReleaseError, StoreError};
 
 use crate::guardian::Plan;
 use crate::progress::{cause, is_silence};
@@ -30,7 +30,7 @@ impl<'a> Loss<'a> {
     }
 
     /// The job must end before the lease expires.
-    pub(crate) fn near(store: &'a str, lease: &Lease) -> Self {
+    pub(crate) fn near(store: &'a str, lease: &LeaseView) -> Self {
         Loss {
             name: lease.name().clone(),
             store,
@@ -115,7 +115,7 @@ pub(crate) fn not_released(
     in_folder: bool,
 ) -> String {
     let source = match error {
-        Some(ReleaseError::NotHeld { .. }) => {
+        Some(ReleaseError::NotHeld(_)) => {
             let error = error.map(ToString::to_string).unwrap_or_default();
             return format!("job finished; {error}");
         }
@@ -125,7 +125,7 @@ pub(crate) fn not_released(
         _ => None,
     };
     let why = match source {
-        Some(error) if error.kind() != ErrorKind::TimedOut => error.to_string(),
+        Some(error) if error.kind() != ErrorKind::NoReply => error.to_string(),
         _ => format!("no answer from {store} in time"),
     };
     let end = if in_folder {

@@ -203,7 +203,7 @@ pub(crate) fn failing(error: &StoreError, store: &str) -> String {
 
 /// The error without the store's name, for messages that have the name.
 pub(crate) fn cause(error: &StoreError, store: &str) -> String {
-    if error.kind() == ErrorKind::TimedOut && error.votes().is_empty() {
+    if error.kind() == ErrorKind::NoReply && error.votes().is_empty() {
         return "timed out".to_owned();
     }
     let text = error.to_string();
@@ -215,7 +215,7 @@ pub(crate) fn cause(error: &StoreError, store: &str) -> String {
 
 /// There was no answer, and not one that refuses.
 pub(crate) fn is_silence(error: &StoreError) -> bool {
-    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Unreachable) && error.votes().is_empty()
+    matches!(error.kind(), ErrorKind::NoReply | ErrorKind::Unreachable) && error.votes().is_empty()
 }
 
 /// What the library has reported of the wait.

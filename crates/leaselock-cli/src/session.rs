@@ -66,7 +66,10 @@ impl Purpose<'_> {
 
 /// The client of the URL that was given, or of several. Touches nothing yet and starts no thread.
 pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, Failure> {
-    let mut builder = builder(globals)?.session(purpose.has_session());
+    let mut builder = builder(globals)?;
+    if !purpose.has_session() {
+        builder = builder.outlive_process();
+    }
     if let Some(process) = purpose.process_name() {
         builder = builder.process_name(&process);
     }
@@ -125,8 +128,10 @@ fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
 
 /// Not in strict mode: a new prefix would begin with a quarantine.
 fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
-    let builder = Client::builder().prefix(&globals.prefix);
-    let builder = builder.functions(globals.functions);
+    let mut builder = Client::builder().prefix(&globals.prefix);
+    if globals.functions {
+        builder = builder.functions_only();
+    }
     let builder = match globals.tls.options() {
         Ok(None) => builder,
         Ok(Some(options)) => builder.tls(options),

@@ -1,11 +1,9 @@
 //! Holders and lines, for people and as JSON. The JSON fields are a contract; the text is not.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leaselock::Fence;
-use leaselock::inspect::{
-    Holder, Holding, Inspection, LockMode, PermitCount, Process, SharedHolder, Waiter,
-};
+use leaselock::inspect::{Holder, Holding, Inspection, LockMode, PermitCount, Process, Waiter};
 use serde_json::{Value, json};
 
 use crate::boottime;
@@ -13,22 +11,33 @@ use crate::duration::for_people;
 use crate::output::sanitized;
 
 /// `report[1234] on db1`, or the client's id when nothing more is known.
-pub(crate) fn who(process: Option<&Process>, client: Option<&str>) -> String {
-    match (process, client) {
-        (Some(p), _) => format!(
-            "{}[{}] on {}",
-            sanitized(&p.name),
-            p.pid,
-            sanitized(&p.host)
-        ),
-        (None, Some(client)) => format!("client {}", sanitized(client)),
-        (None, None) => "another lock library".to_owned(),
+pub(crate) fn who(process: Option<&Process>) -> String {
+    match process {
+        Some(process) => sanitized(&process.to_string()),
+        None => "another lock library".to_owned(),
     }
 }
 
+/// Readers or holders of permits hold it.
+pub(crate) fn is_shared(state: &Holding) -> bool {
+    matches!(state, Holding::Held { .. }) && state.exclusive().is_none()
+}
+
+pub(crate) fn all_holders(state: Holding) -> Vec<Holder> {
+    match state {
+        Holding::Held { holders, .. } => holders,
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map(ms).unwrap_or_default()
+}
+
 pub(crate) fn holder(holder: &Holder) -> String {
-    let mut text = who(holder.process.as_ref(), holder.client.as_deref());
-    text.push_str(&age(holder.since_unix_ms));
+    let mut text = who(holder.process.as_ref());
+    text.push_str(&age(holder.since));
     match holder.remaining {
         Some(rest) => text.push_str(&format!(", {} left", for_people(whole(rest)))),
         None => text.push_str(", without an end"),
@@ -36,23 +45,23 @@ pub(crate) fn holder(holder: &Holder) -> String {
     if let Some(fence) = holder.fence {
         text.push_str(&format!(", fence {fence}"));
     }
-    if let Some(why) = &holder.why {
-        text.push_str(&format!(", why: {}", sanitized(why)));
+    if let Some(note) = &holder.note {
+        text.push_str(&format!(", note: {}", sanitized(note)));
     }
     text
 }
 
-fn age(since_unix_ms: Option<u64>) -> String {
-    let Some(since) = since_unix_ms else {
+fn age(since: Option<SystemTime>) -> String {
+    let Some(since) = since else {
         return String::new();
     };
-    let age = Duration::from_millis(boottime::unix_ms().saturating_sub(since));
+    let age = Duration::from_millis(boottime::unix_ms().saturating_sub(unix_ms(since)));
     format!(" for {}", for_people(whole(age)))
 }
 
 /// One of several, as a line of its own.
-fn shared_holder(one: &SharedHolder) -> String {
-    let who = who(one.process.as_ref(), Some(&one.client));
+fn shared_holder(one: &Holder) -> String {
+    let who = who(one.process.as_ref());
     let mode = match one.mode {
         LockMode::Permits(1) => ": 1 permit".to_owned(),
         LockMode::Permits(count) => format!(": {count} permits"),
@@ -63,26 +72,25 @@ fn shared_holder(one: &SharedHolder) -> String {
         Some(fence) => format!(", fence {fence}"),
         None => String::new(),
     };
-    let (age, left) = (age(one.since_unix_ms), for_people(whole(one.remaining)));
-    format!("{who}{mode}{age}, {left} left{fence}")
+    let left = for_people(whole(one.remaining.unwrap_or_default()));
+    format!("{who}{mode}{}, {left} left{fence}", age(one.since))
 }
 
 /// Who holds the lock, in one line; `None` when no lock of ours is held.
 pub(crate) fn held_by(seen: &Inspection) -> Option<String> {
     const NAMED: usize = 3;
-    let (holders, count) = match &seen.state {
-        Holding::Held(by) => return Some(holder(by)),
-        Holding::Shared { holders, count, .. } => (holders, *count),
-        _ => return None,
+    if let Some(by) = seen.state.exclusive() {
+        return Some(holder(by));
+    }
+    let Holding::Held { holders, count, .. } = &seen.state else {
+        return None;
     };
     let named = holders.iter().take(NAMED);
-    let mut names: Vec<String> = named
-        .map(|one| who(one.process.as_ref(), Some(&one.client)))
-        .collect();
-    if count > names.len() {
+    let mut names: Vec<String> = named.map(|one| who(one.process.as_ref())).collect();
+    if *count > names.len() {
         names.push(format!("{} more", count - names.len()));
     }
-    Some(format!("{}: {}", crowd(seen, count), names.join(", ")))
+    Some(format!("{}: {}", crowd(seen, *count), names.join(", ")))
 }
 
 /// `2 readers`, or `2 holders of permits (1 of 4 is free)`.
@@ -103,7 +111,7 @@ fn crowd(seen: &Inspection, count: usize) -> String {
 }
 
 fn of_permits(seen: &Inspection) -> bool {
-    let Holding::Shared { holders, .. } = &seen.state else {
+    let Holding::Held { holders, .. } = &seen.state else {
         return false;
     };
     holders
@@ -140,9 +148,11 @@ fn whole(duration: Duration) -> Duration {
 pub(crate) fn text(seen: &Inspection) -> String {
     let name = sanitized(&seen.name);
     let text = match &seen.state {
-        Holding::Held(by) => format!("{name}: held by {}\n", holder(by)),
-        Holding::Shared { count, .. } => format!("{name}: held by {}\n", crowd(seen, *count)),
-        Holding::NotALock { kind } => {
+        Holding::Held { count, .. } => match seen.state.exclusive() {
+            Some(by) => format!("{name}: held by {}\n", holder(by)),
+            None => format!("{name}: held by {}\n", crowd(seen, *count)),
+        },
+        Holding::NotALock { kind, .. } => {
             format!(
                 "{name}: not a lock: a {} lies under this name\n",
                 sanitized(kind)
@@ -155,7 +165,7 @@ pub(crate) fn text(seen: &Inspection) -> String {
 
 /// A line for each of several holders.
 pub(crate) fn holders(seen: &Inspection) -> String {
-    let Holding::Shared { holders, count, .. } = &seen.state else {
+    let (Holding::Held { holders, count, .. }, true) = (&seen.state, is_shared(&seen.state)) else {
         return String::new();
     };
     let lines = holders
@@ -172,7 +182,7 @@ pub(crate) fn holders(seen: &Inspection) -> String {
 pub(crate) fn waiters(seen: &Inspection) -> String {
     let mut text = String::new();
     for waiter in &seen.queue {
-        let who = who(waiter.process.as_ref(), Some(&waiter.client));
+        let who = who(Some(&waiter.process));
         let priority = match waiter.priority {
             0 => String::new(),
             priority => format!(", priority {priority}"),
@@ -199,14 +209,18 @@ pub(crate) fn waiters(seen: &Inspection) -> String {
 /// One lock as one object.
 pub(crate) fn json(seen: &Inspection) -> Value {
     let (state, holder, found) = match &seen.state {
-        Holding::Held(by) => ("held", holder_json(by), Value::Null),
-        Holding::Shared { .. } => ("shared", Value::Null, Value::Null),
-        Holding::NotALock { kind } => ("other", Value::Null, json!({ "type": sanitized(kind) })),
+        Holding::Held { .. } => match seen.state.exclusive() {
+            Some(by) => ("held", holder_json(by), Value::Null),
+            None => ("shared", Value::Null, Value::Null),
+        },
+        Holding::NotALock { kind, .. } => {
+            ("other", Value::Null, json!({ "type": sanitized(kind) }))
+        }
         _ => ("free", Value::Null, Value::Null),
     };
-    let line: Vec<Value> = seen.queue.iter().map(waiter_json).collect();
+    let queue: Vec<Value> = seen.queue.iter().map(waiter_json).collect();
     json!({
-        "name": seen.name, "state": state, "holder": holder, "found": found, "line": line,
+        "name": seen.name, "state": state, "holder": holder, "found": found, "queue": queue,
         "holders": holders_json(&seen.state),
         "holder_count": count(&seen.state),
         "waiter_count": seen.waiter_count,
@@ -219,8 +233,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
 
 fn count(state: &Holding) -> usize {
     match state {
-        Holding::Held(_) => 1,
-        Holding::Shared { count, .. } => *count,
+        Holding::Held { count, .. } => *count,
         _ => 0,
     }
 }
@@ -228,21 +241,23 @@ fn count(state: &Holding) -> usize {
 /// Readers and holders of permits; none of a lock that is held alone.
 pub(crate) fn holders_json(state: &Holding) -> Vec<Value> {
     match state {
-        Holding::Shared { holders, .. } => holders.iter().map(shared_json).collect(),
+        Holding::Held { holders, .. } if is_shared(state) => {
+            holders.iter().map(shared_json).collect()
+        }
         _ => Vec::new(),
     }
 }
 
-fn shared_json(one: &SharedHolder) -> Value {
+fn shared_json(one: &Holder) -> Value {
     let (mode, permits) = mode_json(one.mode);
     json!({
         "mode": mode,
         "permits": permits,
-        "client": one.client,
-        "process": one.process.as_ref().map(process_json),
+        "client": client(one.process.as_ref()),
+        "process": process_json(one.process.as_ref()),
         "fence": one.fence.map(Fence::get),
-        "since_unix_ms": one.since_unix_ms,
-        "remaining_ms": ms(one.remaining),
+        "since_unix_ms": one.since.map(unix_ms),
+        "remaining_ms": one.remaining.map(ms),
         "digest": one.digest,
     })
 }
@@ -258,12 +273,12 @@ fn mode_json(mode: LockMode) -> (&'static str, Option<u32>) {
 
 pub(crate) fn holder_json(holder: &Holder) -> Value {
     json!({
-        "foreign": holder.foreign,
-        "client": holder.client,
-        "process": holder.process.as_ref().map(process_json),
-        "why": holder.why,
+        "foreign": holder.is_foreign(),
+        "client": client(holder.process.as_ref()),
+        "process": process_json(holder.process.as_ref()),
+        "note": holder.note,
         "fence": holder.fence.map(Fence::get),
-        "since_unix_ms": holder.since_unix_ms,
+        "since_unix_ms": holder.since.map(unix_ms),
         "remaining_ms": holder.remaining.map(ms),
         "digest": holder.digest,
     })
@@ -272,22 +287,30 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
 fn waiter_json(waiter: &Waiter) -> Value {
     let (mode, permits) = mode_json(waiter.mode);
     json!({
-        "place": waiter.position,
-        "client": waiter.client,
-        "process": waiter.process.as_ref().map(process_json),
+        "position": waiter.position,
+        "client": waiter.process.client,
+        "process": process_json(Some(&waiter.process)),
         "priority": waiter.priority,
         "mode": mode,
         "permits": permits,
     })
 }
 
-pub(crate) fn process_json(process: &Process) -> Value {
-    json!({
-        "host": process.host,
-        "pid": process.pid,
-        "name": process.name,
-        "started_unix_ms": process.started_unix_ms,
-    })
+pub(crate) fn client(process: Option<&Process>) -> Option<&str> {
+    process.map(|process| process.client.as_str())
+}
+
+/// Null when its record is gone.
+pub(crate) fn process_json(process: Option<&Process>) -> Value {
+    match process {
+        Some(process) if process.pid.is_some() => json!({
+            "host": process.host,
+            "pid": process.pid,
+            "name": process.name,
+            "started_unix_ms": process.started.map(unix_ms),
+        }),
+        _ => Value::Null,
+    }
 }
 
 /// Whole milliseconds.

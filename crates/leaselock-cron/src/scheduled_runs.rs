@@ -100,7 +100,7 @@ impl ScheduledRuns {
     /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it.
     ///
     /// When another host has begun the tick, it asks once more a second later, because that host may take its claim back;
-    /// with [`Cron::again`] once a second while a host runs it and it may be run again. A store that does not reply is
+    /// with [`OnCrash::Again`](leaselock::options::OnCrash::Again) once a second while a host runs it and it may be run again. A store that does not reply is
     /// asked again every second.
     ///
     /// # Cancel safety
@@ -140,8 +140,8 @@ impl ScheduledRuns {
         let (tick, cron) = match plan.missed.front() {
             // The run of one must not leave out the next. So late, none is promised to come again.
             Some(missed) => {
-                let cron = self.cron.clone().again(self.cron.runs_again());
-                (*missed, cron.late(LATE_MAX).overlap(Overlap::Wait))
+                let cron = self.cron.clone().in_any_order();
+                (*missed, cron.start_within(LATE_MAX).overlap(Overlap::Wait))
             }
             None => match self.schedule.next_after(plan.after) {
                 Some(tick) => (tick, self.cron.clone()),

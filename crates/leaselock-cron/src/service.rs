@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::time::SystemTime;
 
 use leaselock::cron::{CronError, CronRun};
+use leaselock::lease::Attempt;
 use leaselock::{Fence, LeaseView};
 
 use crate::scheduled_runs::ScheduledRuns;
@@ -14,9 +15,7 @@ use crate::scheduled_runs::ScheduledRuns;
 #[derive(Debug, Clone)]
 pub struct TickView {
     tick: SystemTime,
-    fence: Fence,
-    attempt: u32,
-    lease: LeaseView,
+    lease: LeaseView<Attempt>,
 }
 
 impl TickView {
@@ -29,17 +28,17 @@ impl TickView {
     ///
     /// Pass it to what the body writes to, so that a resource can refuse a run that was replaced.
     pub fn fence(&self) -> Fence {
-        self.fence
+        self.lease.fence()
     }
 
     /// Returns the number of the run of this tick, from 1. With more than 1, an earlier run did not finish, and may have
-    /// done the work in part; only with [`again`](leaselock::cron::Cron::again).
+    /// done the work in part; only with [`OnCrash::Again`](leaselock::options::OnCrash::Again).
     pub fn attempt(&self) -> u32 {
-        self.attempt
+        self.lease.attempt()
     }
 
     /// Returns the lease under which the body runs.
-    pub fn lease(&self) -> &LeaseView {
+    pub fn lease(&self) -> &LeaseView<Attempt> {
         &self.lease
     }
 }
@@ -100,8 +99,6 @@ impl ScheduledRuns {
             ended_if_any(&mut running).await;
             let view = TickView {
                 tick: run.tick(),
-                fence: run.fence(),
-                attempt: run.attempt(),
                 lease: run.view(),
             };
             running = Some(Box::pin(attend(run, body(view))));
@@ -127,7 +124,7 @@ async fn ended_if_any<R: Future<Output = ()>>(running: &mut Option<Pin<Box<R>>>)
 
 /// Runs the body until its end or the loss of the lease, and records the end.
 async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result<(), E>>) {
-    let name = run.name().clone();
+    let name = run.lease().name().clone();
     let outcome = {
         let body = pin!(body);
         tokio::select! {

@@ -7,6 +7,7 @@ use leaselock::Client;
 use leaselock::clock::Clock;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
+use leaselock::options::OnCrash;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
@@ -46,7 +47,7 @@ impl World {
         let client = client.open().unwrap();
         World {
             clock,
-            cron: client.cron("job").ttl(TTL).late(HOUR),
+            cron: client.cron("job").ttl(TTL).start_within(HOUR),
             client,
             schedule: expression.parse().unwrap(),
             log: Log::default(),
@@ -114,7 +115,7 @@ impl World {
     async fn has_run(&self, period: Duration) -> SystemTime {
         let now = self.state().await.now;
         let tick = self.schedule.after(now - period).next().unwrap();
-        let cron = self.cron.clone().late(period * 2);
+        let cron = self.cron.clone().start_within(period * 2);
         let Claim::Run(run) = cron.claim(tick).await.unwrap() else {
             panic!("nobody else is there")
         };
@@ -186,7 +187,7 @@ async fn a_service_that_was_away_leaves_missed_ticks_out_or_runs_the_latest_or_a
     for (catch_up, expected) in [(CatchUp::None, 0), (CatchUp::Latest, 1), (CatchUp::All, 9)] {
         let mut world = World::new("0 * * * *").ends_at_once();
         let tick = world.has_run(HOUR).await;
-        world.cron = world.cron.late(MINUTE);
+        world.cron = world.cron.start_within(MINUTE);
         world.jump_to(tick + HOUR * 9 + MINUTE * 30).await;
         let service = world.serve(catch_up);
         world.until_ran(expected).await;
@@ -248,7 +249,7 @@ async fn ticks_that_come_during_a_run_wait_for_its_end() {
 #[tokio::test]
 async fn a_body_that_fails_has_run_and_the_next_tick_comes() {
     let world = World::new("* * * * *").ends_at_once();
-    let cron = world.cron.clone().again(true);
+    let cron = world.cron.clone().on_crash(OnCrash::Again);
     let service = world.serve_as(cron, CatchUp::All, Err("no paper".to_owned()));
     world.until_runs(2).await;
     service.stop().await;
@@ -275,9 +276,9 @@ async fn a_service_that_stops_waits_for_its_run() {
 
 #[tokio::test]
 async fn a_run_that_crashed_is_followed_by_another_only_if_it_is_to_come_again() {
-    for again in [false, true] {
+    for again in [OnCrash::Refuse, OnCrash::Again] {
         let mut world = World::new("* * * * *").ends_at_once();
-        world.cron = world.cron.again(again);
+        world.cron = world.cron.on_crash(again);
         let (tick, crashes) = world.claims_the_next_tick().await;
         let service = world.serve(CatchUp::None);
         tokio::time::sleep(Duration::from_millis(20)).await; // the service may see the run before it crashes, or after
@@ -285,8 +286,12 @@ async fn a_run_that_crashed_is_followed_by_another_only_if_it_is_to_come_again()
         world.until_runs(1).await;
         service.stop().await;
         let second = world.schedule.after(tick).next().unwrap();
-        let expected = if again { (tick, 2) } else { (second, 1) };
-        assert_eq!(world.log.lock().unwrap()[0], expected, "{again}");
+        let expected = if again == OnCrash::Again {
+            (tick, 2)
+        } else {
+            (second, 1)
+        };
+        assert_eq!(world.log.lock().unwrap()[0], expected, "{again:?}");
     }
 }
 
@@ -305,7 +310,7 @@ async fn a_tick_that_was_given_back_is_run_by_a_host_that_found_it_running() {
 #[tokio::test]
 async fn a_tick_that_crashed_comes_again_although_later_ones_were_left_out() {
     let mut world = World::new("* * * * *").ends_at_once();
-    world.cron = world.cron.again(true);
+    world.cron = world.cron.on_crash(OnCrash::Again);
     let (tick, crashes) = world.claims_the_next_tick().await;
     world.clock.advance(MINUTE);
     let second = world.schedule.after(tick).next().unwrap();
@@ -321,9 +326,9 @@ async fn a_tick_that_crashed_comes_again_although_later_ones_were_left_out() {
 
 #[tokio::test]
 async fn a_service_that_loses_its_run_runs_the_tick_again_if_it_is_to_come_again() {
-    for again in [false, true] {
+    for again in [OnCrash::Refuse, OnCrash::Again] {
         let mut world = World::new("*/2 * * * *");
-        world.cron = world.cron.again(again).ttl(MINUTE / 2); // the next renewal comes long before the next tick
+        world.cron = world.cron.on_crash(again).ttl(MINUTE / 2); // the next renewal comes long before the next tick
         let service = world.serve(CatchUp::None);
         world.until_runs(1).await;
         let tick = world.ran()[0];
@@ -335,20 +340,24 @@ async fn a_service_that_loses_its_run_runs_the_tick_again_if_it_is_to_come_again
         world.ends.add_permits(2);
         service.stop().await;
         let second = world.schedule.after(tick).next().unwrap();
-        let expected = if again { (tick, 2) } else { (second, 1) };
-        assert_eq!(world.log.lock().unwrap()[1], expected, "{again}");
+        let expected = if again == OnCrash::Again {
+            (tick, 2)
+        } else {
+            (second, 1)
+        };
+        assert_eq!(world.log.lock().unwrap()[1], expected, "{again:?}");
     }
 }
 
 #[tokio::test]
 async fn a_host_that_asks_for_the_next_tick_gets_the_one_that_crashed_if_it_is_to_come_again() {
     for (again, overlap) in [
-        (true, Overlap::Skip),
-        (true, Overlap::Wait),
-        (false, Overlap::Wait),
+        (OnCrash::Again, Overlap::Skip),
+        (OnCrash::Again, Overlap::Wait),
+        (OnCrash::Refuse, Overlap::Wait),
     ] {
         let mut world = World::new("* * * * *");
-        world.cron = world.cron.again(again).overlap(overlap);
+        world.cron = world.cron.on_crash(again).overlap(overlap);
         let before = world.has_run(MINUTE).await;
         let ticks: Vec<SystemTime> = world.schedule.after(before).take(2).collect();
         world.jump_to(ticks[1]).await;
@@ -360,9 +369,13 @@ async fn a_host_that_asks_for_the_next_tick_gets_the_one_that_crashed_if_it_is_t
             async |world: &World| world.state().await.latest.unwrap().state == TickState::Crashed;
         world.until(Duration::ZERO, "a crash", has_crashed).await;
         let next = runs.next().await.unwrap();
-        let expected = if again { (ticks[0], 2) } else { (ticks[1], 1) };
+        let expected = if again == OnCrash::Again {
+            (ticks[0], 2)
+        } else {
+            (ticks[1], 1)
+        };
         assert_eq!((next.tick(), next.attempt()), expected, "{overlap:?}");
-        if again {
+        if again == OnCrash::Again {
             next.finish().await.unwrap();
             let last = runs.next().await.unwrap();
             assert_eq!((last.tick(), last.attempt()), (ticks[1], 1));
@@ -373,7 +386,7 @@ async fn a_host_that_asks_for_the_next_tick_gets_the_one_that_crashed_if_it_is_t
 #[tokio::test]
 async fn a_host_that_waits_for_a_far_tick_sees_in_time_that_the_one_before_it_crashed() {
     let mut world = World::new("0 * * * *");
-    world.cron = world.cron.again(true).late(MINUTE);
+    world.cron = world.cron.on_crash(OnCrash::Again).start_within(MINUTE);
     let before = world.has_run(HOUR).await;
     let tick = world.schedule.after(before).next().unwrap();
     world.jump_to(tick).await;
@@ -396,7 +409,7 @@ async fn a_host_that_waits_for_a_far_tick_sees_in_time_that_the_one_before_it_cr
 #[tokio::test]
 async fn a_host_that_began_after_a_tick_runs_it_if_it_crashes_and_is_to_come_again() {
     let mut world = World::new("0 * * * *").ends_at_once();
-    world.cron = world.cron.again(true).late(HOUR * 2);
+    world.cron = world.cron.on_crash(OnCrash::Again).start_within(HOUR * 2);
     let now = world.state().await.now;
     let tick = world.schedule.after(now - HOUR).next().unwrap();
     let service = world.serve(CatchUp::None);
@@ -417,7 +430,7 @@ async fn what_no_schedule_can_have_ends_the_service() {
         (HOUR * 24 * 367, "at most 366 days late"),
         (Duration::from_millis(999), "at least 1 s"),
     ] {
-        let wrong = world.cron.clone().late(late);
+        let wrong = world.cron.clone().start_within(late);
         let service = world.serve_as(wrong, CatchUp::None, Ok(()));
         let error = service.task.await.unwrap().unwrap_err();
         assert!(error.to_string().contains(said), "{error}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use http::request::Parts;
 use leaselock::error::InvalidInput;
-use leaselock::semaphore::Permit;
-use leaselock::{AcquireError, Semaphore};
+use leaselock::lease::Permits;
+use leaselock::{AcquireError, Lease, Semaphore};
 use tower_layer::Layer;
 
 use crate::admission::{OnError, PerRequest, Terms};
@@ -102,7 +102,7 @@ async fn admit(
     semaphore: Option<Semaphore>,
     terms: Terms,
     busy: StatusCode,
-) -> Result<Option<Permit>, Refusal> {
+) -> Result<Option<Lease<Permits>>, Refusal> {
     let Some(semaphore) = semaphore else {
         return Ok(None);
     };
@@ -112,7 +112,7 @@ async fn admit(
     };
     match acquired {
         Ok(Some(permit)) => Ok(Some(permit)),
-        Ok(None) | Err(AcquireError::StillBusy { .. }) => Err(busy.into()),
+        Ok(None) | Err(AcquireError::TimedOut { .. }) => Err(busy.into()),
         Err(AcquireError::Invalid(_)) => Err(StatusCode::BAD_REQUEST.into()),
         Err(error) => terms.on_error.decide(&error).map(|()| None),
     }
@@ -131,12 +131,13 @@ impl<S> Layer<S> for SemaphoreLayer {
 
 impl Admit for SemaphoreLayer {
     /// Given back in the background, so that no response waits for the store.
-    type Admitted = Option<Permit>;
+    type Admitted = Option<Lease<Permits>>;
 
     fn admit(
         &self,
         request: &mut Parts,
-    ) -> impl Future<Output = Result<Option<Permit>, Refusal>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<Option<Lease<Permits>>, Refusal>> + Send + 'static + use<>
+    {
         admit(self.semaphore.of(request), self.terms, self.busy)
     }
 }

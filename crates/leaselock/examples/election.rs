@@ -60,5 +60,5 @@ async fn lead(election: leaselock::election::Election) -> Result<(), String> {
         lost = leading.lost() => return Err(lost.to_string()), // stop: another client may lead
         () = tokio::time::sleep(Duration::from_millis(200)) => {} // the work of a leader
     }
-    leading.resign().await.map_err(|error| error.to_string())
+    leading.release().await.map_err(|error| error.to_string())
 }

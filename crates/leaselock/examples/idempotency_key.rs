@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leaselock::Client;
-use leaselock::once::{OnCrash, Once, OnceError, OnceStart};
+use leaselock::once::{Once, OnceError, OnceStart};
+use leaselock::options::OnCrash;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +31,7 @@ fn charge_of(client: &Client, order: &str, cents: u32) -> Once {
         .once(format!("charge/{order}"))
         .fingerprint(format!("{order}: {cents} cents"))
         .on_crash(OnCrash::Refuse)
-        .kept(Duration::from_secs(24 * 60 * 60))
+        .keep_for(Duration::from_secs(24 * 60 * 60))
 }
 
 /// What is charged, and how often.
@@ -72,7 +73,7 @@ async fn three_clicks(url: &str) -> Result<(), Box<dyn Error>> {
     // The same key for another request is a mistake of the program, and no second charge.
     let other = charge_of(&client, "order-1", 9900);
     let refused = other.run(|_| async { Ok::<_, String>("receipt") }).await;
-    assert!(matches!(refused, Err(OnceError::Differs { .. })));
+    assert!(matches!(refused, Err(OnceError::Mismatch { .. })));
     Ok(())
 }
 

@@ -10,7 +10,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::once::{Once, OnceError, OnceStart, OnceView};
+use leaselock::lease::Attempt;
+use leaselock::once::{Once, OnceError, OnceStart};
 use leaselock::{Client, LeaseView, Name, Sequencer};
 use leaselock_fence::FenceChecker;
 
@@ -53,8 +54,8 @@ async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Box<dyn 
 }
 
 /// Charges the order, unless an earlier run did so before it crashed. Returns the receipt.
-fn pay(bank: &Bank, order: &str, run: &OnceView) -> Result<String, Box<dyn Error>> {
-    let shown = sequencer_of(run.lease())?;
+fn pay(bank: &Bank, order: &str, run: &LeaseView<Attempt>) -> Result<String, Box<dyn Error>> {
+    let shown = sequencer_of(run)?;
     if !bank.is_paid(order, &shown)? {
         bank.charge(order, &shown)?;
     }
@@ -79,7 +80,7 @@ async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(
     let paid = second.run(|run| {
         let (bank, late) = (Arc::clone(bank), late.clone());
         async move {
-            assert!(!bank.is_paid(order, &sequencer_of(run.lease())?)?);
+            assert!(!bank.is_paid(order, &sequencer_of(&run)?)?);
             assert!(
                 bank.charge(order, &late).is_err(),
                 "a late worker moved money"
@@ -96,8 +97,8 @@ async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(
     Ok(())
 }
 
-fn sequencer_of(lease: &LeaseView) -> Result<Sequencer, &'static str> {
-    lease.sequencer().ok_or("a run has a fencing token")
+fn sequencer_of(run: &LeaseView<Attempt>) -> Result<Sequencer, &'static str> {
+    run.sequencer().ok_or("a run has a fencing token")
 }
 
 /// Checks the sequencer of every request, also of those that only read.

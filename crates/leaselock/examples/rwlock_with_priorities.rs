@@ -10,7 +10,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::rwlock::SharedLease;
+use leaselock::lease::Shared;
 use leaselock::{AcquireError, Client, Lease, RwLock};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ impl Urgency {
 struct UrgencyLock(RwLock);
 
 impl UrgencyLock {
-    async fn read(&self, urgency: Urgency) -> Result<SharedLease, AcquireError> {
+    async fn read(&self, urgency: Urgency) -> Result<Lease<Shared>, AcquireError> {
         self.0.clone().priority(urgency.priority()).read().await
     }
 
@@ -90,9 +90,9 @@ impl Scene {
         lock: UrgencyLock,
         (who, urgency, access): (&'static str, Urgency, Access),
     ) -> Result<(), String> {
-        let lease: Lease = match access {
+        let lease: Lease<()> = match access {
             Access::Read => lock.read(urgency).await.map(Lease::from),
-            Access::Write => lock.write(urgency).await,
+            Access::Write => lock.write(urgency).await.map(Lease::from),
         }
         .map_err(|error| error.to_string())?;
         self.serve(who);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leaselock::inspect::BreakOptions;
 use leaselock::{
-    AcquireError, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex, ReleaseError,
+    AcquireError, Client, ErrorKind, Fence, LeaseError, LostReason, Mutex, ReleaseError,
 };
 
 #[tokio::main]
@@ -47,7 +47,7 @@ where
     let lease = match mutex.acquire().await {
         Ok(lease) => lease,
         // Other clients held it to the end of the wait. Nothing is held, and this attempt has left the queue.
-        Err(AcquireError::StillBusy { .. }) => return Outcome::NotNow(Reason::Busy),
+        Err(AcquireError::TimedOut { .. }) => return Outcome::NotNow(Reason::Busy),
         // The store refused or cannot be reached. Nothing is held.
         Err(AcquireError::Store { source, .. }) => {
             return Outcome::NotNow(Reason::Store(source.kind()));
@@ -72,7 +72,7 @@ where
     match lease.release().await {
         Ok(()) => Outcome::Done,
         // The work was done, and yet the lease was over: by a clock that jumped, or an operator.
-        Err(ReleaseError::NotHeld { .. }) => Outcome::DoneTooLate,
+        Err(ReleaseError::NotHeld(_)) => Outcome::DoneTooLate,
         // It was held when the work ended. It is released in the background, or ends at its ttl.
         Err(ReleaseError::Unknown { .. } | ReleaseError::Store { .. }) => Outcome::Done,
         Err(_) => Outcome::Done,
@@ -138,15 +138,15 @@ async fn extensions(lease: &leaselock::Lease) {
     match lease.extend(long).await {
         Ok(()) => assert!(lease.remaining() > Duration::from_secs(1)),
         // Stop: the lease is gone. `lost()` says the same.
-        Err(ExtendError::Lost(lost)) => panic!("{lost}"),
+        Err(LeaseError::Lost(lost)) => panic!("{lost}"),
         // Go on: the lease holds until its old deadline at least, and renewals go on too.
-        Err(ExtendError::Unknown { source, .. } | ExtendError::Store { source, .. }) => {
+        Err(LeaseError::Unknown { source, .. } | LeaseError::Store { source, .. }) => {
             panic!("{source}")
         }
         // The ttl is out of range. Nothing was sent.
-        Err(ExtendError::Invalid(error)) => panic!("{error}"),
+        Err(LeaseError::Invalid(error)) => panic!("{error}"),
         Err(error) => panic!("{error}"),
     }
     let too_long = lease.extend(leaselock::options::TTL_MAX * 2).await;
-    assert!(matches!(too_long, Err(ExtendError::Invalid(_))));
+    assert!(matches!(too_long, Err(LeaseError::Invalid(_))));
 }

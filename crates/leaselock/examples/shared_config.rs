@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Client, Lease, Name, RwLock};
+use leaselock::{Client, Name, RwLock, Sequencer};
 use leaselock_fence::{FenceChecker, FenceRefused};
 
 #[tokio::main]
@@ -25,8 +25,13 @@ struct Storage(Mutex<(FenceChecker, [u32; 2])>);
 
 impl Storage {
     /// Reads or writes a part. A read counts too: from then on no earlier writer may change anything.
-    fn part(&self, lease: &Lease, at: usize, value: Option<u32>) -> Result<u32, FenceRefused> {
-        let shown = lease.sequencer().expect("fencing is on by default");
+    fn part(
+        &self,
+        shown: Option<Sequencer>,
+        at: usize,
+        value: Option<u32>,
+    ) -> Result<u32, FenceRefused> {
+        let shown = shown.expect("fencing is on by default");
         let mut storage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (checker, parts) = &mut *storage;
         let _admission = checker.admit(&shown)?; // it is stored in memory, beside the parts
@@ -58,26 +63,26 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         program??;
     }
     let lease = Client::open(url)?.mutex(NAME).acquire().await?;
-    assert_eq!(storage.part(&lease, 0, None)?, 10);
+    assert_eq!(storage.part(lease.sequencer(), 0, None)?, 10);
     println!("10 writes, 50 reads, none of half a configuration");
     Ok(())
 }
 
 async fn write(lock: &RwLock, storage: &Storage) -> Result<(), Box<dyn Error>> {
     let lease = lock.write().await?;
-    let next = storage.part(&lease, 0, None)? + 1;
-    storage.part(&lease, 0, Some(next))?;
+    let next = storage.part(lease.sequencer(), 0, None)? + 1;
+    storage.part(lease.sequencer(), 0, Some(next))?;
     tokio::time::sleep(Duration::from_millis(1)).await; // between the parts they differ
-    storage.part(&lease, 1, Some(next))?;
+    storage.part(lease.sequencer(), 1, Some(next))?;
     lease.release().await?;
     Ok(())
 }
 
 async fn read(lock: &RwLock, storage: &Storage) -> Result<(), Box<dyn Error>> {
     let lease = lock.read().await?;
-    let first = storage.part(&lease, 0, None)?;
+    let first = storage.part(lease.sequencer(), 0, None)?;
     tokio::time::sleep(Duration::from_millis(1)).await; // a writer would come in here
-    let second = storage.part(&lease, 1, None)?;
+    let second = storage.part(lease.sequencer(), 1, None)?;
     assert_eq!(first, second, "half of one and half of the other");
     lease.release().await?;
     Ok(())

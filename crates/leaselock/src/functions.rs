@@ -45,7 +45,7 @@ const LOAD_WITHIN: Duration = Duration::from_secs(10);
 impl Client {
     /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
     ///
-    /// For clients that were built with [`functions`](crate::ClientBuilder::functions). Replicas get them from their
+    /// For clients that were built with [`functions_only`](crate::ClientBuilder::functions_only). Replicas get them from their
     /// primary. Each version of leaselock has a library of its own: it leaves others as they are, and does nothing when
     /// its own is there. The user needs the right to `FUNCTION LOAD`.
     ///
@@ -69,13 +69,13 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Sets whether scripts are called as functions that an administrator has loaded.
+    /// Calls scripts only as functions that an administrator has loaded.
     ///
-    /// See [`Client::load_functions`]; `false` by default. With `true` the user needs no right to send scripts. Needs
+    /// See [`Client::load_functions`]. The user then needs no right to send scripts. Needs
     /// Redis 7 or later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so,
     /// and names the server. A server of a majority that has none of them has no vote.
-    pub fn functions(mut self, on: bool) -> Self {
-        self.settings.functions = on.then(library);
+    pub fn functions_only(mut self) -> Self {
+        self.settings.functions = Some(library());
         self
     }
 }

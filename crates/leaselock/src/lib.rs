@@ -12,12 +12,12 @@
 //!     let client = leaselock::Client::open("mem:")?; // or redis://…, or file:
 //!     let mutex = client.mutex("invoices/2026-07").ttl(Duration::from_secs(30));
 //!
-//!     let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // renewed in the background
-//!     tokio::select! {
-//!         result = settle_invoices(lease.sequencer()) => result?,
-//!         lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
-//!     }
-//!     lease.release().await?; // says whether it was still ours
+//!     // Queues, renews the lease in the background, and drops the work when the lease is lost.
+//!     mutex.run(|lease| settle_invoices(lease.sequencer())).await?;
+//!
+//!     let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // or step by step
+//!     lease.check()?; // between two steps of work: stop when the lease is gone
+//!     lease.release().await?; // says whether it was ours to the end
 //!     Ok(())
 //! }
 //!
@@ -35,7 +35,7 @@
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
 //! | [`MultiLock`](multilock::MultiLock) | the locks of several names under one lease, in any order without deadlock |
-//! | [`Lease`] | a lock that is held; dropping it releases it in the background |
+//! | [`Lease`] | a lock that is held, in one of the [modes](lease); dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`](election::Election) | who leads, its term, and followers that see it |
 //! | [`Once`](once::Once) | work that runs once for a key; all callers get its result |
@@ -43,7 +43,6 @@
 //! | [`Latch`](latch::Latch), [`Barrier`](barrier::Barrier) | parties that wait for each other |
 //! | [`Limiter`](limiter::Limiter) | so many permits in a period, for all clients together |
 //! | [`Counter`](counter::Counter) | a number that counts each change exactly once |
-//! | [`SharedLease`](rwlock::SharedLease), [`Permit`](semaphore::Permit) | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
@@ -106,9 +105,9 @@ compile_error!("leaselock needs a Unix system; Linux is tested.");
 #[cfg(not(any(feature = "redis", feature = "embedded")))]
 compile_error!("leaselock needs a store: switch on the feature `redis`, `embedded` or both.");
 
+mod attach;
 pub mod barrier;
 pub(crate) mod base;
-mod borrow;
 mod client;
 pub mod counter;
 pub mod cron;
@@ -131,8 +130,7 @@ pub mod semaphore;
 mod store;
 
 pub use crate::base::error::{
-    AcquireError, ErrorKind, ExtendError, Lost, LostReason, OperationError, ReleaseError,
-    StoreError,
+    AcquireError, ErrorKind, LeaseError, Lost, LostReason, OperationError, ReleaseError, StoreError,
 };
 /// The one table of such characters, which the `leaselock` command uses too. No part of the API.
 #[doc(hidden)]
@@ -152,25 +150,30 @@ pub use leaselock_fence::{Fence, Name, Sequencer};
 #[cfg(feature = "redis")]
 pub use redis;
 
-/// A lease: its state, and the result of a body that ran under one.
+/// How a lease is held, as the parameter of [`Lease`], and its state.
 pub mod lease {
-    pub use crate::client::run::RunResult;
+    pub use crate::election::Leader;
     pub use crate::engine::guard::lease::LeaseState;
+    pub use crate::engine::guard::lease::mode::{Detachable, Exclusive, Mode, SingleName};
+    pub use crate::engine::shared_state::attempt::Attempt;
+    pub use crate::multilock::Several;
+    pub use crate::rwlock::{Shared, Upgradable};
+    pub use crate::semaphore::Permits;
 }
 
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
     pub use crate::base::error::{
-        BreakError, Deadlock, InvalidInput, Link, MultiReleaseError, NodeVote, NotHeld, Remains,
-        RequestError, Vote,
+        BreakError, Deadlock, InvalidInput, Link, NodeVote, Remains, RequestError, Vote,
     };
 }
 
 /// Options of a lock, the report of a waiting acquisition, TLS, and the defaults.
 pub mod options {
-    pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
+    pub use crate::base::ttl::{DEFAULT_TTL, TTL_MAX, TTL_MIN};
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
     pub use crate::client::target::DEFAULT_LONGEST_TTL;
+    pub use crate::engine::shared_state::on_crash::OnCrash;
     pub use crate::engine::values::request::{
         DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting,
     };
@@ -180,11 +183,11 @@ pub mod options {
 
 /// The state of a lock, seen from outside, and breaking a lock.
 pub mod inspect {
+    pub use crate::base::process::Process;
     pub use crate::client::inspection::{
-        BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, PermitCount,
-        SharedHolder, Waiter,
+        BreakOptions, BreakOutcome, Holder, Holding, Inspection, PermitCount, Waiter,
     };
-    pub use crate::engine::values::identity::Process;
+    pub use crate::engine::values::lock_mode::LockMode;
 }
 
 /// Reports of a client about its store and about itself.
@@ -192,16 +195,13 @@ pub mod report {
     pub use crate::client::{CloseReport, Stats};
     #[cfg(feature = "redis")]
     pub use crate::store::functions::{FunctionsNode, LoadedFunctions};
-    pub use crate::store::report::{
-        Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict,
-    };
+    pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
 }
 
 /// Leases that belong to no process, and leases that another process has lent.
 pub mod detached {
     pub use crate::client::detached::DetachedLease;
     pub use crate::client::lease_handle::Handle;
-    pub use crate::client::lending::{BorrowedLease, LentHandle};
 }
 
 /// Strict mode: a server that may have forgotten leases grants none until all of them have expired.

@@ -230,7 +230,7 @@ async fn the_key_of_an_election_is_that_on_the_page() {
         text(server.cli(&["TYPE", leader])).as_deref(),
         Some(keys[leader].as_str())
     );
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     assert_eq!(server.cli(&["EXISTS", leader, "job"]), Value::Integer(0));
 }
 

@@ -10,7 +10,8 @@ use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::client::run::{RunError, RunResult};
+use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::mode::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore of one.
@@ -52,12 +53,12 @@ impl Toy {
     }
 
     /// Runs `body` under a lease.
-    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
     where
-        F: FnOnce(LeaseView) -> Fut,
-        Fut: Future<Output = T>,
+        F: FnOnce(LeaseView<Exclusive>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
     {
-        self.named.run(body).await
+        run_under(self.acquire().await?, body).await
     }
 
     /// Takes it, waiting for at most `limit`.

@@ -115,7 +115,7 @@ mod tests {
         for line in [
             "leaselock run x -- true",
             "leaselock --url file:///d -v run -n x -o -k 1s --ttl 9s -- sh -c run",
-            "leaselock run x -w 3 --why month-end --url redis://h true --json",
+            "leaselock run x -w 3 --note month-end --url redis://h true --json",
             "leaselock --url run run run -- run",
             "leaselock run -q -E 3 --max-hold 1h --priority -2 x -c true",
             "leaselock run --like guide x -- true --like redsync",

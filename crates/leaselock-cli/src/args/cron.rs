@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use leaselock::Client;
 use leaselock::cron::{Cron, Overlap};
+use leaselock::options::OnCrash;
 use leaselock_cron::{CatchUp, Schedule};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
@@ -55,7 +56,7 @@ const LATE_MIN: Duration = Duration::from_secs(1);
 )]
 #[command(mut_args(hide_flags_of_run))]
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
-#[command(mut_arg("why", |flag| flag.hide(true)))]
+#[command(mut_arg("note", |flag| flag.hide(true)))]
 #[command(mut_arg("min_replicas", |flag| flag.help(REPLICAS).long_help(LONG_REPLICAS)))]
 #[command(mut_arg("nonblock", |flag| flag.hide(true)))]
 #[command(mut_arg("wait", |flag| flag.hide(true)))]
@@ -192,12 +193,16 @@ impl CronArgs {
     pub(crate) fn cron(&self, client: &Client, longest: Option<Duration>) -> Cron {
         let run = &self.run;
         let cron = client.cron(&run.name).ttl(run.lock.ttl(longest));
-        let mut cron = cron.again(self.again).overlap(match self.overlap {
+        let on_crash = match self.again {
+            true => OnCrash::Again,
+            false => OnCrash::Refuse,
+        };
+        let mut cron = cron.on_crash(on_crash).overlap(match self.overlap {
             Meanwhile::Skip => Overlap::Skip,
             Meanwhile::Wait => Overlap::Wait,
         });
         if let Some(late) = self.late {
-            cron = cron.late(late);
+            cron = cron.start_within(late);
         }
         if let Some(longest) = run.max_hold {
             cron = cron.max_hold(longest);
@@ -241,7 +246,7 @@ mod tests {
             &["--like", "guide"],
             &["--protocol", "redisson"],
             &["--priority", "3"],
-            &["--why", "month-end"],
+            &["--note", "month-end"],
             &["-n"],
             &["-w", "3"],
             &["-E", "3"],

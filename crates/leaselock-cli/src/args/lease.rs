@@ -36,7 +36,7 @@ pub(crate) struct LockArgs {
 
     /// A note that others see while the lock is held
     #[arg(long, value_name = "TEXT")]
-    pub(crate) why: Option<String>,
+    pub(crate) note: Option<String>,
 
     /// Acquire the lock only if this many replicas of the server confirm it
     ///
@@ -75,7 +75,7 @@ impl LockArgs {
     /// it.
     pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         let theirs = || self.like.preset.and_then(Preset::ttl);
-        let usual = || theirs().unwrap_or(leaselock::options::TTL);
+        let usual = || theirs().unwrap_or(leaselock::options::DEFAULT_TTL);
         let whole = self.like.preset.is_some_and(Preset::whole_seconds);
         self.ttl.unwrap_or_else(|| fitting(usual(), longest, whole))
     }
@@ -165,7 +165,7 @@ impl ExtendArgs {
     /// The new length; `longest` is the limit of the store.
     pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         self.ttl
-            .unwrap_or_else(|| fitting(leaselock::options::TTL, longest, false))
+            .unwrap_or_else(|| fitting(leaselock::options::DEFAULT_TTL, longest, false))
     }
 }
 

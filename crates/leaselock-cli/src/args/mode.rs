@@ -89,9 +89,9 @@ impl ModeArgs {
                  leaselock; leave one of the two out"
             ));
         }
-        if lock.why.is_some() {
+        if lock.note.is_some() {
             return Err(format!(
-                "{flag} and --why: only a holder that holds the lock alone has a note; leave --why out"
+                "{flag} and --note: only a holder that holds the lock alone has a note; leave --note out"
             ));
         }
         Ok(mode)

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use leaselock::Client;
-use leaselock::once::{OnCrash, Once};
+use leaselock::once::Once;
+use leaselock::options::OnCrash;
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
 use crate::exit::Exit;
@@ -51,7 +52,7 @@ lost before its replicas have it, the command may run again.";
 #[command(mut_arg("name", |name| name.value_name("KEY")))]
 #[command(mut_arg("command", |command| command))] // what is mutated becomes the last position
 #[command(mut_arg("priority", |flag| flag.hide(true)))]
-#[command(mut_arg("why", |flag| flag.hide(true)))]
+#[command(mut_arg("note", |flag| flag.hide(true)))]
 #[command(mut_arg("min_replicas", |flag| flag.help(REPLICAS).long_help(LONG_REPLICAS)))]
 pub(crate) struct OnceArgs {
     /// How long the result is kept, from 1s to 30d [default: 1d]
@@ -119,10 +120,10 @@ impl OnceArgs {
         });
         once = once.wait(run.wait.policy());
         if let Some(kept) = self.kept {
-            once = once.kept(kept);
+            once = once.keep_for(kept);
         }
         if let Some(attempts) = self.attempts {
-            once = once.attempts(attempts);
+            once = once.max_attempts(attempts);
         }
         if let Some(longest) = run.max_hold {
             once = once.max_hold(longest);
@@ -164,7 +165,7 @@ mod tests {
             "--like guide",
             "--protocol redisson",
             "--priority 3",
-            "--why month-end",
+            "--note month-end",
         ] {
             let refused = once(&format!("leaselock once {wrong} job date")).check();
             assert!(refused.unwrap_err().contains("or use run"), "{wrong}");

@@ -219,7 +219,7 @@ impl RunArgs {
     pub(crate) fn check_not_taken(&self, why: &NotTaken) -> Result<(), String> {
         let lock = &self.lock;
         let is_native = self.effective_protocol() == Protocol::Native && lock.like.preset.is_none();
-        let queue_and_note = lock.priority != 0 || lock.why.is_some();
+        let queue_and_note = lock.priority != 0 || lock.note.is_some();
         let (flags, why) = if !is_native {
             ("--like and --protocol", why.other_libraries)
         } else if !self.mode.is_alone() {
@@ -227,7 +227,7 @@ impl RunArgs {
         } else if !self.also.is_empty() {
             ("--also", why.several_names)
         } else if let Some(why) = why.queue_and_note.filter(|_| queue_and_note) {
-            ("--priority and --why", why)
+            ("--priority and --note", why)
         } else {
             return Ok(());
         };
@@ -426,7 +426,7 @@ mod tests {
                 " --permits 2 --protocol redisson",
                 "--permits and --protocol",
             ),
-            (" -s --why x", "leave --why out"),
+            (" -s --note x", "leave --note out"),
         ] {
             let refusal = mode(flags).unwrap_err();
             assert!(refusal.contains(right), "{flags}: {refusal}");

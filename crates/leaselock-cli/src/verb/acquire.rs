@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::inspect::Inspection;
-use leaselock::{AcquireError, Client, Fence};
+use leaselock::{AcquireError, Client};
 use serde_json::json;
 
 use super::request::{self, Request};
@@ -51,14 +51,17 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         };
         let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &progress).await?;
         let lease = match obtained {
-            Obtained::Lease(Held::One(lease)) => lease,
-            Obtained::Lease(Held::Several(_) | Held::Once(_) | Held::Cron(_)) => {
-                unreachable!("a mutex was asked for")
-            }
+            Obtained::Lease(held) => held,
             Obtained::Ended(exit) => return Ok(exit),
         };
         let (fence, ttl) = (lease.fence(), lease.ttl());
-        let handle = match lease.detach().await {
+        let detached = match lease {
+            Held::Exclusive(lease) => lease.detach().await,
+            Held::Shared(lease) => lease.detach().await,
+            Held::Permits(lease) => lease.detach().await,
+            _ => unreachable!("one name was asked for"),
+        };
+        let handle = match detached {
             Ok(handle) => handle,
             Err(error) => {
                 // No handle was printed, so the client releases the lock in the background, which ends with
@@ -69,7 +72,6 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         };
         let secret = handle.to_secret_string();
         let line = if globals.json {
-            let fence = fence.map(Fence::get);
             output::json(
                 &json!({ "name": names[0], "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret }),
             )
@@ -152,7 +154,7 @@ pub(crate) async fn obtain(
             progress.acquired(&lease);
             Ok(Obtained::Lease(lease))
         }
-        Err(ref error @ AcquireError::StillBusy { ref name, .. }) => {
+        Err(ref error @ AcquireError::TimedOut { ref name, .. }) => {
             let name = name.as_str();
             let seen = if globals.quiet {
                 None
@@ -181,7 +183,7 @@ fn busy(
 ) -> Failure {
     match seen.and_then(|seen| Some((show::held_by(&seen)?, seen))) {
         Some((held_by, seen)) => {
-            let remark = ancestors.remark(&seen.state);
+            let remark = ancestors.remark(&show::all_holders(seen.state));
             // It may fit beside those who hold the lock, and wait for those who wait.
             let ahead = match !alone && seen.waiter_count > 0 {
                 true => format!("; {} ahead in the queue", seen.waiter_count),

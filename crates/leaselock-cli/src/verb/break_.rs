@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::inspect::{BreakOptions, Holding, LockMode};
+use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode};
 use leaselock::{Client, Fence};
 use serde_json::json;
 
@@ -18,7 +18,10 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
-        let mut terms = BreakOptions::default().foreign(args.foreign);
+        let mut terms = BreakOptions::default();
+        if args.foreign {
+            terms = terms.foreign();
+        }
         match args.fence {
             Some(fence) => terms = terms.only(Fence::new(fence)),
             None if args.yes => {}
@@ -29,13 +32,13 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             },
         }
         let broken = client.break_lease(&name, terms).await?;
-        let who = show::who(broken.process.as_ref(), broken.client.as_deref());
+        let who = show::who(broken.process.as_ref());
         if globals.json {
             let object = json!({
                 "name": name,
                 "broken": {
-                    "client": broken.client,
-                    "process": broken.process.as_ref().map(show::process_json),
+                    "client": show::client(broken.process.as_ref()),
+                    "process": show::process_json(broken.process.as_ref()),
                     "fence": broken.fence.map(Fence::get),
                     "holders": broken.count,
                 },
@@ -77,14 +80,15 @@ async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
     }
     let seen = client.inspect(name).await?;
     let (fence, from) = match &seen.state {
-        Holding::Held(holder) => (holder.fence, String::new()),
-        Holding::Shared { holders, count, .. } => {
-            let shared = holders.first().filter(|one| one.mode == LockMode::Shared);
+        Holding::Held { holders, count, .. } => {
+            // Each holder of permits has a fencing token of its own.
+            let of_permits = |one: &&Holder| matches!(one.mode, LockMode::Permits(_));
+            let first = holders.first().filter(|one| !of_permits(one));
             let from = match count {
                 1 => String::new(),
                 count => format!(" from all {count}"),
             };
-            (shared.and_then(|one| one.fence), from)
+            (first.and_then(|one| one.fence), from)
         }
         _ => return Ok(Answer::Break(None)), // the library says what is there instead
     };

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &CountArgs, globals: &Globals) -> Result<Exit, Failure> 
         };
         let (value, exit) = match outcome {
             Ok(value) => (value, Exit::OK),
-            Err(CounterError::Differs { value, .. }) => (value, Exit::DIFFERS),
+            Err(CounterError::Mismatch { theirs, .. }) => (theirs, Exit::DIFFERS),
             Err(error) => return Err(error.into()),
         };
         let text = match globals.json {

@@ -31,8 +31,8 @@ pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
 /// The store and each of its servers, with the checks made there.
 fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Finding])> {
     let nodes = report.nodes.iter();
-    let nodes = nodes.map(|node| (node.store.as_str(), node.checks.as_slice()));
-    std::iter::once((report.store.as_str(), report.checks.as_slice())).chain(nodes)
+    let nodes = nodes.map(|node| (node.store.as_str(), node.findings.as_slice()));
+    std::iter::once((report.store.as_str(), report.findings.as_slice())).chain(nodes)
 }
 
 fn words(report: &Report) -> String {
@@ -50,9 +50,9 @@ fn words(report: &Report) -> String {
         (GuaranteeStatus::Unknown, "This could not be found out:"),
     ] {
         let sentences = report
-            .promises
+            .guarantees
             .iter()
-            .filter(|promise| promise.kept == kept);
+            .filter(|promise| promise.status == kept);
         let lines: String = sentences.map(sentence).collect();
         if !lines.is_empty() {
             text += &format!("\n{heading}\n{lines}");
@@ -64,11 +64,11 @@ fn words(report: &Report) -> String {
 fn objects(report: &Report) -> String {
     let checks = parts(report)
         .flat_map(|(store, checks)| checks.iter().map(move |check| object(store, check)));
-    let promises = report.promises.iter().map(|promise| {
+    let promises = report.guarantees.iter().map(|promise| {
         json!({
             "store": report.store,
-            "promise": promise.text,
-            "kept": match promise.kept {
+            "guarantee": promise.text,
+            "status": match promise.status {
                 GuaranteeStatus::Yes => "yes",
                 GuaranteeStatus::No => "no",
                 _ => "unknown",
@@ -97,7 +97,7 @@ fn line(check: &Finding, width: usize) -> String {
         .map(|advice| format!("\n       {:width$}  {}", "", output::sanitized(advice)));
     format!(
         "{:5}  {:width$}  {found}{}\n",
-        word(check.fit),
+        word(check.verdict),
         check.topic,
         advice.unwrap_or_default()
     )
@@ -112,7 +112,7 @@ fn object(store: &str, check: &Finding) -> serde_json::Value {
         "store": store,
         "topic": check.topic,
         "found": check.found,
-        "fit": word(check.fit).to_lowercase(),
+        "verdict": word(check.verdict).to_lowercase(),
         "advice": check.advice,
     })
 }

@@ -31,7 +31,7 @@ pub(crate) fn extend(args: &ExtendArgs, globals: &Globals) -> Result<Exit, Failu
 
 pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Failure> {
     let (locks, lease) = attach(&args.handle, globals)?;
-    let (name, fence) = (lease.name().to_string(), lease.fence());
+    let (name, fence) = (lease.handle().name().to_string(), lease.handle().fence());
     session::block_on(async {
         lease.release().await?;
         locks.close().await; // of several servers some may not have answered yet
@@ -44,8 +44,7 @@ pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Fai
 }
 
 fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<(), Failure> {
-    let mut object =
-        json!({ "name": lease.name().as_str(), "fence": lease.fence().map(Fence::get) });
+    let mut object = json!({ "name": lease.handle().name().as_str(), "fence": lease.handle().fence().map(Fence::get) });
     for (key, value) in more {
         object[*key] = value.clone();
     }

@@ -167,7 +167,7 @@ impl JobLock<'_> {
     pub(super) async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
         let limit = session::request_timeout(lease.ttl());
         let until = boottime::alarm_in(limit);
-        let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld { .. });
+        let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld(_));
         let mut errors = match timeout_at(until, lease.release()).await {
             Ok(Ok(())) => {
                 self.progress.released();
@@ -273,10 +273,9 @@ impl JobLock<'_> {
                 return self.say("unguarded", "the guardian died; the job is ended");
             }
             (StopReason::Lost, Some(lost)) => Loss::of(store, &lost),
-            (StopReason::Lost | StopReason::NotRenewed, _) => match lease.first_to_end() {
-                Some(first) => Loss::near(store, first),
-                None => return,
-            },
+            (StopReason::Lost | StopReason::NotRenewed, _) => {
+                Loss::near(store, &lease.first_to_end())
+            }
         };
         let loss = loss
             .by_longest_hold(self.hold_is_over(end))

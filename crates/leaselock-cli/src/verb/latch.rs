@@ -29,7 +29,7 @@ pub(crate) fn run(args: &LatchArgs, globals: &Globals) -> Result<Exit, Failure> 
         };
         match waited {
             Ok(()) => show(&latch, args, globals).await?,
-            Err(error @ LatchError::StillClosed { .. }) => {
+            Err(error @ LatchError::TimedOut { .. }) => {
                 if globals.json {
                     show(&latch, args, globals).await?;
                 }

@@ -1,6 +1,6 @@
 //! `leaselock leader NAME`
 
-use leaselock::election::Leader;
+use leaselock::election::Proclamation;
 use leaselock::error::RequestError;
 use serde_json::{Value, json};
 
@@ -59,7 +59,11 @@ async fn until_changed(
     }
 }
 
-fn print(leader: Option<&Leader>, args: &LeaderArgs, globals: &Globals) -> Result<(), Failure> {
+fn print(
+    leader: Option<&Proclamation>,
+    args: &LeaderArgs,
+    globals: &Globals,
+) -> Result<(), Failure> {
     let text = match (globals.json, leader) {
         (true, leader) => {
             let leader = leader.map(object);
@@ -71,7 +75,7 @@ fn print(leader: Option<&Leader>, args: &LeaderArgs, globals: &Globals) -> Resul
     Ok(output::print(text.as_bytes())?)
 }
 
-fn object(leader: &Leader) -> Value {
+fn object(leader: &Proclamation) -> Value {
     json!({
         "value": leader.value,
         "term": leader.term.get(),

@@ -77,7 +77,7 @@ async fn allowed(
             progress.allowed();
             Ok(None)
         }
-        Err(LimiterError::Limited { .. }) if globals.quiet => Ok(Some(Exit::BUSY)),
+        Err(LimiterError::TimedOut { .. }) if globals.quiet => Ok(Some(Exit::BUSY)),
         Err(error) => Err(error.into()),
     }
 }
@@ -92,7 +92,7 @@ async fn acquired(
 ) -> Result<(), LimiterError> {
     if progress.is_told() {
         match limiter.acquire_many_within(cost, Duration::ZERO).await {
-            Err(LimiterError::Limited { retry_after, .. })
+            Err(LimiterError::TimedOut { retry_after, .. })
                 if limit.is_none_or(|limit| retry_after <= limit) =>
             {
                 progress.limited(retry_after);

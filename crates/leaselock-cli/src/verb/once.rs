@@ -198,9 +198,7 @@ fn ended(error: &OnceError, args: &OnceArgs, globals: &Globals) -> Result<Exit, 
     let failure = Failure::once(error, busy);
     let theirs = match error {
         OnceError::Failed { message, .. } => code(message),
-        OnceError::Acquire(leaselock::AcquireError::StillBusy { .. }) if globals.quiet => {
-            Some(busy)
-        }
+        OnceError::Acquire(leaselock::AcquireError::TimedOut { .. }) if globals.quiet => Some(busy),
         _ => return Err(failure),
     };
     let Some(exit) = theirs else {

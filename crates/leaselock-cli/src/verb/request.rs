@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leaselock::election::{Election, Leadership, ProclaimError};
+use leaselock::election::Election;
 use leaselock::error::InvalidInput;
 use leaselock::interop::Protocol;
+use leaselock::lease::Leader;
 use leaselock::options::Waiting;
-use leaselock::{AcquireError, Client, Lease, Mutex, RwLock, Semaphore, Wait};
+use leaselock::{AcquireError, Client, Lease, LeaseError, Mutex, RwLock, Semaphore, Wait};
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
@@ -82,7 +83,7 @@ pub(crate) fn open_leadership(
     let why = "elect: several servers have no place for what a leader says";
     let client = session::one_store(globals, purpose, why)?;
     let mut election = client.election(name).value(value);
-    if let Some(why) = &lock.why {
+    if let Some(why) = &lock.note {
         election = election.note(why);
     }
     let request = Request::Leadership(election).with(lock, globals);
@@ -93,7 +94,7 @@ impl Request {
     /// The mutex as the flags describe it.
     fn exclusive(client: &Client, name: &str, lock: &LockArgs, globals: &Globals) -> Request {
         let mut mutex = lock.like.mutex(client.mutex(name));
-        if let Some(why) = &lock.why {
+        if let Some(why) = &lock.note {
             mutex = mutex.note(why);
         }
         Request::Exclusive(mutex).with(lock, globals)
@@ -168,28 +169,33 @@ impl Request {
     }
 
     pub(crate) async fn acquire(&self) -> Result<Held, AcquireError> {
-        let lease = match self {
-            Request::Exclusive(mutex) => mutex.acquire().await,
+        Ok(match self {
+            Request::Exclusive(mutex) => Held::Exclusive(mutex.acquire().await?),
             Request::Several(mutex, also) => {
                 let lock = mutex.clone().along_with(also.clone());
-                return lock.acquire().await.map(Held::Several);
+                Held::Several(lock.acquire().await?)
             }
-            Request::Shared(lock) => lock.read().await.map(Lease::from),
-            Request::Permits(pool, take) => pool.acquire_many(*take).await.map(Lease::from),
-            Request::Leadership(election) => match election.campaign().await {
-                Ok(leading) => Ok(proclaimed(leading).await),
-                Err(error) => Err(error),
-            },
-        };
-        lease.map(Held::One)
+            Request::Shared(lock) => Held::Shared(lock.read().await?),
+            Request::Permits(pool, take) => Held::Permits(pool.acquire_many(*take).await?),
+            Request::Leadership(election) => {
+                let leading = election.campaign().await?;
+                proclaimed(&leading).await;
+                Held::Leader(leading)
+            }
+        })
     }
 }
 
 /// The job of a leader begins once everybody can read who leads, or once that has failed: it leads in any case.
-async fn proclaimed(leading: Leadership) -> Lease {
-    if let Err(error @ ProclaimError::Store { .. }) = leading.proclaimed().await {
-        let why = output::sanitized(&error.to_string());
-        output::say(&format!("leaselock: {why}\n"));
+async fn proclaimed(leading: &Lease<Leader>) {
+    match leading.proclaimed().await {
+        Ok(()) | Err(LeaseError::Lost(_)) => {}
+        Err(error) => {
+            let name = output::sanitized(leading.name().as_str());
+            let why = output::sanitized(&error.to_string());
+            output::say(&format!(
+                "leaselock: followers may not see who leads `{name}`: {why}\n"
+            ));
+        }
     }
-    leading.into()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::Wait;
-use leaselock::inspect::{Holder, Holding, Inspection};
+use leaselock::inspect::{Holder, Inspection};
 use serde_json::json;
 
 use crate::ancestors::Ancestors;
@@ -17,19 +17,14 @@ use crate::progress::Progress;
 use crate::session::Purpose;
 use crate::{output, session, show};
 
-/// Between two polls of a lock that stays held.
-const POLL_EVERY: Duration = Duration::from_millis(200);
+/// A hundred years.
+const FOREVER: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// Polls until the lock is free.
 pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
-    let polls = Wait::Poll {
-        count: None,
-        delay: POLL_EVERY,
-        jitter_percent: 20,
-    };
-    let policy = wait_policy(args.nonblock, args.wait, polls);
+    let policy = wait_policy(args.nonblock, args.wait, Wait::Forever);
     session::block_on(async {
         let mutex = args.like.mutex(client.mutex(&args.name));
         let (progress, ancestors) = (
@@ -37,7 +32,18 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
             Ancestors::of_this_process(),
         );
         let contact = FirstContact::begin(policy);
-        let look = async |policy| mutex.clone().wait(policy).holder().await;
+        // Polls, so that it takes no place in the queue.
+        let look = async |policy| {
+            let free = match policy {
+                Wait::Never => return mutex.holder().await,
+                Wait::Timeout(limit) => mutex.free_within(limit).await?,
+                _ => mutex.free_within(FOREVER).await?,
+            };
+            match free {
+                true => Ok(None),
+                false => mutex.holder().await,
+            }
+        };
         let asked = contact.ask(look, |error| progress.retrying(error, &client.store()));
         let holder = tokio::select! {
             biased;
@@ -54,36 +60,23 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
             Some(_) if args.like.other_protocol().is_none() => Some(client.inspect(&name).await?),
             _ => None,
         };
-        let seen = seen.filter(|seen| {
-            matches!(
-                seen.state,
-                Holding::Shared { .. } | Holding::NotALock { .. }
-            )
-        });
+        let seen = seen.filter(|seen| show::is_shared(&seen.state));
         if globals.json {
             print_json(&name, holder.as_ref(), seen.as_ref())?;
         }
         let Some(holder) = holder else {
             return Ok(Exit::OK);
         };
-        if let Some(Inspection {
-            state: Holding::NotALock { kind },
-            ..
-        }) = &seen
-        {
-            let kind = output::sanitized(kind);
-            let text = format!("`{name}` is no lock: a {kind} lies under this name");
-            return Err(Failure::new(text, Exit::FOREIGN_DATA));
-        }
         if globals.json || globals.quiet {
             return Ok(Exit::BUSY);
         }
-        let (state, held_by) = match seen {
-            Some(seen) => (seen.state.clone(), show::held_by(&seen)),
-            None => (Holding::Held(holder.clone()), None),
+        let held_by = match &seen {
+            Some(seen) => show::held_by(seen),
+            None => None,
         };
         let held_by = held_by.unwrap_or_else(|| show::holder(&holder));
-        let remark = ancestors.remark(&state);
+        let holders = seen.map_or(vec![holder], |seen| show::all_holders(seen.state));
+        let remark = ancestors.remark(&holders);
         let text = format!("`{name}` is held by {held_by}{remark}");
         Err(Failure::new(text, Exit::BUSY))
     })

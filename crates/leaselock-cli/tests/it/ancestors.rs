@@ -104,7 +104,7 @@ fn a_process_that_the_job_left_behind_waits_for_its_turn() {
         store.until_queued(1);
         // Longer than it takes to find an ancestor, which has had its lock before.
         std::thread::sleep(std::time::Duration::from_millis(1500));
-        assert_eq!(store.status()["line"].as_array().unwrap().len(), 1);
+        assert_eq!(store.status()["queue"].as_array().unwrap().len(), 1);
         holder.end().gives(3);
         until("its turn", || store.path("ran").exists());
     });

@@ -67,7 +67,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
             "--max-hold: 0ms is shorter than the ttl of 10s",
         ),
         (&["--priority", "2147483648"], "2147483647"),
-        (&["--why", "a\u{1b}[31m"], "no control characters"),
+        (&["--note", "a\u{1b}[31m"], "no control characters"),
         (&["-X"], "unexpected argument '-X'"),
     ];
     for (flags, right) in cases {

@@ -181,9 +181,9 @@ fn a_limit_of_holders_is_a_number_of_permits() {
 #[test]
 fn a_note_says_why() {
     on_both(|store| {
-        let _holder = store.hold(&["--why", "month end"]);
+        let _holder = store.hold(&["--note", "month end"]);
         until("the note", || {
-            store.status()["holder"]["why"] == "month end"
+            store.status()["holder"]["note"] == "month end"
         });
     });
 }

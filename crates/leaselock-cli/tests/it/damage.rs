@@ -7,19 +7,19 @@ use crate::common::{Store, object, until};
 /// A lock that is held and a waiter, on a server; then the record of their clients is spoiled.
 fn with_spoiled_records(spoil: impl Fn(&Store, &str)) {
     let store = Store::redis();
-    let holder = store.hold(&["--why", "nightly"]);
+    let holder = store.hold(&["--note", "nightly"]);
     let _waiter = store.start(&["run", "job", "--", "true"]);
     store.until_queued(1);
     store.run(&["acquire", "--ttl", "10m", "other"]).gives(0);
     let seen = store.status();
-    let clients = [&seen["holder"]["client"], &seen["line"][0]["client"]];
+    let clients = [&seen["holder"]["client"], &seen["queue"][0]["client"]];
     for client in clients {
         spoil(&store, &format!("ll:client:{}", client.as_str().unwrap()));
     }
     let status = store.status();
     assert_eq!(status["holder"]["process"], serde_json::Value::Null);
-    assert_eq!(status["line"][0]["process"], serde_json::Value::Null);
-    assert_eq!(status["holder"]["why"], "nightly");
+    assert_eq!(status["queue"][0]["process"], serde_json::Value::Null);
+    assert_eq!(status["holder"]["note"], "nightly");
     for verb in [&["status", "job", "other"][..], &["ls"]] {
         let shown = store.run(verb).gives(0).out;
         let lines: Vec<&str> = shown.lines().collect();
@@ -53,14 +53,14 @@ fn a_holder_whose_record_is_no_text_is_shown_without_it() {
 #[test]
 fn a_note_of_another_type_is_not_shown_and_hides_nothing() {
     let store = Store::redis();
-    let _holder = store.hold(&["--why", "nightly"]);
+    let _holder = store.hold(&["--note", "nightly"]);
     // The note is left in the background, after the grant.
     until("the note is there", || {
-        store.status()["holder"]["why"] == "nightly"
+        store.status()["holder"]["note"] == "nightly"
     });
     store.server().cli(&["DEL", "{job}:ll:why"]);
     store.server().cli(&["HSET", "{job}:ll:why", "a", "b"]);
-    assert_eq!(store.status()["holder"]["why"], serde_json::Value::Null);
+    assert_eq!(store.status()["holder"]["note"], serde_json::Value::Null);
     let shown = store.run(&["ls"]).gives(0).out;
     assert!(
         shown.starts_with("job: held by leaselock run sh["),

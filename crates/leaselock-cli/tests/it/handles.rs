@@ -16,14 +16,14 @@ fn acquire(store: &Store, flags: &[&str]) -> String {
 #[test]
 fn the_handle_is_all_that_is_printed_and_its_lease_outlives_the_process() {
     on_both(|store| {
-        let handle = acquire(store, &["--ttl", "1m", "--why", "maintenance"]);
+        let handle = acquire(store, &["--ttl", "1m", "--note", "maintenance"]);
         assert!(
             handle.starts_with("ll1.") && handle.ends_with('\n'),
             "{handle:?}"
         );
         let seen = store.status();
         assert_eq!(seen["state"], "held");
-        assert_eq!(seen["holder"]["why"], "maintenance");
+        assert_eq!(seen["holder"]["note"], "maintenance");
         assert_eq!(seen["holder"]["process"]["name"], "leaselock acquire");
         store
             .run(&["acquire", "-n", "job"])
@@ -105,7 +105,7 @@ fn what_acquire_cannot_do_with_readers_and_permits_is_64_and_nothing_is_held() {
             (&["-s", "--permits", "2"][..], "give one of the two"),
             (&["--take", "2"], "give --permits N too"),
             (&["--permits", "2", "--take", "3"], "give at most 2"),
-            (&["-s", "--why", "x"], "leave --why out"),
+            (&["-s", "--note", "x"], "leave --note out"),
             (
                 &["--permits", "2", "--like", "redis-py"],
                 "--permits and --like",
@@ -132,7 +132,7 @@ fn a_handle_whose_lease_is_over_is_79_and_touches_nobody_elses() {
         let new = acquire(store, &["--ttl", "1m"]);
         store
             .run_with_input(&["release"], &old)
-            .refuses(79, "another client holds it");
+            .refuses(79, "another holder has it");
         store
             .run_with_input(&["extend", "--ttl", "1h"], &old)
             .refuses(79, "another holder has it");

@@ -104,7 +104,7 @@ fn the_fields_of_every_verb_are_as_before() {
         store.run(&["status", "--json", "job"]),
         store.run(&["wait", "--json", "job"]),
     );
-    let holder = store.hold(&["--why", "nightly"]);
+    let holder = store.hold(&["--note", "nightly"]);
     let waiter = store.start(&["run", "job", "--", "true"]);
     store.until_queued(1);
     let acquired = store.run(&["acquire", "--json", "other"]).out;

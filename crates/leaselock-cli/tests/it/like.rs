@@ -47,7 +47,7 @@ fn a_waiter_gets_the_lock_when_the_library_lets_go() {
     let waiter = store.start(&["run", "--like", "warlock", "job", "--", "touch", "ran"]);
     let line = || {
         let status = store.run(&["status", "--json", "--like", "warlock", "job"]);
-        object(&status.out)["line"].as_array().unwrap().len()
+        object(&status.out)["queue"].as_array().unwrap().len()
     };
     until("it is queued", || line() == 1);
     store.server().cli(&["DEL", "job:lock"]);

@@ -5,7 +5,7 @@ use crate::common::{Running, Store, on_both, until};
 #[test]
 fn on_a_terminal_a_long_wait_shows_position_and_holder_and_clears_its_line() {
     on_both(|store| {
-        let holder = store.hold(&["--why", "nightly"]);
+        let holder = store.hold(&["--note", "nightly"]);
         let line = format!(
             "stty cols 200; {} run job -- true",
             env!("CARGO_BIN_EXE_leaselock")

@@ -122,7 +122,9 @@ fn the_job_ends_before_the_first_of_its_locks_expires() {
     let state = "state=$(sed -n 's/^State:.//p' /proc/$(cat job)/status 2>&1 | cut -c1); echo \"next finds ${state:-Z}\" >> log";
     let next = store.start(&["run", "to", "--", "sh", "-c", state]);
     let seen = || object(&store.run(&["status", "--json", "to"]).out);
-    until("a waiter", || seen()["line"].as_array().unwrap().len() == 1);
+    until("a waiter", || {
+        seen()["queue"].as_array().unwrap().len() == 1
+    });
     running.stop();
     next.end().gives(0);
     let log = store.lines("log");

@@ -71,7 +71,7 @@ fn who_comes_during_a_run_prints_its_output_too() {
         let waits = store.start(&once(&[], "echo two"));
         store
             .run(&once(&["-n", "-E", "9"], "echo three"))
-            .refuses(9, "still busy");
+            .refuses(9, "still held");
         first.write("\n");
         assert_eq!(first.end().gives(0).out, "one\n");
         assert_eq!(waits.end().gives(0).out, "one\n");

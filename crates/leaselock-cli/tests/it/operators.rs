@@ -7,7 +7,7 @@ use crate::common::{Store, object, on_both, until};
 #[test]
 fn status_shows_free_and_held_locks_in_the_order_asked_for() {
     on_both(|store| {
-        let holder = store.hold(&["--why", "nightly"]);
+        let holder = store.hold(&["--note", "nightly"]);
         let done = store.run(&["status", "other", "job"]).gives(0);
         let lines: Vec<_> = done.out.lines().collect();
         assert_eq!(lines[0], "other: free");
@@ -193,7 +193,7 @@ fn doctor_is_1_when_something_is_unfit_and_names_it() {
         .out
         .lines()
         .map(object)
-        .filter(|said| said["fit"] == "unfit")
+        .filter(|said| said["verdict"] == "unfit")
         .collect();
     assert_eq!(unfit.len(), 1);
     assert_eq!(unfit[0]["topic"], "eviction policy");
@@ -345,7 +345,7 @@ const UNSEEN: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{61c}f\u{ad}g\u{202
 fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() {
     let store = Store::redis();
     store
-        .run(&["acquire", "--ttl", "60s", "--why", UNSEEN, UNSEEN])
+        .run(&["acquire", "--ttl", "60s", "--note", UNSEEN, UNSEEN])
         .gives(0);
     let record = store.server().cli(&["KEYS", "ll:client:*"]);
     let Value::List(keys) = record else {
@@ -411,5 +411,5 @@ fn the_number_of_all_waiters_is_said_beyond_those_that_are_shown() {
     }
     let seen = store.status();
     assert_eq!(seen["waiter_count"], 130);
-    assert_eq!(seen["line"].as_array().unwrap().len(), 128);
+    assert_eq!(seen["queue"].as_array().unwrap().len(), 128);
 }

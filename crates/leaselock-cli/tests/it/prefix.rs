@@ -35,10 +35,12 @@ fn under_the_documented_rights_a_waiter_is_woken_and_nothing_is_refused() {
     store.line_in("held");
     let waiter = app(&["run", "-w", "30s", "job", "--", "echo", "ran"]);
     let seen = || object(&app(&["status", "--json", "job"]).end().gives(0).out);
-    until("a waiter", || seen()["line"].as_array().unwrap().len() == 1);
+    until("a waiter", || {
+        seen()["queue"].as_array().unwrap().len() == 1
+    });
     until("a channel to wake it", || channels(&store) > 0);
     let seen = seen();
-    for process in [&seen["holder"]["process"], &seen["line"][0]["process"]] {
+    for process in [&seen["holder"]["process"], &seen["queue"][0]["process"]] {
         let name = process["name"].as_str().unwrap();
         assert!(name.starts_with("leaselock run"), "{seen}");
         assert!(process["host"].is_string(), "{seen}");
@@ -54,7 +56,7 @@ fn under_the_documented_rights_a_waiter_is_woken_and_nothing_is_refused() {
 fn names_are_given_and_shown_without_it_and_other_prefixes_are_other_locks() {
     on_both(|store| {
         let app = |words: &[&str]| store.run(&[&["--prefix", "app:"], words].concat());
-        let handle = app(&["acquire", "--ttl", "60s", "--why", "July", "job"])
+        let handle = app(&["acquire", "--ttl", "60s", "--note", "July", "job"])
             .gives(0)
             .out;
         if let Some(server) = &store.server {

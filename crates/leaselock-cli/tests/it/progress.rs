@@ -20,7 +20,7 @@ fn story(done: &Done, lock: &str) -> Vec<String> {
 #[test]
 fn a_wait_in_a_pipe_tells_behind_whom_when_it_was_granted_and_that_it_was_given_back() {
     on_both(|store| {
-        let holder = store.hold(&["--why", "July numbers"]);
+        let holder = store.hold(&["--note", "July numbers"]);
         let waiter = store.start(&["-v", "run", "job", "--", "true"]);
         until("its first line", || waiter.said().contains('\n'));
         let pid = holder.pid();

@@ -40,7 +40,7 @@ fn a_lock_of_several_servers_is_taken_extended_and_released_while_one_of_them_is
             .refuses(75, "`job` is held by leaselock acquire[");
         let status = object(&nodes.run(&["status", "--json", "job"]).gives(0).out);
         assert_eq!(
-            (&status["state"], &status["line"]),
+            (&status["state"], &status["queue"]),
             (&"held".into(), &json!([]))
         );
         let with = |words: &[&str]| {

@@ -9,9 +9,9 @@ use crate::common::{Running, Store, on_both, until};
 #[test]
 fn while_one_holds_a_second_without_patience_is_busy_and_does_not_run() {
     on_both(|store| {
-        let holder = store.hold(&["--why", "the nightly report"]);
+        let holder = store.hold(&["--note", "the nightly report"]);
         until("the note", || {
-            store.status()["holder"]["why"] == "the nightly report"
+            store.status()["holder"]["note"] == "the nightly report"
         }); // it is written while the job starts
         let second = ["run", "-n", "job", "--", "touch", "ran"];
         let busy = store
@@ -202,7 +202,7 @@ fn a_script_goes_to_the_users_shell() {
 #[test]
 fn others_see_what_runs_where_and_why_and_who_waits_with_which_priority() {
     on_both(|store| {
-        let holder = store.hold(&["--why", "month end"]);
+        let holder = store.hold(&["--note", "month end"]);
         let waiters = ["0", "7", "-7"].map(|priority| {
             store.start(&[
                 "run",
@@ -217,10 +217,10 @@ fn others_see_what_runs_where_and_why_and_who_waits_with_which_priority() {
         });
         store.until_queued(3);
         let seen = store.status();
-        assert_eq!(seen["holder"]["why"], "month end");
+        assert_eq!(seen["holder"]["note"], "month end");
         assert_eq!(seen["holder"]["process"]["name"], "leaselock run sh");
         assert_eq!(seen["holder"]["process"]["pid"], holder.pid());
-        let order: Vec<_> = seen["line"].as_array().unwrap().iter().collect();
+        let order: Vec<_> = seen["queue"].as_array().unwrap().iter().collect();
         let priorities: Vec<_> = order
             .iter()
             .map(|place| place["priority"].as_i64().unwrap())

@@ -49,7 +49,7 @@ fn one_that_runs_alone_keeps_readers_out_until_it_has_ended() {
         let script = "echo > read; exec cat";
         let waits = store.start(&["run", "-s", "job", "--", "sh", "-c", script]);
         store.until_queued(1);
-        assert_eq!(store.status()["line"][0]["mode"], "shared");
+        assert_eq!(store.status()["queue"][0]["mode"], "shared");
         assert!(!store.path("read").exists());
         alone.end().gives(0);
         store.line_in("read");
@@ -188,7 +188,7 @@ fn readers_of_several_servers_of_other_libraries_or_with_a_note_are_usage_errors
         ),
         (&["-s", "--like", "redis-py"], "--shared and --like"),
         (&["-s", "--protocol", "redisson"], "--shared and --protocol"),
-        (&["-s", "--why", "x"], "leave --why out"),
+        (&["-s", "--note", "x"], "leave --note out"),
     ];
     for (flags, right) in cases {
         store

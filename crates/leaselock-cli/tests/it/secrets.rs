@@ -16,7 +16,7 @@ fn no_verb_repeats_a_handle_or_a_password_from_its_arguments_or_variables() {
             for words in [
                 &[verb, secret][..],
                 &[verb, "x", secret],
-                &[verb, "--why", secret, "x"],
+                &[verb, "--note", secret, "x"],
                 &["--ttl", secret, verb, "x"],
                 &["--json", verb, secret],
                 &["-vvv", verb, "--prefix", secret, "x"],

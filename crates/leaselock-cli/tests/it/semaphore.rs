@@ -264,7 +264,7 @@ fn wrong_numbers_of_permits_are_usage_errors_that_say_what_would_be_right() {
             &["--permits", "2", "--protocol", "redisson"],
             "--permits and --protocol",
         ),
-        (&["--permits", "2", "--why", "x"], "leave --why out"),
+        (&["--permits", "2", "--note", "x"], "leave --note out"),
     ];
     for (flags, right) in cases {
         store

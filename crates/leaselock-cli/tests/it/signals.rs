@@ -16,13 +16,13 @@ fn a_signal_while_waiting_leaves_the_queue() {
             waiter.signal(signal);
             waiter.end_with_stdin_open().gives(code);
             // At once: an entry that is only skipped would still be there.
-            assert_eq!(store.status()["line"], serde_json::json!([]));
+            assert_eq!(store.status()["queue"], serde_json::json!([]));
         }
         let waiter = store.start(&["acquire", "job"]);
         store.until_queued(1);
         waiter.signal(Signal::TERM);
         waiter.end_with_stdin_open().refuses(143, "");
-        assert_eq!(store.status()["line"], serde_json::json!([]));
+        assert_eq!(store.status()["queue"], serde_json::json!([]));
         holder.end().gives(0);
         assert!(!store.path("ran").exists());
         assert_eq!(store.status()["state"], "free");

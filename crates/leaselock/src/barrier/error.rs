@@ -27,10 +27,12 @@ noun_error! {
         } => ErrorFacts::timed_out,
 
         /// Those who wait say that another number of parties pass together. The caller does not count.
-        #[error("`{name}` is a barrier for {parties} parties by the word of those who wait")]
-        Disagrees {
+        #[error("`{name}` is a barrier for {theirs} parties by the word of those who wait, and not for {ours}")]
+        Mismatch {
+            /// How many pass together by the caller's word.
+            ours: u32,
             /// How many pass together.
-            parties: u32,
+            theirs: u32,
         },
 
         /// The store does not know any more whether the caller passed with the others. Its lease was over, because it was

@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::error::InvalidInput;
 use crate::base::sync::hold;
 use crate::base::token::Token;
-use crate::base::ttl::{DEFAULT_TTL, Ttl};
+use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::leftover::Leftover;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
@@ -68,7 +68,7 @@ impl Client {
         Barrier {
             noun: Noun::new(self.engine(), "barrier", name),
             parties,
-            lease: DEFAULT_TTL.as_duration(),
+            lease: Ttl::DEFAULT.as_duration(),
             generation: Arc::default(),
             told: Arc::default(),
         }
@@ -77,7 +77,7 @@ impl Client {
 
 impl Barrier {
     /// Sets for how long a party counts that crashed: 10 ms to 30 days, 10 s by default.
-    pub fn ttl(mut self, lease: Duration) -> Self {
+    pub fn party_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
@@ -166,7 +166,8 @@ impl Barrier {
                 Ok(ArrivalAtBarrier::Disagrees { parties }) => {
                     place.ends();
                     let name = barrier.name;
-                    return Err(BarrierError::Disagrees { name, parties });
+                    let (ours, theirs) = (self.parties, parties);
+                    return Err(BarrierError::Mismatch { name, ours, theirs });
                 }
                 Err(source) => {
                     if waits_with.is_none() && !source.maybe_applied() {

@@ -5,7 +5,7 @@
 //! everywhere else.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::time::ClockId;
 use tokio::sync::watch;
@@ -151,6 +151,11 @@ fn read_nanos(clock: ClockId) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// Returns this time of a wall clock; `None` for one that no clock shows.
+pub(crate) fn from_unix_ms(unix_ms: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms))
 }
 
 /// Returns wall time in microseconds since 1970.

@@ -8,6 +8,7 @@ pub(crate) mod fence;
 pub(crate) mod hex;
 pub(crate) mod join;
 pub(crate) mod keyed_mutex;
+pub(crate) mod process;
 pub(crate) mod slots;
 pub(crate) mod sync;
 pub(crate) mod token;

@@ -14,17 +14,16 @@ pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 ///
 /// It survives a pause of the process or the network, and is short enough to wait for after a crash. Many lock libraries
 /// have the same default.
-pub const TTL: Duration = Duration::from_secs(10);
-pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
-    Some(ttl) => ttl,
-    None => panic!("the default ttl is in range"),
-};
+pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
 
 /// The duration of a lease: 10 ms to 30 days, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ttl(u64);
 
 impl Ttl {
+    /// How long a lease lasts whose ttl no caller has set.
+    pub(crate) const DEFAULT: Ttl = Ttl(10_000);
+
     pub(crate) fn new(ttl: Duration) -> Result<Self, InvalidInput> {
         let in_range = (TTL_MIN..=TTL_MAX).contains(&ttl);
         match u64::try_from(ttl.as_millis()) {

@@ -195,7 +195,7 @@ impl ClientBuilder {
     /// **All clients that take locks on the server with this prefix must set the same `longest_ttl`.** So none of them
     /// may be without strict mode: such a client would be granted locks during a quarantine. A client that disagrees
     /// with the others
-    /// is refused ([`ErrorKind::ConfigMismatch`](crate::ErrorKind::ConfigMismatch)). A lease with a longer ttl and a protocol
+    /// is refused ([`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch)). A lease with a longer ttl and a protocol
     /// other than the native one are refused too, as [`InvalidInput`]. Where no ttl was set, the default is the shorter
     /// of 10 s and `longest_ttl`.
     ///
@@ -228,11 +228,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets whether leases in a folder store end with this process.
+    /// Lets leases in a folder store outlive this process: only their ttl ends them.
     ///
-    /// `true` by default. With `false` only their ttl ends them.
-    pub fn session(mut self, on: bool) -> Self {
-        self.store.session = on;
+    /// Without it they end with the process.
+    pub fn outlive_process(mut self) -> Self {
+        self.store.session = false;
         self
     }
 

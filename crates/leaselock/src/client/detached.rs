@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::{Fence, Name};
-
 use super::lease_handle::Handle;
-use crate::base::error::{
-    ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
-};
+use crate::base::error::{InvalidInput, LeaseError, Lost, LostReason, ReleaseError, StoreError};
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
-use crate::base::ttl::{DEFAULT_TTL, Ttl};
+use crate::base::ttl::Ttl;
+use crate::engine::guard::lease::mode::{Detachable, SingleName};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::cleanup::PendingCleanup;
 use crate::engine::services::cleanup::guard::CleanupGuard;
@@ -27,17 +24,17 @@ use crate::engine::values::resource::Resource;
 use crate::script::Script;
 use crate::script::keys;
 
-impl Lease {
+impl<M: Detachable> Lease<M> {
     /// Turns the lease into a handle with which another process can extend or release it.
     ///
     /// The lease gets its full ttl once more. From then on the client does not renew it, and it does not end with this
-    /// process. So do the leases of readers and of holders of permits; that of a leader cannot be detached.
+    /// process.
     ///
     /// # Cancel safety
     /// When dropped, the lease is released in the background.
     ///
     /// # Errors
-    /// [`ExtendError`]; the client then releases the lease in the background.
+    /// [`LeaseError`]; the client then releases the lease in the background.
     ///
     /// # Examples
     /// ```
@@ -53,21 +50,15 @@ impl Lease {
     /// other_client.attach(handle).release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn detach(mut self) -> Result<Handle, ExtendError> {
+    pub async fn detach(mut self) -> Result<Handle, LeaseError> {
         let why = "its handle would not say how to give it back";
         self.can_be("detached", |_| Some(why))?;
         let (engine, kept) = {
             let (engine, kept, _) = self.parts();
             (Arc::clone(engine), Arc::clone(kept))
         };
-        let kind = kept.resource.kind;
-        let stays = || {
-            InvalidInput::new(format!(
-                "a lease of a {} cannot be detached: it stays in its process",
-                kind.name
-            ))
-        };
-        let script = kind.detach.as_ref().ok_or_else(stays)?;
+        let stays = || InvalidInput::new("a lease of this kind stays in its process");
+        let script = kept.resource.kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
             return Err(lost.into());
         }
@@ -86,6 +77,40 @@ impl Lease {
     }
 }
 
+impl<M: SingleName> Lease<M> {
+    /// Lends the lease: another process can extend it by the handle, but not release it.
+    ///
+    /// Nothing is sent. This client goes on to renew the lease. **It must outlive the borrower**: after the release
+    /// another client may be granted, and the borrower learns that by its next extension. What the borrower does is
+    /// fenced as this client's work: both have one [`sequencer`](Lease::sequencer).
+    ///
+    /// # Errors
+    /// [`LeaseError::Lost`] when the lease is gone; [`LeaseError::Invalid`] for a lease of another library's protocol.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (client, other) = (leaselock::Client::open("mem:lent")?, leaselock::Client::open("mem:lent")?);
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// let lent = other.attach(lease.lend()?); // in the other process
+    /// assert_eq!(lent.handle().fence(), lease.fence());
+    /// lent.extend(std::time::Duration::from_secs(30)).await?; // before a step that takes long
+    /// assert!(lent.release().await.is_err()); // only its holder gives it back
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lend(&self) -> Result<Handle, LeaseError> {
+        let why = "its handle would not say how to extend it";
+        self.can_be("lent", |_| Some(why))?;
+        let (_, record, _) = self.parts();
+        if let Some(lost) = record.lost_by_now() {
+            return Err(lost.into());
+        }
+        let (name, token) = (record.name.clone(), record.token.clone());
+        Ok(Handle::new(name, token, record.fence, &record.resource).lent())
+    }
+}
+
 /// Passes a lease on to a new token of a client without a session.
 ///
 /// Then neither the end of this process nor its other leases affect it.
@@ -93,11 +118,11 @@ async fn detach(
     engine: &Arc<Engine>,
     kept: &LeaseRecord,
     script: &'static Script,
-) -> Result<Handle, ExtendError> {
+) -> Result<Handle, LeaseError> {
     let name = || kept.name.clone();
     let ttl = kept.ttl();
     let within = engine.request_timeout(ttl);
-    let store = |source| ExtendError::from_store(&kept.name, source);
+    let store = |source| LeaseError::from_store(&kept.name, source);
     let client = ClientId::random().map_err(|error| store(StoreError::no_random(error)))?;
     let successor = Token::random(&client, kept.fence.is_some())
         .map_err(|error| store(StoreError::no_random(error)))?;
@@ -117,7 +142,7 @@ async fn detach(
         Err(error) if error.maybe_applied() => engine.ask(&step, within).await,
         answer => answer,
     };
-    let lost = |reason| ExtendError::from(Lost::new(name(), kept.fence, reason));
+    let lost = |reason| LeaseError::from(Lost::new(name(), kept.fence, reason));
     match answer.map_err(store)? {
         Detached::Passed => {}
         Detached::Expired => return Err(lost(LostReason::KeyMissing)),
@@ -139,11 +164,11 @@ async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: 
     drop(engine.ask(&Announce { record, about, ttl }, within).await);
 }
 
-/// A lease that was acquired elsewhere and is known by its [`Handle`].
+/// A lease that was acquired elsewhere and is known by its [`Handle`]: detached, or lent.
 ///
-/// It is not renewed, and not released on drop.
+/// This client does not renew it, and does not release it on drop.
 #[derive(Debug)]
-#[must_use = "it is not renewed: extend it in time, or release it"]
+#[must_use = "this client does not renew it: extend it in time, or release it"]
 pub struct DetachedLease {
     engine: Arc<Engine>,
     kinds: &'static [&'static Kind],
@@ -163,19 +188,9 @@ impl DetachedLease {
         }
     }
 
-    /// Returns the lock's name.
-    pub fn name(&self) -> &Name {
-        self.handle.name()
-    }
-
-    /// Returns the fencing token of the lease.
-    pub fn fence(&self) -> Option<Fence> {
-        self.handle.fence()
-    }
-
-    /// Returns what is locked, as [`Handle::kind`] does.
-    pub fn kind(&self) -> &str {
-        self.handle.kind()
+    /// Returns its handle: what is locked, and under which fencing token.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     fn resource(&self) -> Result<Resource, InvalidInput> {
@@ -188,9 +203,9 @@ impl DetachedLease {
     /// When dropped, the extension may have happened.
     ///
     /// # Errors
-    /// [`ExtendError::Lost`] when the lease is gone; after any other error it is as it was, or extended.
-    /// [`ExtendError::Invalid`] for a kind of lock that this store or this version does not have.
-    pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+    /// [`LeaseError::Lost`] when the lease is gone; after any other error it is as it was, or extended.
+    /// [`LeaseError::Invalid`] for a kind of lock that this store or this version does not have.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
         let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, || {
             self.handle.name().clone()
         });
@@ -209,12 +224,15 @@ impl DetachedLease {
             }
             Ok(ExtendAnswer::Expired) => lost(LostReason::KeyMissing),
             Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
-            Err(source) => Err(ExtendError::from_store(self.handle.name(), source)),
+            Err(source) => Err(LeaseError::from_store(self.handle.name(), source)),
         }
     }
 
-    /// Keeps the client's record as long as the lease, so that observers see who acquired it.
+    /// Keeps the client's record as long as the lease, so that observers see who acquired it. A lender keeps its own.
     async fn keep_record(&self, ttl: Ttl, within: Duration) {
+        if !self.handle.may_release() {
+            return;
+        }
         if let Some((record, about)) = self.record(within).await {
             announce(&self.engine, &record, &about, ttl, within).await;
         }
@@ -235,23 +253,26 @@ impl DetachedLease {
     ///
     /// # Errors
     /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
+    /// [`ReleaseError::Invalid`] for a lent lease, which its holder releases, and for a kind of lock that this store or
+    /// this version does not have: the lease is as it was.
     pub async fn release(self) -> Result<(), ReleaseError> {
-        let name = self.handle.name();
-        let resource = self.resource().map_err(|error| ReleaseError::Store {
-            name: name.clone(),
-            source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
-        })?;
-        let within = self.engine.request_timeout(DEFAULT_TTL);
+        let (name, resource) = (self.handle.name(), self.resource()?);
+        if !self.handle.may_release() {
+            let text =
+                format!("`{name}` is lent: this handle extends it, and its holder releases it");
+            return Err(InvalidInput::new(text).into());
+        }
+        let within = self.engine.request_timeout(Ttl::DEFAULT);
         let request = Release {
             resource: &resource,
             token: self.handle.token(),
             was_queued: false,
         };
-        let outcome = release(&self.engine, name, &request, within).await;
+        let outcome = release(&self.engine, name, self.handle.fence(), &request, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
             let record = keys::client_record(&self.engine.ids.prefix, client);
-            announce(&self.engine, &record, "", DEFAULT_TTL, within).await;
-            if let Some(erase) = Note::of(&resource, self.handle.token(), "", DEFAULT_TTL) {
+            announce(&self.engine, &record, "", Ttl::DEFAULT, within).await;
+            if let Some(erase) = Note::of(&resource, self.handle.token(), "", Ttl::DEFAULT) {
                 drop(self.engine.ask(&erase, within).await);
             }
         }

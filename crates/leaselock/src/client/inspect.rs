@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leaselock_fence::{Fence, Name};
 
 use super::handle::Client;
-use super::inspection::{
-    BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, SharedHolder, Waiter,
-};
+use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
 use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
+use crate::base::clock;
 use crate::base::error::{BreakError, RequestError, StoreError};
+use crate::base::process::{Process, tame};
 use crate::base::token;
 use crate::engine::services::core::Engine;
-use crate::engine::values::identity::{Process, Who, tame};
+use crate::engine::values::identity::{SelfDescription, Who};
+use crate::engine::values::lock_mode::LockMode;
 use crate::script::damage::Types;
 use crate::script::keys::LockKeys;
 
@@ -25,7 +26,7 @@ const WHY_MAX: usize = 200;
 /// Reads each client's record once.
 pub(super) struct People<'a> {
     engine: &'a Engine,
-    known: HashMap<String, Option<Process>>,
+    known: HashMap<String, Process>,
 }
 
 impl People<'_> {
@@ -36,14 +37,22 @@ impl People<'_> {
         }
     }
 
-    async fn find(&mut self, client: &str) -> Result<Option<Process>, StoreError> {
+    async fn find(&mut self, client: &str) -> Result<Process, StoreError> {
         if let Some(process) = self.known.get(client) {
             return Ok(process.clone());
         }
         let record = self.engine.record_of(client);
-        let process = self.engine.ask(&Who { record: &record }, WITHIN).await?;
+        let about = self.engine.ask(&Who { record: &record }, WITHIN).await?;
+        let process = SelfDescription::process(client.to_owned(), about);
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
+    }
+
+    async fn find_of(&mut self, token: &[u8]) -> Result<Option<Process>, StoreError> {
+        match token::client_of(token) {
+            Some(client) => self.find(client).await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -67,8 +76,9 @@ impl Client {
     /// let inspection = client.inspect("invoices").await?;
     /// match inspection.state {
     ///     Holding::Free => println!("it is free"),
-    ///     Holding::Held(holder) => println!("{:?} holds it alone", holder.process),
-    ///     Holding::Shared { count, .. } => println!("{count} readers or holders of permits"),
+    ///     Holding::Held { holders, count, .. } => {
+    ///         println!("{count} hold it; the first is {:?}", holders[0].process);
+    ///     }
     ///     _ => println!("the key is not a lock"),
     /// }
     /// println!("{} wait", inspection.queue.len());
@@ -140,7 +150,7 @@ pub(super) async fn look(
             for hold in holds {
                 holders.push(shared_holder(hold, people).await?);
             }
-            Holding::Shared { holders, count }
+            Holding::Held { holders, count }
         }
         InspectedState::Other { kind } => Holding::NotALock {
             kind: tame(&kind, 40),
@@ -150,32 +160,22 @@ pub(super) async fn look(
             pttl_ms,
             fence,
             why,
-        } => {
-            let client = token::client_of(&value).map(str::to_owned);
-            let process = match &client {
-                Some(client) => people.find(client).await?,
-                None => None,
-            };
-            Holding::Held(Holder {
-                foreign: client.is_none(),
-                client,
-                process,
-                why: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX))
-                    .filter(|why| !why.is_empty()),
-                fence,
-                since_unix_ms: fence.map(|fence| fence.get() / 1000),
-                remaining: pttl_ms.map(Duration::from_millis),
-                digest: token::digest(&value),
-            })
-        }
+        } => Holding::by(Holder {
+            mode: LockMode::Exclusive,
+            process: people.find_of(&value).await?,
+            note: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX))
+                .filter(|note| !note.is_empty()),
+            fence,
+            since: fence.and_then(since),
+            remaining: pttl_ms.map(Duration::from_millis),
+            digest: token::digest(&value),
+        }),
     };
     let mut queue = Vec::with_capacity(seen.queue.len());
     for (index, waiter) in seen.queue.into_iter().enumerate() {
-        let process = people.find(&waiter.client).await?;
         queue.push(Waiter {
             position: index + 1,
-            client: waiter.client,
-            process,
+            process: people.find(&waiter.client).await?,
             priority: waiter.priority,
             mode: waiter.mode,
         });
@@ -190,24 +190,25 @@ pub(super) async fn look(
     })
 }
 
-async fn shared_holder(
-    hold: SeenHold,
-    people: &mut People<'_>,
-) -> Result<SharedHolder, RequestError> {
-    let client = token::client_of(&hold.token).unwrap_or_default().to_owned();
-    let since = |fence: Fence| fence.get() / 1000;
+async fn shared_holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder, RequestError> {
+    // Readers share a fencing token, which says nothing of the time of each.
     let own_fence = hold
         .fence
         .filter(|_| matches!(hold.mode, LockMode::Permits(_)));
-    Ok(SharedHolder {
+    Ok(Holder {
         mode: hold.mode,
-        process: people.find(&client).await?,
-        client,
+        process: people.find_of(&hold.token).await?,
+        note: None,
         fence: hold.fence,
-        since_unix_ms: own_fence.map(since),
-        remaining: Duration::from_millis(hold.rest_ms),
+        since: own_fence.and_then(since),
+        remaining: Some(Duration::from_millis(hold.rest_ms)),
         digest: token::digest(&hold.token),
     })
+}
+
+/// A fencing token is about the server's microseconds at the grant.
+fn since(fence: Fence) -> Option<SystemTime> {
+    clock::from_unix_ms(fence.get() / 1000)
 }
 
 pub(crate) async fn break_lease(
@@ -229,21 +230,24 @@ pub(crate) async fn break_lease(
             count,
         } => {
             let process = match &holder {
-                Some(client) => People::of(engine).find(client).await.unwrap_or_default(),
+                Some(client) => {
+                    let found = People::of(engine).find(client).await;
+                    Some(found.unwrap_or_else(|_| Process::unknown(client.clone())))
+                }
                 None => None,
             };
             Ok(BreakOutcome {
                 count,
-                client: holder,
                 process,
                 fence,
             })
         }
         Broke::Free => Err(BreakError::NotHeld { name: name() }),
         Broke::Foreign => Err(BreakError::Foreign { name: name() }),
-        Broke::Changed { fence } => Err(BreakError::Changed {
+        Broke::Changed { fence } => Err(BreakError::Mismatch {
             name: name(),
-            fence,
+            ours: terms.only_fence,
+            theirs: fence,
         }),
     }
 }

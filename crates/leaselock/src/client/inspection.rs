@@ -1,10 +1,11 @@
 //! What is seen of a lock from outside.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leaselock_fence::Fence;
 
-use crate::engine::values::identity::{Process, tame};
+use crate::base::process::Process;
+use crate::engine::values::lock_mode::LockMode;
 
 /// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,35 +33,39 @@ pub struct Inspection {
 pub enum Holding {
     /// No client holds it.
     Free,
-    /// A client holds it.
-    Held(Holder),
-    /// Readers hold it, or holders of permits: at least one.
+    /// One client holds it alone, or readers or holders of permits hold it: at least one.
     #[non_exhaustive]
-    Shared {
+    Held {
         /// The holders; of more than 128, those whose leases end first.
-        holders: Vec<SharedHolder>,
+        holders: Vec<Holder>,
         /// The number of all holders.
         count: usize,
     },
     /// The key holds a value that is not a lock, of this type. leaselock never touches it.
+    #[non_exhaustive]
     NotALock {
         /// What the store calls its type, such as `hash`.
         kind: String,
     },
 }
 
-/// How a lock is held or asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LockMode {
-    /// By one holder alone: a [`Mutex`](crate::Mutex), or the writer of a [`RwLock`](crate::RwLock).
-    Exclusive,
-    /// By a reader, beside others.
-    Shared,
-    /// By a reader that may become exclusive.
-    Upgradable,
-    /// By a holder of this many permits of a [`Semaphore`](crate::Semaphore).
-    Permits(u32),
+impl Holding {
+    /// It is held by this one alone.
+    pub(crate) fn by(holder: Holder) -> Self {
+        let (holders, count) = (vec![holder], 1);
+        Holding::Held { holders, count }
+    }
+
+    /// Returns the one that holds it alone.
+    pub fn exclusive(&self) -> Option<&Holder> {
+        match self {
+            Holding::Held { holders, .. } => {
+                let mut holders = holders.iter();
+                holders.find(|holder| holder.mode == LockMode::Exclusive)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How many permits a [`Semaphore`](crate::Semaphore) has, and how many are held.
@@ -79,103 +84,48 @@ impl PermitCount {
     /// Returns how many permits are free; 0 also when more are held than there are.
     ///
     /// Waiters in the queue may have a claim to them.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let permit = client.semaphore("connections", 10).acquire_many(3).await?;
-    /// let permits = client.inspect("connections").await?.permits.expect("it is a semaphore");
-    /// assert_eq!((permits.total, permits.used, permits.available()), (10, 3, 7));
-    /// # Ok(()) }
-    /// ```
     pub fn available(self) -> u32 {
         self.total.saturating_sub(self.used)
     }
 }
 
-/// One of several holders of a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SharedHolder {
-    /// How it holds the lock.
-    pub mode: LockMode,
-    /// The id of the client.
-    pub client: String,
-    /// The process, as it described itself; `None` when its record is gone.
-    pub process: Option<Process>,
-    /// The fencing token, `None` without fencing. Readers that hold at the same time have the same one.
-    pub fence: Option<Fence>,
-    /// When it acquired its permits, by the store's clock, in milliseconds since 1970; `None` for readers.
-    pub since_unix_ms: Option<u64>,
-    /// Time until its own lease expires if it is not extended.
-    pub remaining: Duration,
-    /// A short hash of the holder's token, to tell one holder from another.
-    pub digest: String,
-}
-
-/// The holder of a lock.
+/// A holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// True if another library holds it: then only the remaining time is known.
-    pub foreign: bool,
-    /// The id of the client.
-    pub client: Option<String>,
-    /// The process, as it described itself; `None` when its record is gone.
+    /// How it holds the lock.
+    pub mode: LockMode,
+    /// Its process; `None` when another library holds it: then only the remaining time is known.
     pub process: Option<Process>,
     /// The holder's note.
-    pub why: Option<String>,
-    /// The fencing token, `None` without fencing.
+    pub note: Option<String>,
+    /// The fencing token, `None` without fencing. Readers that hold at the same time have the same one.
     ///
     /// The first one, when several were reserved for tasks of one client.
     pub fence: Option<Fence>,
-    /// When the holder acquired it, by the store's clock, in milliseconds since 1970.
-    pub since_unix_ms: Option<u64>,
-    /// Time until the lease expires if it is not extended; `None` when it never does.
+    /// About when it acquired the lock, by the store's clock: read from the fencing token. `None` for readers.
+    pub since: Option<SystemTime>,
+    /// Time until its lease expires if it is not extended; `None` when it never does.
     pub remaining: Option<Duration>,
     /// A short hash of the holder's token, to tell one holder from another.
     pub digest: String,
 }
 
 impl Holder {
+    /// Returns true if another library holds it.
+    pub fn is_foreign(&self) -> bool {
+        self.process.is_none()
+    }
+
     /// Creates the holder of another library's lock, of which only the remaining time is known.
     pub(crate) fn foreign(remaining: Option<Duration>) -> Self {
         Holder {
-            why: None,
-            remaining,
-            ..Holder::not_a_lock("")
-        }
-    }
-
-    /// For [`holder`](crate::Mutex::holder): one of those who share the lock. It is not free before the last lease ends.
-    pub(crate) fn last_of(holders: Vec<SharedHolder>) -> Option<Self> {
-        let last = holders.into_iter().max_by_key(|one| one.remaining)?;
-        Some(Holder {
-            foreign: false,
-            client: Some(last.client),
-            process: last.process,
-            why: None,
-            fence: last.fence,
-            since_unix_ms: last.since_unix_ms,
-            remaining: Some(last.remaining),
-            digest: last.digest,
-        })
-    }
-
-    /// For [`holder`](crate::Mutex::holder): a value of another kind keeps the lock from being acquired.
-    pub(crate) fn not_a_lock(kind: &str) -> Self {
-        Holder {
-            foreign: true,
-            client: None,
+            mode: LockMode::Exclusive,
             process: None,
-            why: Some(format!(
-                "something that is no lock lies there: a {}",
-                tame(kind, 40)
-            )),
+            note: None,
             fence: None,
-            since_unix_ms: None,
-            remaining: None,
+            since: None,
+            remaining,
             digest: String::new(),
         }
     }
@@ -187,10 +137,8 @@ impl Holder {
 pub struct Waiter {
     /// The position; 1 is the head of the queue.
     pub position: usize,
-    /// The id of the client.
-    pub client: String,
-    /// The process, as it described itself.
-    pub process: Option<Process>,
+    /// Its process.
+    pub process: Process,
     /// Its priority; a larger one is served first.
     pub priority: i32,
     /// What it asks for.
@@ -220,8 +168,8 @@ impl BreakOptions {
 
     /// Breaks a lock of another library too.
     #[must_use]
-    pub fn foreign(mut self, allowed: bool) -> Self {
-        self.foreign = allowed;
+    pub fn foreign(mut self) -> Self {
+        self.foreign = true;
         self
     }
 }
@@ -232,9 +180,7 @@ impl BreakOptions {
 pub struct BreakOutcome {
     /// How many holders lost the lock: readers and holders of permits can be several.
     pub count: usize,
-    /// The id of the client, or of one of several; `None` for another library.
-    pub client: Option<String>,
-    /// The process, as it described itself.
+    /// Its process, or that of one of several; `None` for another library.
     pub process: Option<Process>,
     /// The fencing token of the broken grant, the first one when several were reserved; `None` when several holders
     /// had one each.

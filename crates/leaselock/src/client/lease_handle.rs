@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use leaselock_fence::{Fence, Name};
+use leaselock_fence::{Fence, Name, Sequencer};
 
 use crate::base::error::InvalidInput;
 use crate::base::fence;
@@ -12,17 +12,20 @@ use crate::base::token;
 use crate::base::token::Token;
 use crate::engine::services::core::Engine;
 use crate::engine::values::kind::Kind;
+use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::resource::Resource;
 use crate::script::keys::LockKeys;
 
 const VERSION: &str = "ll1";
+/// The end of a handle that extends only.
+const LENT: &str = ".lent";
 
-/// Everything that another process needs to extend or release a detached lease of any kind.
+/// Everything that another process needs to extend or release a detached lease of any kind, or to extend a lent one.
 ///
-/// **A secret**: every process that has it can release the lease. So pass it by file, pipe or environment, and not on a
+/// **A secret**: every process that has it can keep the lease. So pass it by file, pipe or environment, and not on a
 /// command line.
 #[derive(Clone, PartialEq, Eq)]
-#[must_use = "without its handle nobody can extend or release the lease: it stays held until its ttl ends"]
+#[must_use = "without its handle nobody can release a detached lease before its ttl"]
 pub struct Handle {
     name: Name,
     token: Token,
@@ -31,6 +34,7 @@ pub struct Handle {
     kind: String,
     /// How it is held, for kinds with several ways.
     mode: Option<Arc<str>>,
+    may_release: bool,
 }
 
 impl Handle {
@@ -42,7 +46,14 @@ impl Handle {
             fence,
             kind: resource.kind.name.to_owned(),
             mode: resource.mode.clone(),
+            may_release: true,
         }
+    }
+
+    /// Makes it one that extends only.
+    pub(crate) fn lent(mut self) -> Self {
+        self.may_release = false;
+        self
     }
 
     pub(crate) fn token(&self) -> &Token {
@@ -75,9 +86,21 @@ impl Handle {
         self.fence
     }
 
+    /// Returns what its bearer shows to the resource that the lease protects; `None` without fencing.
+    pub fn sequencer(&self) -> Option<Sequencer> {
+        let word = self.mode.as_deref().and_then(|mode| mode.split(' ').next());
+        let mode = LockMode::of_word(word.unwrap_or_default());
+        mode.sequencer(&self.name, self.fence?, &self.token)
+    }
+
     /// Returns what is locked: `mutex`, `read-write lock` (the lease is that of a reader) or `semaphore`.
     pub fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// Returns true if it can release the lease: it was detached, and not lent.
+    pub fn may_release(&self) -> bool {
+        self.may_release
     }
 
     /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back.
@@ -87,7 +110,8 @@ impl Handle {
         let fence = self.fence.map_or(0, Fence::get);
         let texts = [name, token, &self.kind, mode];
         let [name, token, kind, mode] = texts.map(|text| token::base64url(text.as_bytes()));
-        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}")
+        let lent = if self.may_release { "" } else { LENT };
+        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}{lent}")
     }
 }
 
@@ -97,16 +121,17 @@ impl FromStr for Handle {
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
         let text = text.trim();
         parse(text).ok_or_else(|| {
-            let says = match text.starts_with("lent.") {
-                true => "this is the handle of a lent lease, which only its lender releases; a handle that releases begins with `ll1.`",
-                false => "this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it",
-            };
+            let says = "this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it";
             InvalidInput::new(says)
         })
     }
 }
 
 fn parse(text: &str) -> Option<Handle> {
+    let (text, may_release) = match text.strip_suffix(LENT) {
+        Some(text) => (text, false),
+        None => (text, true),
+    };
     let mut parts = text.split('.');
     let version = parts.next()?;
     let decoded = |part: Option<&str>| String::from_utf8(token::from_base64url(part?)?).ok();
@@ -120,6 +145,7 @@ fn parse(text: &str) -> Option<Handle> {
         fence: fence::of_reply(fence),
         kind,
         mode: (!mode.is_empty()).then(|| mode.into()),
+        may_release,
     };
     whole.then_some(handle)
 }
@@ -132,6 +158,7 @@ impl fmt::Debug for Handle {
             .field("fence", &self.fence)
             .field("kind", &self.kind)
             .field("mode", &self.mode)
+            .field("may_release", &self.may_release)
             .finish()
     }
 }
@@ -149,6 +176,7 @@ mod tests {
             fence: Some(Fence::new(7)),
             kind: "mutex".to_owned(),
             mode: None,
+            may_release: true,
         }
     }
 
@@ -162,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_handle_survives_the_way_through_text() {
-        for handle in [handle(), of_permits()] {
+        for handle in [handle(), of_permits(), of_permits().lent()] {
             let text = format!(" {}\n", handle.to_secret_string());
             assert_eq!(text.parse::<Handle>().unwrap(), handle);
         }

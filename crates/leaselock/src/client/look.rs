@@ -31,12 +31,15 @@ pub(crate) async fn look(
     let keys = LockKeys::new(&engine.ids.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
-        (Protocol::SetnxGetset, Holding::Held(holder)) => {
+        (Protocol::SetnxGetset, held @ Holding::Held { .. }) => {
             let value = engine.store.plain(&["GET", &keys.lock], WITHIN).await?;
             match setnx_getset::left(&value)? {
-                Some(remaining) => Holding::Held(Holder {
-                    remaining: Some(remaining),
-                    ..holder
+                Some(remaining) => Holding::by(Holder {
+                    digest: held
+                        .exclusive()
+                        .map(|one| one.digest.clone())
+                        .unwrap_or_default(),
+                    ..Holder::foreign(Some(remaining))
                 }),
                 None => Holding::Free,
             }
@@ -44,7 +47,7 @@ pub(crate) async fn look(
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
             match engine.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
                 Value::Int(-2) => Holding::Free,
-                Value::Int(pttl_ms) => Holding::Held(Holder::foreign(calls::remaining(pttl_ms))),
+                Value::Int(pttl_ms) => Holding::by(Holder::foreign(calls::remaining(pttl_ms))),
                 _ => Holding::NotALock { kind },
             }
         }

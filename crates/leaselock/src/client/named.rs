@@ -10,11 +10,15 @@ use super::options::Options;
 use super::state::ClientState;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::engine::guard::lease::Lease;
+use crate::engine::values::identity::{SelfDescription, Who};
 use crate::engine::values::kind::Kind;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::acquire::acquire;
 use crate::engine::ways::ask::Ask;
+
+/// A name for an error is worth no longer wait.
+const WHO_WITHIN: Duration = Duration::from_millis(250);
 
 /// A name, the kind of lock that is meant, and the options. It holds nothing.
 #[derive(Clone)]
@@ -52,10 +56,6 @@ impl Named {
             mode: mode.map(Arc::from),
             ..self.clone()
         }
-    }
-
-    pub(crate) fn kind(&self) -> &'static Kind {
-        self.kind
     }
 
     /// Replaces the name.
@@ -108,21 +108,40 @@ impl Named {
     pub(crate) async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
         match self.wait(Wait::Never).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(AcquireError::TimedOut { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Waits as the options say.
     pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.wait(self.options.patience()).await
+        self.or_who_holds(self.wait(self.options.patience()).await)
+            .await
+    }
+
+    /// Asks who it is that the error names by the id of its client.
+    async fn or_who_holds(
+        &self,
+        mut acquired: Result<Lease, AcquireError>,
+    ) -> Result<Lease, AcquireError> {
+        let engine = &self.state.engine;
+        let mut busy = acquired.as_mut().err();
+        if let Some(AcquireError::TimedOut { holder, own, .. }) = &mut busy
+            && let Some(holder) = holder.as_mut().filter(|_| !*own)
+            && !engine.store.is_majority()
+        {
+            let record = &engine.record_of(&holder.client);
+            let about = engine.ask(&Who { record }, WHO_WITHIN).await;
+            **holder = SelfDescription::process(holder.client.clone(), about.ok().flatten());
+        }
+        acquired
     }
 
     /// Makes a lease of this name one of `into` with the same token, by a request of this kind. Without `wait`, it waits
     /// as the options say. The caller ends the lease that it was.
-    pub(crate) async fn change(
+    pub(crate) async fn change<M>(
         &self,
-        lease: &Lease,
+        lease: &Lease<M>,
         into: &Named,
         wait: Option<Wait>,
     ) -> Result<Lease, AcquireError> {
@@ -145,7 +164,8 @@ impl Named {
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        self.wait(Wait::Timeout(limit)).await
+        self.or_who_holds(self.wait(Wait::Timeout(limit)).await)
+            .await
     }
 }
 

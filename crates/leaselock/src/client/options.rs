@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
-use crate::base::ttl::{TTL, Ttl};
+use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::engine::guard::owner::Owner;
 use crate::engine::values::request::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
@@ -183,24 +183,24 @@ macro_rules! setters {
         /// is promoted. Only on a single server or behind Sentinels, in the native protocol. Refused for upgradable reads
         /// and downgrades, and over a connection that the program handed in. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::engine::values::request::Copies {
-                replicas: count,
-                on_disk: None,
-                within: timeout,
-            });
+            self$(.$field)*.copies = Some($crate::engine::values::request::Copies::new(count, None, timeout));
             self
         }
 
-        /// Requires that replicas confirm a grant on disk; replaces [`min_replicas`](Self::min_replicas).
+        /// Requires that the server and `replicas` replicas have a grant on disk; replaces
+        /// [`min_replicas`](Self::min_replicas).
         ///
-        /// On disk means: in the append-only files of `replicas` replicas, which may be 0, and of the server itself when
-        /// `here` is true. The server must be Redis 7.2 or later, or Valkey; an older one is an error.
-        pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::engine::values::request::Copies {
-                replicas,
-                on_disk: Some(here),
-                within: timeout,
-            });
+        /// On disk means: in their append-only files. The server must be Redis 7.2 or later, or Valkey; an older one is an
+        /// error.
+        pub fn fsynced(mut self, replicas: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::engine::values::request::Copies::new(replicas, Some(true), timeout));
+            self
+        }
+
+        /// Requires that `replicas` replicas have a grant on disk, as [`fsynced`](Self::fsynced), whether or not the
+        /// server itself writes an append-only file.
+        pub fn replicas_fsynced(mut self, replicas: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::engine::values::request::Copies::new(replicas, Some(false), timeout));
             self
         }
 
@@ -239,7 +239,7 @@ impl Options {
     /// Defaults are shortened to the longest ttl that the store allows, because no caller asked for them.
     pub(crate) fn length(&self) -> Duration {
         self.ttl.unwrap_or_else(|| {
-            let usual = self.like.and_then(Preset::ttl).unwrap_or(TTL);
+            let usual = self.like.and_then(Preset::ttl).unwrap_or(DEFAULT_TTL);
             self.longest
                 .filter(|longest| *longest < usual)
                 .map_or(usual, |longest| self.rounded(longest))
@@ -386,7 +386,7 @@ mod tests {
             (Options::default().note("a\nb"), "control"),
             (Options::default().wait(jitter), "0 to 100"),
             (shorter().min_replicas(0, second / 2), "at least one"),
-            (shorter().fsynced(false, 0, second / 2), "at least one"),
+            (shorter().replicas_fsynced(0, second / 2), "at least one"),
             (
                 shorter().min_replicas(1, Duration::ZERO),
                 "less than the ttl",

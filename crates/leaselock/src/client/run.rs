@@ -1,63 +1,93 @@
 //! Running a body under a lease.
 
+use std::fmt;
 use std::future::Future;
 
-use super::named::Named;
 use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
 use crate::engine::guard::lease::{Lease, LeaseView};
 
-/// The result of a body that ran under a lease.
-#[derive(Debug)]
-#[must_use = "dropping it drops what the body returned, and whether the lease was held to the end (`released`)"]
+/// Why a body did not run to its end under the lease.
+///
+/// `E` is the error of the body, and `T` what it returns, which [`ReleasedLate`](RunError::ReleasedLate) keeps.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
-pub struct RunResult<T, E = ReleaseError> {
-    /// What the body returned.
-    pub value: T,
-    /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
-    pub released: Result<(), E>,
-}
-
-/// Why a body did not run, or was stopped before its end.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
+pub enum RunError<E, T = ()> {
     /// The lease was not acquired; the body did not begin.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lease was lost; the body was stopped where it stood.
+    /// The lease was lost; the body was dropped at its next await.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(Lost),
+    /// The body's own error. The lease was released.
+    #[error("{0}")]
+    Body(E),
+    /// The body ended, and the release found the lease gone: others may have held the lock before its end.
+    #[error("the work ended, but not under the lock to its end: {lost}")]
+    ReleasedLate {
+        /// What the body returned.
+        value: T,
+        /// What the release found.
+        lost: Lost,
+    },
 }
 
-impl HasFacts for RunError {
-    fn facts(&self) -> ErrorFacts<'_> {
+impl<E: fmt::Debug, T> fmt::Debug for RunError<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Acquire(error) => error.facts(),
-            RunError::Lost(lost) => lost.facts(),
+            RunError::Acquire(error) => f.debug_tuple("Acquire").field(error).finish(),
+            RunError::Lost(lost) => f.debug_tuple("Lost").field(lost).finish(),
+            RunError::Body(error) => f.debug_tuple("Body").field(error).finish(),
+            RunError::ReleasedLate { lost, .. } => {
+                f.debug_tuple("ReleasedLate").field(lost).finish()
+            }
         }
     }
 }
 
-impl Named {
-    /// Acquires the lock, runs `body`, stops it when the lease is lost, and releases.
-    pub(crate) async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
-    where
-        F: FnOnce(LeaseView) -> Fut,
-        Fut: Future<Output = T>,
-    {
-        run_under(self.acquire().await?, body).await
+impl<E, T> HasFacts for RunError<E, T> {
+    fn facts(&self) -> ErrorFacts<'_> {
+        match self {
+            RunError::Acquire(error) => error.facts(),
+            RunError::Lost(lost) | RunError::ReleasedLate { lost, .. } => lost.facts(),
+            RunError::Body(_) => ErrorFacts::default(),
+        }
     }
 }
 
 /// Runs `body` under the lease, stops it when the lease is lost, and releases.
-pub(crate) async fn run_under<T, F, Fut>(lease: Lease, body: F) -> Result<RunResult<T>, RunError>
+pub(crate) async fn run_under<M: Clone, T, E, F, Fut>(
+    lease: Lease<M>,
+    body: F,
+) -> Result<T, RunError<E, T>>
 where
-    F: FnOnce(LeaseView) -> Fut,
-    Fut: Future<Output = T>,
+    F: FnOnce(LeaseView<M>) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
 {
-    let value = until_lost(lease.lost(), body(lease.view())).await?;
-    let released = lease.release().await;
-    Ok(RunResult { value, released })
+    let ended = until_lost(lease.lost(), body(lease.view())).await;
+    let value = match ended {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => {
+            drop(lease.release().await); // the body's error is what the caller must know
+            return Err(RunError::Body(error));
+        }
+        Err(lost) => return Err(RunError::Lost(lost)),
+    };
+    match lease.release().await.map_err(not_to_the_end) {
+        Ok(()) | Err(None) => Ok(value),
+        Err(Some(lost)) => Err(RunError::ReleasedLate { value, lost }),
+    }
+}
+
+/// Returns the loss that a release has found. Without a reply there is none: the body ended before its deadline.
+fn not_to_the_end(error: ReleaseError) -> Option<Lost> {
+    match error {
+        ReleaseError::NotHeld(lost) => Some(lost),
+        ReleaseError::Several(errors) => errors.into_iter().find_map(not_to_the_end),
+        error => {
+            tracing::warn!(%error, "work under a lock ended, and its release is not confirmed");
+            None
+        }
+    }
 }
 
 /// Runs `body` to its end, or stops it where it stands when the lease is lost.

@@ -15,7 +15,7 @@ use crate::base::ttl::Drift;
 use crate::engine::services::core;
 use crate::engine::services::core::Engine;
 use crate::engine::values::gate::Strict;
-use crate::engine::values::identity::Process;
+use crate::engine::values::identity::SelfDescription;
 use crate::quorum::executor::Executor;
 use crate::script::library::Library;
 use crate::store::url::RedisUrl;
@@ -110,7 +110,7 @@ impl Settings {
             id,
             drift: self.drift(),
             prefix: self.prefix,
-            about: Process::this(self.process_name),
+            about: SelfDescription::this(self.process_name),
             request_timeout: self.request_timeout,
             clock: self.clock,
             store,

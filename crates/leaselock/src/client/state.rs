@@ -39,7 +39,7 @@ impl ClientState {
     pub(super) fn held(&self) -> Vec<LeaseView> {
         let started = self.engine.started();
         let kept = started.map(|background| background.renewal.held());
-        let views = kept.unwrap_or_default().into_iter().map(LeaseView::new);
+        let views = kept.unwrap_or_default().into_iter().map(LeaseView::of);
         views.filter(LeaseView::is_held).collect()
     }
 
@@ -49,7 +49,7 @@ impl ClientState {
         let ttl = self.defaults.length();
         store.examine_sentinels(&mut report, ttl).await;
         let jumps = report::clock_jumps(skew.jumps(), skew.last_ms());
-        report.checks.extend(jumps);
+        report.findings.extend(jumps);
         Ok(report)
     }
 

@@ -2,8 +2,9 @@
 
 use leaselock_fence::Fence;
 
-use super::inspection::{LockMode, PermitCount};
+use super::inspection::PermitCount;
 use crate::base::fence;
+use crate::engine::values::lock_mode::LockMode;
 use crate::script::Scripts;
 use crate::script::damage;
 use crate::script::keys::LockKeys;
@@ -127,22 +128,10 @@ fn queue(items: &[Value]) -> Result<Vec<SeenWaiter>, Malformed> {
         Ok(SeenWaiter {
             client: text(&waiter[0])?,
             priority: priority(&text(&waiter[1])?),
-            mode: mode(&text(&waiter[2])?),
+            mode: LockMode::of_word(&text(&waiter[2])?),
         })
     });
     waiters.collect()
-}
-
-/// Parses the kind of a request or of a hold, as in `lua/holds.lua`.
-fn mode(kind: &str) -> LockMode {
-    match kind {
-        "s" => LockMode::Shared,
-        "u" => LockMode::Upgradable,
-        kind => match kind.strip_prefix('w') {
-            Some(permits) => LockMode::Permits(count(permits)),
-            None => LockMode::Exclusive,
-        },
-    }
 }
 
 /// Parses a number of permits; one that no client of ours can have becomes the largest.
@@ -157,7 +146,7 @@ fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
         };
         Ok(SeenHold {
             token: text(&hold[0])?.into_bytes(),
-            mode: mode(&text(&hold[1])?),
+            mode: LockMode::of_word(&text(&hold[1])?),
             rest_ms: u64::try_from(rest_ms).map_err(|_| Malformed)?,
             fence: fence::of_reply(text(&hold[3])?.parse().map_err(|_| Malformed)?),
         })

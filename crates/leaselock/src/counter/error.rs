@@ -23,10 +23,10 @@ noun_error! {
         Invalid(#[from] InvalidInput),
 
         /// The counter has another number than the expected one. It was not changed.
-        #[error("`{name}` is {value}, and not the expected number")]
-        Differs {
+        #[error("`{name}` is {theirs}, and not the expected number")]
+        Mismatch {
             /// Its number.
-            value: i64,
+            theirs: i64,
         },
 
         /// The sum needs more than 64 bits. The counter was not changed.
@@ -111,7 +111,10 @@ impl CounterError {
                 timeout: lacking.asked.within,
                 source: lacking.source.clone(),
             },
-            (Settled::Differs(value), _) => CounterError::Differs { name, value },
+            (Settled::Differs(value), _) => CounterError::Mismatch {
+                name,
+                theirs: value,
+            },
             (Settled::Overflow(value), _) => CounterError::Overflow { name, value },
             (Settled::Stale(seen), _) => CounterError::Stale { name, seen },
             (Settled::OtherName(lock), _) => CounterError::OtherName { name, lock },

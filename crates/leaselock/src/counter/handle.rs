@@ -33,7 +33,7 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 /// [`min_replicas`](Counter::min_replicas) makes that rare.
 ///
 /// A counter is no lock: a mutex of the same name knows nothing of it. It is kept for ever, unless it has a
-/// [`ttl`](Counter::ttl). Not on a majority of servers, whose sums are not one sum. Clone it, share it, keep it.
+/// [`keep_for`](Counter::keep_for). Not on a majority of servers, whose sums are not one sum. Clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
@@ -46,7 +46,7 @@ const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 /// assert_eq!(visits.add(41).await?, 42);
 /// visits.compare_and_set(42, 0).await?;
 /// let differs = visits.compare_and_set(42, 0).await.unwrap_err();
-/// assert!(matches!(differs, CounterError::Differs { value: 0, .. }));
+/// assert!(matches!(differs, CounterError::Mismatch { theirs: 0, .. }));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Counter {
     /// Sets how long the counter is kept after each change of this handle: 1 s to 366 days. Then it begins at 0 again.
     ///
     /// Without it a change leaves the end as it is, and a new counter is kept for ever.
-    pub fn ttl(mut self, kept: Duration) -> Self {
+    pub fn keep_for(mut self, kept: Duration) -> Self {
         self.terms.kept = Some(kept);
         self.unchecked()
     }
@@ -115,11 +115,7 @@ impl Counter {
     /// [`TooFewReplicas`](CounterError::TooFewReplicas). Only on a single server or behind Sentinels, and not over a
     /// connection that the program handed in. The user needs the command `WAIT`.
     pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
-        self.terms.copies = Some(Copies {
-            replicas: count,
-            on_disk: None,
-            within: timeout,
-        });
+        self.terms.copies = Some(Copies::new(count, None, timeout));
         self.unchecked()
     }
 
@@ -193,7 +189,7 @@ impl Counter {
     /// When dropped, the counter is set or not. It is not if the change has not left yet.
     ///
     /// # Errors
-    /// [`CounterError::Differs`] has the number that the counter has instead. Every variant says whether it was set.
+    /// [`CounterError::Mismatch`] has the number that the counter has instead. Every variant says whether it was set.
     pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<(), CounterError> {
         let value = new;
         self.change(Change::Set { expected, value }).await.map(drop)

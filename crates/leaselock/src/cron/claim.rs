@@ -30,7 +30,7 @@ impl Cron {
     ///
     /// # Waiting
     /// One request, within the request timeout. With [`Overlap::Wait`](crate::cron::Overlap) it waits while the name is held,
-    /// in no queue, until the tick is too [late](Cron::late): a message says when a run ends; otherwise it asks when the
+    /// in no queue, until the tick may no longer [start](Cron::start_within): a message says when a run ends; otherwise it asks when the
     /// lease would end, and now and then. In strict mode it waits for the end of a quarantine, as long. It fails after
     /// 2 s when the store never replied.
     ///

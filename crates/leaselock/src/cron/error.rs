@@ -23,7 +23,7 @@ noun_error! {
 
         /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
         ///
-        /// With [`again`](crate::cron::Cron::again) the other run may be one of the same tick.
+        /// With [`OnCrash::Again`](crate::options::OnCrash::Again) the other run may be one of the same tick.
         #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
         Stale {
             /// The latest tick that has begun since; `None` when the record is gone.
@@ -32,7 +32,7 @@ noun_error! {
 
         /// The run has finished, and the store has not confirmed that. Its end may be recorded.
         ///
-        /// If it is not, the run counts as crashed; with [`again`](crate::cron::Cron::again), another one follows.
+        /// If it is not, the run counts as crashed; with [`OnCrash::Again`](crate::options::OnCrash::Again), another one follows.
         #[error("`{name}` has run, and whether its end is recorded is not known: {source}")]
         NotConfirmed {
             /// The store's error.

@@ -13,6 +13,7 @@ use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
+use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::shared_state::recorded_run::{self, RunTerms};
 
 /// How long after its time a tick may begin by default.
@@ -44,7 +45,7 @@ pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// # async fn write_report() {}
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let client = leaselock::Client::open("mem:")?;
-/// let hourly = client.cron("report").late(Duration::from_secs(3600));
+/// let hourly = client.cron("report").start_within(Duration::from_secs(3600));
 /// let hours = SystemTime::UNIX_EPOCH.elapsed()?.as_secs() / 3600;
 /// let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(hours * 3600);
 /// if let Claim::Run(run) = hourly.claim(tick).await? {
@@ -114,21 +115,21 @@ impl Cron {
     /// The runs of a schedule need at least 1 s, because they claim each tick a moment after its time.
     /// A host that catches up with ticks of the past claims them with a longer time, and with [`Overlap::Wait`]: the run
     /// of one must not leave out the next.
-    pub fn late(mut self, late: Duration) -> Self {
+    pub fn start_within(mut self, late: Duration) -> Self {
         self.late = late;
         self
     }
 
-    /// Sets whether a tick whose run did not finish is run by another host: `false` by default.
+    /// Sets whether another host runs a tick whose run did not finish: [`OnCrash::Refuse`] by default.
     ///
-    /// Without it a tick is run at most once. With it, a run follows one that crashed, as long as the tick is not too
-    /// [late](Cron::late) and no later tick has begun. The hosts of a schedule begin no later tick before that run. Another
+    /// A tick is run at most once then. With [`OnCrash::Again`] a run follows one that crashed, as long as the tick may
+    /// still [start](Cron::start_within) and no later tick has begun. The hosts of a schedule begin no later tick before that run. Another
     /// caller learns of the crash when it claims the tick again, after the `rest` of
     /// [`Claim::Running`](crate::cron::Claim::Running).
-    pub fn again(mut self, again: bool) -> Self {
-        self.again = match again {
-            true => Again::Claimed,
-            false => Again::Never,
+    pub fn on_crash(mut self, then: OnCrash) -> Self {
+        self.again = match then {
+            OnCrash::Again => Again::Claimed,
+            OnCrash::Refuse => Again::Never,
         };
         self
     }
@@ -220,6 +221,14 @@ impl Cron {
         self
     }
 
+    /// A tick that is to be run again comes when it is claimed.
+    pub fn in_any_order(mut self) -> Self {
+        if self.runs_again() {
+            self.again = Again::Claimed;
+        }
+        self
+    }
+
     /// Refuses what no claim can have, and a schedule of which no tick would ever run.
     pub fn check_schedule(&self) -> Result<(), InvalidInput> {
         self.terms()?;
@@ -227,7 +236,7 @@ impl Cron {
             return Ok(());
         }
         Err(InvalidInput::new(format!(
-            "a run begins a moment after its time, so `late({:?})` would leave out each tick of the schedule: \
+            "a run begins a moment after its time, so `start_within({:?})` would leave out each tick of the schedule: \
              at least 1 s",
             self.late
         )))

@@ -22,7 +22,7 @@ pub enum Claim<R = CronRun> {
     Over,
     /// A run of this tick has begun, and holds the name.
     ///
-    /// It may still crash, so with [`again`](crate::cron::Cron::again) the caller claims the tick again after `rest`. The same is told
+    /// It may still crash, so with [`OnCrash::Again`](crate::options::OnCrash::Again) the caller claims the tick again after `rest`. The same is told
     /// of a tick whose run crashed while another lock of the name is held.
     Running {
         /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
@@ -34,7 +34,7 @@ pub enum Claim<R = CronRun> {
         /// How long the lease of the holder lasts unless it is renewed; zero if it has no end.
         rest: Duration,
     },
-    /// The tick was due longer ago than [`late`](crate::cron::Cron::late) allows, and is not run now. Nothing was recorded: a claim
+    /// The tick was due longer ago than [`start_within`](crate::cron::Cron::start_within) allows, and is not run now. Nothing was recorded: a claim
     /// that allows more may still run it.
     Missed {
         /// How long ago it was due.

@@ -3,56 +3,32 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use leaselock_fence::Fence;
-
 use super::error::CronError;
 use super::finish::{FinishTick, FinishedTick};
 use super::tick::Tick;
-use crate::client::lease_guard::lease_deref;
 use crate::engine::guard::lease::Lease;
+use crate::engine::shared_state::attempt::{Attempt, run_reads};
 use crate::engine::shared_state::recorded_run::cancel;
 
 /// The run of a tick: it holds the name, and no other run begins meanwhile.
 ///
-/// It has the methods of [`Lease`], to which it dereferences, such as [`lost`](Lease::lost). Dropping it gives the name
-/// back: the run then did not finish, and counts as crashed.
+/// Dropping it gives the name back: the run then did not finish, and counts as crashed.
 #[derive(Debug)]
 #[must_use = "a run that is dropped did not finish"]
 pub struct CronRun {
-    lease: Lease,
+    lease: Lease<Attempt>,
     tick: Tick,
-    fence: Fence,
-    attempt: u32,
 }
 
 impl CronRun {
     pub(super) fn new(lease: Lease, tick: Tick, attempt: u32) -> Self {
-        // A schedule refuses `fencing(false)`, so each lease has a fence.
-        let fence = lease.fence().unwrap_or(Fence::new(0));
-        CronRun {
-            lease,
-            tick,
-            fence,
-            attempt,
-        }
+        let lease = lease.held_as(Attempt { number: attempt });
+        CronRun { lease, tick }
     }
 
     /// Returns the tick: when the run was due, to the microsecond.
     pub fn tick(&self) -> SystemTime {
         self.tick.time()
-    }
-
-    /// Returns the fencing token of the run, larger than that of every earlier run.
-    ///
-    /// Pass it to what the work writes to, so that a resource can refuse a run that was replaced.
-    pub fn fence(&self) -> Fence {
-        self.fence
-    }
-
-    /// Returns the number of the run of this tick, from 1. With more than 1, an earlier run did not finish, and may have
-    /// done the work in part; only with [`again`](crate::cron::Cron::again).
-    pub fn attempt(&self) -> u32 {
-        self.attempt
     }
 
     /// Records that the work is done, and gives the name back. No other run of the tick follows.
@@ -141,4 +117,4 @@ impl CronRun {
     }
 }
 
-lease_deref!(CronRun.lease);
+run_reads!(CronRun);

@@ -9,7 +9,7 @@ pub enum Overlap {
     /// The tick is left out for all hosts, and the store remembers that. A host that is late does not run it.
     #[default]
     Skip,
-    /// The claim waits until the name is free, until the tick is too [late](crate::cron::Cron::late).
+    /// The claim waits until the name is free, until the tick may no longer [start](crate::cron::Cron::start_within).
     Wait,
 }
 
@@ -34,7 +34,7 @@ pub struct LatestTick {
     pub tick: SystemTime,
     /// What became of its run.
     pub state: TickState,
-    /// How many runs of it have begun: more than one only with [`again`](crate::cron::Cron::again).
+    /// How many runs of it have begun: more than one only with [`OnCrash::Again`](crate::options::OnCrash::Again).
     pub attempt: u32,
 }
 

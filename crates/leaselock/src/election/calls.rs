@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::leader::Leader;
+use super::proclamation::Proclamation;
 use crate::base::token::Token;
 use crate::engine::shared_state::operation::operation;
 use crate::engine::values::resource::Resource;
@@ -48,7 +48,7 @@ operation! {
 /// What a follower reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observed {
-    pub(super) leader: Option<Leader>,
+    pub(super) leader: Option<Proclamation>,
     /// What remains of the holder's lease.
     pub(super) remaining_ms: Option<u64>,
 }
@@ -64,7 +64,7 @@ operation! {
     }
     fn decode(answer) -> Observed {
         "leads" => Observed {
-            leader: Some(Leader {
+            leader: Some(Proclamation {
                 value: answer.text_lossy(0)?,
                 term: Fence::new(answer.number(1)?),
                 client: answer.text(2)?.to_owned(),

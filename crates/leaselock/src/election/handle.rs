@@ -1,25 +1,28 @@
 //! The handle of an election.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::Observe;
 use super::kind::LEADERSHIP;
-use super::leader::Leader;
-use super::leadership::Leadership;
+use super::mode::Leader;
 use super::observer::LeaderObserver;
-use crate::base::error::{AcquireError, InvalidInput, RequestError};
+use super::proclamation::Proclamation;
+use crate::base::error::{AcquireError, InvalidInput, OperationError, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::client::run::{RunError, RunResult, run_under};
+use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
 
 /// Followers read the value with each change, so it is an address and no state.
 const VALUE_MAX: usize = 4096;
+/// A pause after an error of the store, which has timeouts of its own.
+const CAMPAIGN_AGAIN: Duration = Duration::from_secs(1);
 
 /// An election on one name: one client at a time leads, and every client can see which one.
 ///
@@ -39,7 +42,7 @@ const VALUE_MAX: usize = 4096;
 /// leading.proclaimed().await?; // for those who read; the leader need not wait
 /// let seen = client.election("scheduler").leader().await?.expect("we lead");
 /// assert_eq!((seen.value.as_str(), seen.term), ("10.0.0.5:8080", leading.term()));
-/// leading.resign().await?; // the next campaigner leads in the same step
+/// leading.release().await?; // the next campaigner leads in the same step
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
@@ -57,7 +60,7 @@ impl Client {
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
     /// let leading = client.election("scheduler").value("this host").campaign().await?;
-    /// # leading.resign().await?;
+    /// # leading.release().await?;
     /// # Ok(()) }
     /// ```
     pub fn election(&self, name: impl Into<String>) -> Election {
@@ -116,7 +119,7 @@ impl Election {
     /// this grant are one step on the store. Fails after 2 s when the store never replied.
     ///
     /// It returns with the grant. A second request tells the followers, and leaves at the same time in the background: the
-    /// leader may work before they know of it ([`Leadership::proclaimed`]).
+    /// leader may work before they know of it ([`proclaimed`](Lease::proclaimed)).
     ///
     /// # Cancel safety
     /// Safe: a dropped campaign leaves nothing in the queue, and a grant that the caller no longer awaits goes to the
@@ -124,9 +127,9 @@ impl Election {
     ///
     /// # Errors
     /// [`AcquireError`]: this client does not lead after any of them; every variant says what may be left behind.
-    pub async fn campaign(&self) -> Result<Leadership, AcquireError> {
+    pub async fn campaign(&self) -> Result<Lease<Leader>, AcquireError> {
         let lease = self.checked()?.acquire().await?;
-        Ok(Leadership::begin(lease, &self.value))
+        Ok(Lease::leads(lease, &self.value))
     }
 
     /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not.
@@ -139,9 +142,9 @@ impl Election {
     ///
     /// # Errors
     /// As [`campaign`](Election::campaign); that another client leads is not an error.
-    pub async fn try_campaign(&self) -> Result<Option<Leadership>, AcquireError> {
+    pub async fn try_campaign(&self) -> Result<Option<Lease<Leader>>, AcquireError> {
         let lease = self.checked()?.try_acquire().await?;
-        Ok(lease.map(|lease| Leadership::begin(lease, &self.value)))
+        Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
     }
 
     /// Campaigns for at most `limit`.
@@ -153,39 +156,96 @@ impl Election {
     /// As [`campaign`](Election::campaign).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when other clients held the name to the end; this attempt has no queue entry then.
-    pub async fn campaign_within(&self, limit: Duration) -> Result<Leadership, AcquireError> {
+    /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
+    pub async fn campaign_within(&self, limit: Duration) -> Result<Lease<Leader>, AcquireError> {
         let lease = self.checked()?.acquire_within(limit).await?;
-        Ok(Leadership::begin(lease, &self.value))
+        Ok(Lease::leads(lease, &self.value))
     }
 
-    /// Runs `body` as the leader.
+    /// Runs `body` as the leader, once.
     ///
-    /// Campaigns as [`campaign`](Election::campaign) does, and stops the body when the leadership is lost. Resigns on
-    /// success, on an early return inside the body and on panic. The term is the [`fence`](LeaseView::fence) of the view.
+    /// Campaigns as [`campaign`](Election::campaign) does, stops the body at its next await when the leadership is lost,
+    /// and resigns at its end, on panic too. [`lead_until`](Election::lead_until) campaigns again.
     ///
     /// # Cancel safety
     /// Safe: the body is dropped, and the client resigns in the background.
     ///
     /// # Errors
-    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: the body was stopped.
+    /// [`RunError`]: every variant says whether the body ran, and whether it led to its end.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn migrate(_: leaselock::Fence) -> std::io::Result<()> { Ok(()) }
     /// let election = client.election("scheduler").value("this host");
-    /// let ran = election.run(|leading| async move { leading.fence() }).await?;
-    /// assert!(ran.value.is_some() && ran.released.is_ok());
+    /// election.run(|leading| migrate(leading.term())).await?;
     /// # Ok(()) }
     /// ```
-    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
     where
-        F: FnOnce(LeaseView) -> Fut,
-        Fut: Future<Output = T>,
+        F: FnOnce(LeaseView<Leader>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
     {
-        let leadership = self.campaign().await?;
-        run_under(Lease::from(leadership), body).await
+        run_under(self.campaign().await?, body).await
+    }
+
+    /// Leads whenever it can, and runs `body` as the leader each time, until `stop` completes or a body returns `Ok`.
+    ///
+    /// It campaigns again after a loss, and a second after an error of the store that may pass. `Ok(None)` after `stop`.
+    ///
+    /// # Waiting
+    /// Without a limit, unless the options set one. After `stop` it resigns in the background: [`Client::close`] waits.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped, and the client resigns in the background.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`]: an error that a later campaign would meet again. [`RunError::Body`]: the body's own error.
+    /// [`RunError::ReleasedLate`]: the body ended, but did not lead to its end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn schedule(_: leaselock::Fence) -> std::io::Result<()> { Ok(()) }
+    /// let stop = std::future::pending::<()>(); // or a signal
+    /// let election = client.election("scheduler").value("this host");
+    /// election.lead_until(stop, |leading| schedule(leading.term())).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn lead_until<T, E, S, F, Fut>(
+        &self,
+        stop: S,
+        mut body: F,
+    ) -> Result<Option<T>, RunError<E, T>>
+    where
+        S: Future,
+        F: FnMut(LeaseView<Leader>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let mut stop = pin!(stop);
+        let clock = &self.named.state.engine.clock;
+        loop {
+            let led = async {
+                match self.run(&mut body).await {
+                    Err(RunError::Lost(_)) => Ok(None),
+                    Err(RunError::Acquire(error)) if error.is_transient() => {
+                        tracing::warn!(%error, "a campaign failed, and is repeated");
+                        clock.sleep(CAMPAIGN_AGAIN).await;
+                        Ok(None)
+                    }
+                    led => led.map(Some),
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Ok(None),
+                led = led => if let Some(value) = led? {
+                    return Ok(Some(value));
+                },
+            }
+        }
     }
 
     /// Returns who leads; `Ok(None)` when no client does, also while a new leader has not proclaimed itself yet.
@@ -198,7 +258,7 @@ impl Election {
     ///
     /// # Errors
     /// [`RequestError`]: it is not known who leads.
-    pub async fn leader(&self) -> Result<Option<Leader>, RequestError> {
+    pub async fn leader(&self) -> Result<Option<Proclamation>, RequestError> {
         let resource = &self.named.resource()?;
         let engine = &self.named.state.engine;
         let observed = engine.ask(&Observe { resource }, OPERATOR_WITHIN).await?;
@@ -217,7 +277,7 @@ impl Election {
     /// let leading = client.election("scheduler").value("this host").campaign().await?;
     /// observer.changed().await?;
     /// assert_eq!(observer.current().map(|leader| leader.term), Some(leading.term()));
-    /// # leading.resign().await?;
+    /// # leading.release().await?;
     /// # Ok(()) }
     /// ```
     pub fn observe(&self) -> LeaderObserver {

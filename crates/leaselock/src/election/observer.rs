@@ -5,8 +5,8 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::calls::Observe;
-use super::leader::Leader;
-use super::proclamation::NOUN;
+use super::proclaimer::NOUN;
+use super::proclamation::Proclamation;
 use crate::base::error::RequestError;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
@@ -34,7 +34,7 @@ pub struct LeaderObserver {
 #[derive(Debug, Default)]
 struct ToldLeader {
     /// What the caller was told last; `None` before the first time.
-    latest: Option<Option<Leader>>,
+    latest: Option<Option<Proclamation>>,
     /// The largest term that was told.
     highest: Option<Fence>,
 }
@@ -51,7 +51,7 @@ impl LeaderObserver {
     /// Returns the leader that the latest [`changed`](LeaderObserver::changed) has found; `None` when no client leads.
     ///
     /// No request is sent: the leader may have changed since. Only the leader itself knows that it leads.
-    pub fn current(&self) -> Option<&Leader> {
+    pub fn current(&self) -> Option<&Proclamation> {
         self.told.latest.as_ref()?.as_ref()
     }
 
@@ -97,7 +97,7 @@ impl LeaderObserver {
 
 impl ToldLeader {
     /// Notes what was read; true if it is to be told. A store that lost its data may show a leader of earlier.
-    fn take(&mut self, leader: Option<Leader>) -> bool {
+    fn take(&mut self, leader: Option<Proclamation>) -> bool {
         let leader = leader.filter(|leader| Some(leader.term) >= self.highest);
         if let Some(leader) = &leader {
             self.highest = Some(leader.term);

@@ -6,24 +6,25 @@ use tokio::sync::watch;
 use super::calls::Proclaimed;
 use super::handle::Election;
 use super::kind::LEADERSHIP;
-use super::leadership::Leadership;
-use super::proclamation::Proclamation;
+use super::mode::Leader;
+use super::proclaimer::Proclaimer;
 use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
 use crate::engine::services::lease::record::LeaseRecord;
+use crate::{Lease, LeaseError};
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
 const BEFORE_A_READ: Duration = Duration::from_secs(10);
 
 /// What this leader sends, at a later time.
-struct Late(Proclamation, Arc<LeaseRecord>);
+struct Late(Proclaimer, Arc<LeaseRecord>);
 
 impl Late {
-    fn of(leading: &Leadership) -> Option<Late> {
+    fn of(leading: &Lease<Leader>) -> Option<Late> {
         let (value, tell) = (leading.value().into(), watch::Sender::new(None));
-        let late = Proclamation::new(leading, &value, leading.term(), tell)?;
+        let late = Proclaimer::new(leading, &value, tell)?;
         Some(Late(late, Arc::clone(leading.parts().1)))
     }
 
@@ -56,7 +57,7 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
     assert_eq!(late.send().await.unwrap(), Proclaimed::Taken);
     let seen = election(&client, "").leader().await.unwrap().unwrap();
     assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// The resignation may overtake the proclamation, which uses another connection.
@@ -65,7 +66,7 @@ async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
     let client = Client::open("mem:").unwrap();
     let leading = election(&client, "gone").campaign().await.unwrap();
     let late = Late::of(&leading).unwrap();
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
     assert_eq!(election(&client, "").leader().await.unwrap(), None);
 }
@@ -84,7 +85,7 @@ async fn followers_are_told_when_a_leader_resigns_before_it_was_proclaimed() {
     while client.inspect("job").await.unwrap().queue.is_empty() {
         tokio::task::yield_now().await;
     }
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
     let told = async {
         while observer.current().is_some() {
@@ -101,9 +102,9 @@ async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
     let lease = silent(&client).acquire().await.unwrap();
     let broken = client.break_lease("job", BreakOptions::default()).await;
     broken.unwrap();
-    let leading = Leadership::begin(lease, &"me".into());
+    let leading = Lease::leads(lease, &"me".into());
     let told = leading.proclaimed().await.unwrap_err();
-    assert!(matches!(told, super::ProclaimError::Lost(_)), "{told:?}");
+    assert!(matches!(told, LeaseError::Lost(_)), "{told:?}");
     assert!(!leading.is_held());
 }
 
@@ -118,7 +119,7 @@ async fn a_leadership_that_is_over_leaves_no_task_behind() {
     let lead = async || {
         let leading = election(&client, "me").campaign().await.unwrap();
         leading.proclaimed().await.unwrap();
-        leading.resign().await.unwrap();
+        leading.release().await.unwrap();
     };
     lead().await;
     let before = tasks();

@@ -1,6 +1,8 @@
 //! Why an arrival was not counted, or a wait ended.
 
-use crate::base::error::{InvalidInput, noun_error};
+use std::time::Duration;
+
+use crate::base::error::{InvalidInput, noun_error, rounded};
 
 noun_error! {
     /// Why a call of a [`Latch`](crate::latch::Latch) failed. A latch holds nothing, so there is nothing to release after any of
@@ -16,10 +18,13 @@ noun_error! {
 
         /// The wait ended before all had arrived. Those that have arrived stay counted.
         #[error(
-            "`{name}` is still closed: {left} missing; arrived: {}",
+            "`{name}` is still closed after {:?}: {left} missing; arrived: {}",
+            rounded(*waited),
             listed(arrived)
         )]
-        StillClosed {
+        TimedOut {
+            /// How long the caller waited.
+            waited: Duration,
             /// The parties that have arrived, in order.
             arrived: Vec<String>,
             /// How many are missing.
@@ -27,10 +32,12 @@ noun_error! {
         } => ErrorFacts::timed_out,
 
         /// Others say that there are so many parties. Nothing was changed.
-        #[error("`{name}` is a latch for {count} parties by the word of those that have arrived")]
-        Disagrees {
-            /// How many parties there are.
-            count: u32,
+        #[error("`{name}` is a latch for {theirs} parties by the word of those that have arrived, and not for {ours}")]
+        Mismatch {
+            /// How many parties the caller says that there are.
+            ours: u32,
+            /// How many there are.
+            theirs: u32,
         },
 
         /// All have arrived without this party, under other names. The latch is open.

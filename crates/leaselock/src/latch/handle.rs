@@ -66,7 +66,7 @@ impl Client {
 
 impl Latch {
     /// Sets how long the latch is kept after the latest arrival: 1 s to 30 days, seven days by default.
-    pub fn kept(mut self, kept: Duration) -> Self {
+    pub fn keep_for(mut self, kept: Duration) -> Self {
         self.kept = kept;
         self
     }
@@ -113,11 +113,13 @@ impl Latch {
             Err(failure) if failure.source.maybe_applied() => latch.ask(&arrive).await,
             asked => asked,
         };
-        let (name, count) = (latch.name, self.count);
         match asked? {
             Arrived::Counted { left } => Ok(left),
-            Arrived::Excess => Err(LatchError::Excess { name, count }),
-            Arrived::Disagrees { count } => Err(LatchError::Disagrees { name, count }),
+            Arrived::Excess => {
+                let (name, count) = (latch.name, self.count);
+                Err(LatchError::Excess { name, count })
+            }
+            Arrived::Disagrees { count } => Err(self.mismatch(&latch)(count)),
         }
     }
 
@@ -134,7 +136,7 @@ impl Latch {
     pub async fn state(&self) -> Result<LatchState, LatchError> {
         let latch = self.checked()?;
         let read = latch.ask(&self.inspect(&latch)).await?;
-        read.map_err(disagrees(&latch))
+        read.map_err(self.mismatch(&latch))
     }
 
     /// Waits until all have arrived, without a limit.
@@ -161,7 +163,7 @@ impl Latch {
     /// Safe: waiting changes nothing.
     ///
     /// # Errors
-    /// [`LatchError::StillClosed`] says who has arrived, and how many are missing.
+    /// [`LatchError::TimedOut`] says who has arrived, and how many are missing.
     pub async fn wait_within(&self, limit: Duration) -> Result<(), LatchError> {
         let until = self.noun.engine.clock.now().plus(limit);
         self.wait_until(Some(until)).await
@@ -169,12 +171,15 @@ impl Latch {
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<(), LatchError> {
         let latch = self.checked()?;
+        let clock = &self.noun.engine.clock;
+        let start = clock.now();
         let is_open = |reply: Result<LatchState, u32>, is_over| {
-            let state = reply.map_err(disagrees(&latch))?;
+            let state = reply.map_err(self.mismatch(&latch))?;
             match state.left {
                 0 => Ok(Some(())),
-                left if is_over => Err(LatchError::StillClosed {
+                left if is_over => Err(LatchError::TimedOut {
                     name: latch.name.clone(),
+                    waited: clock.now().saturating_since(start),
                     arrived: state.arrived,
                     left,
                 }),
@@ -188,12 +193,14 @@ impl Latch {
         let (keys, count) = (&latch.keys, self.count);
         InspectLatch { keys, count }
     }
-}
 
-/// Others say that there are so many parties.
-fn disagrees(latch: &ValidNoun) -> impl Fn(u32) -> LatchError {
-    move |count| {
-        let name = latch.name.clone();
-        LatchError::Disagrees { name, count }
+    /// Others say that there are so many parties.
+    fn mismatch(&self, latch: &ValidNoun) -> impl Fn(u32) -> LatchError {
+        let (name, ours) = (latch.name.clone(), self.count);
+        move |theirs| LatchError::Mismatch {
+            name: name.clone(),
+            ours,
+            theirs,
+        }
     }
 }

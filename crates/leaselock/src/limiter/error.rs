@@ -7,7 +7,7 @@ use crate::base::error::{InvalidInput, noun_error};
 noun_error! {
     /// Why a call of a [`Limiter`](crate::limiter::Limiter) failed. Nothing is held, so there is nothing to release.
     ///
-    /// After `Invalid` and `Limited` the caller must not act. After `Store` it is not known whether the rate allows it: a caller
+    /// After `Invalid` and `TimedOut` the caller must not act. After `Store` it is not known whether the rate allows it: a caller
     /// that does not act keeps the rate, and one that acts fails open.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum LimiterError of name: "The limiter's name." {
@@ -21,7 +21,7 @@ noun_error! {
 
         /// The limiter would allow it later than the caller is willing to wait. Nothing was used or reserved.
         #[error("`{name}` is limited: it allows this in {retry_after:?}")]
-        Limited {
+        TimedOut {
             /// When it would allow this if no other client asked.
             retry_after: Duration,
         } => ErrorFacts::timed_out,

@@ -184,7 +184,7 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`acquire_many_within`](Limiter::acquire_many_within). The longest wait is 30 days, and hours for rates with very many
-    /// permits a period. A caller that would wait longer gets [`LimiterError::Limited`] at once.
+    /// permits a period. A caller that would wait longer gets [`LimiterError::TimedOut`] at once.
     pub async fn acquire_many(&self, permits: u32) -> Result<(), LimiterError> {
         self.acquire_until(permits, None).await
     }
@@ -198,7 +198,7 @@ impl Limiter {
     /// As [`acquire_many`](Limiter::acquire_many).
     ///
     /// # Errors
-    /// [`LimiterError::Limited`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.
+    /// [`LimiterError::TimedOut`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.
     pub async fn acquire_many_within(
         &self,
         permits: u32,
@@ -213,7 +213,7 @@ impl Limiter {
             Taken::Limited { wait_us, .. } | Taken::Reserved { wait_us, .. } => {
                 let retry_after = Duration::from_micros(wait_us);
                 let name = self.noun.valid()?.name;
-                Err(LimiterError::Limited { name, retry_after })
+                Err(LimiterError::TimedOut { name, retry_after })
             }
         }
     }

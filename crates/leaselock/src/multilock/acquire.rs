@@ -3,17 +3,19 @@
 //! Every client uses the same order, and never waits for a key while it holds a larger one. So no circle of clients can
 //! wait for each other (Coffman, Elphick, Shoshani: *System Deadlocks*, 1971; Havender, 1968).
 
+use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::lease::MultiLease;
-use super::loss::MultiLossWatch;
+use super::mode::Several;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{AcquireError, InvalidInput, Lost, OperationError};
 use crate::base::join::join_all;
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::lease::loss::LossWatch;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::all::{All, TryAll};
@@ -45,7 +47,7 @@ impl<'a> Plan<'a> {
     /// Checks names and options; nothing is sent.
     pub(super) fn of(names: &'a [Named]) -> Result<Self, InvalidInput> {
         let Some(first) = names.first() else {
-            return Err(InvalidInput::new("a multilock has a name"));
+            return Err(no_name());
         };
         if names.len() > NAMES_MAX {
             let message = format!(
@@ -83,7 +85,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Follows the wait policy to its end.
-    pub(super) async fn acquire(&self, wait: Wait) -> Result<MultiLease, AcquireError> {
+    pub(super) async fn acquire(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
         let start = self.clock.now();
         let acquired = match wait {
             Wait::Never => self.retry(Some(0), Duration::ZERO, 0).await,
@@ -96,7 +98,7 @@ impl<'a> Plan<'a> {
             Wait::Forever => self.wait_until(None).await,
         };
         acquired.map_err(|mut error| {
-            if let AcquireError::StillBusy { waited, .. } = &mut error {
+            if let AcquireError::TimedOut { waited, .. } = &mut error {
                 *waited = self.clock.now().saturating_since(start); // for all names
             }
             error
@@ -109,7 +111,7 @@ impl<'a> Plan<'a> {
         count: Option<u32>,
         delay: Duration,
         jitter_percent: u8,
-    ) -> Result<MultiLease, AcquireError> {
+    ) -> Result<Lease<Several>, AcquireError> {
         let mut retries: u32 = 0;
         loop {
             let error = match self.try_once().await {
@@ -125,9 +127,9 @@ impl<'a> Plan<'a> {
         }
     }
 
-    async fn try_once(&self) -> Result<MultiLease, AcquireError> {
+    async fn try_once(&self) -> Result<Lease<Several>, AcquireError> {
         match self.try_together().await? {
-            TryAll::Granted(leases) => Ok(MultiLease::new(leases, true)),
+            TryAll::Granted(leases) => Ok(as_one(leases, true)?),
             TryAll::Busy(error) => Err(error),
             TryAll::OneByOne => match self.one_by_one(|| Wait::Never).await {
                 Ok(lease) => Ok(lease),
@@ -140,12 +142,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Waits in the queues until `end`, or without a limit.
-    async fn wait_until(&self, end: Option<Moment>) -> Result<MultiLease, AcquireError> {
+    async fn wait_until(&self, end: Option<Moment>) -> Result<Lease<Several>, AcquireError> {
         let left = || end.map(|end| end.saturating_since(self.clock.now()));
         let mut restarts = 0;
         loop {
             match self.try_together().await {
-                Ok(TryAll::Granted(leases)) => return Ok(MultiLease::new(leases, true)),
+                Ok(TryAll::Granted(leases)) => return Ok(as_one(leases, true)?),
                 Err(error) if !may_pass(&error) || left().is_some_and(|left| left.is_zero()) => {
                     return Err(error);
                 }
@@ -171,7 +173,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
-    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<MultiLease, TurnEnd> {
+    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<Lease<Several>, TurnEnd> {
         let mut held: Vec<(usize, Lease)> = Vec::with_capacity(self.names.len());
         for &at in &self.order {
             let named = &self.names[at];
@@ -187,7 +189,7 @@ impl<'a> Plan<'a> {
         }
         held.sort_by_key(|(at, _)| *at);
         let leases = held.into_iter().map(|(_, lease)| lease).collect();
-        Ok(MultiLease::new(leases, false))
+        as_one(leases, false).map_err(|wrong| TurnEnd::Failed(wrong.into()))
     }
 
     fn lost(&self, at: usize, lost: Lost) -> TurnEnd {
@@ -198,15 +200,29 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn losses(held: &[(usize, Lease)]) -> MultiLossWatch {
-    MultiLossWatch::new(held.iter().map(|(_, lease)| lease.lost()))
+/// Holds the leases as one.
+fn as_one(leases: Vec<Lease>, together: bool) -> Result<Lease<Several>, InvalidInput> {
+    Lease::of_several(leases, together, Several).ok_or_else(no_name)
+}
+
+fn no_name() -> InvalidInput {
+    InvalidInput::new("a multilock has a name")
+}
+
+/// Resolves when the first of them ends.
+async fn losses(held: &[(usize, Lease)]) -> Lost {
+    let mut records = held.iter().map(|(_, lease)| Arc::clone(lease.parts().1));
+    match records.next() {
+        Some(first) => LossWatch::new(first).and(records).await,
+        None => pending().await,
+    }
 }
 
 /// Releases the names that were acquired, and returns why.
 ///
 /// After an error of the store that goes on in the background: the caller learns of the error first.
 async fn give_back(held: Vec<(usize, Lease)>, ended: TurnEnd) -> TurnEnd {
-    if let TurnEnd::Lost(..) | TurnEnd::Failed(AcquireError::StillBusy { .. }) = ended {
+    if let TurnEnd::Lost(..) | TurnEnd::Failed(AcquireError::TimedOut { .. }) = ended {
         let released = held.into_iter().map(|(_, lease)| lease.release());
         drop(join_all(released).await); // what was not confirmed is released in the background
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::acquire::Plan;
-use super::lease::MultiLease;
-use super::view::MultiLeaseView;
-use crate::base::error::{AcquireError, InvalidInput, MultiReleaseError};
+use super::mode::Several;
+use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::named::Named;
-use crate::client::run::{RunError, RunResult, until_lost};
+use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::values::request::Wait;
 use crate::mutex::Mutex;
 
@@ -107,10 +107,10 @@ impl MultiLock {
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn try_acquire(&self) -> Result<Option<MultiLease>, AcquireError> {
+    pub async fn try_acquire(&self) -> Result<Option<Lease<Several>>, AcquireError> {
         match self.wait(Wait::Never).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(AcquireError::TimedOut { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -143,7 +143,7 @@ impl MultiLock {
     /// # async fn transfer() {}
     /// # Ok(()) }
     /// ```
-    pub async fn acquire(&self) -> Result<MultiLease, AcquireError> {
+    pub async fn acquire(&self) -> Result<Lease<Several>, AcquireError> {
         let wait = self.names.first().map(|first| first.options.patience());
         self.wait(wait.unwrap_or(Wait::Never)).await
     }
@@ -158,7 +158,7 @@ impl MultiLock {
     /// As [`acquire`](MultiLock::acquire).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] names the lock that other clients held to the end. Nothing is held then, and no queue
+    /// [`AcquireError::TimedOut`] names the lock that other clients held to the end. Nothing is held then, and no queue
     /// has an entry of this attempt.
     ///
     /// # Examples
@@ -171,47 +171,44 @@ impl MultiLock {
     /// let both = client.mutex("from").along_with(["to"]);
     /// match both.acquire_within(Duration::from_secs(5)).await {
     ///     Ok(lease) => lease.release().await?,
-    ///     Err(AcquireError::StillBusy { name, .. }) => println!("{name} was held for 5 s"),
+    ///     Err(AcquireError::TimedOut { name, .. }) => println!("{name} was held for 5 s"),
     ///     Err(error) => return Err(error.into()),
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn acquire_within(&self, limit: Duration) -> Result<MultiLease, AcquireError> {
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Lease<Several>, AcquireError> {
         self.wait(Wait::Timeout(limit)).await
     }
 
     /// Runs `body` while every name is held.
     ///
-    /// Acquires as [`acquire`](MultiLock::acquire) does, and stops the body when one name is lost. Releases on success,
-    /// on an early return inside the body and on panic.
+    /// Acquires as [`acquire`](MultiLock::acquire) does, and stops the body at its next await when one name is lost.
+    /// Releases on success, on the body's own error and on panic.
     ///
     /// # Cancel safety
     /// Safe: the body is dropped and every name is released in the background.
     ///
     /// # Errors
-    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: the body was stopped.
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn transfer(_: Vec<leaselock::Sequencer>) -> std::io::Result<()> { Ok(()) }
     /// let both = client.mutex("from").along_with(["to"]);
-    /// let ran = both.run(|lease| async move { lease.fences().count() }).await?;
-    /// assert!(ran.value == 2 && ran.released.is_ok());
+    /// both.run(|lease| transfer(lease.sequencers().collect())).await?;
     /// # Ok(()) }
     /// ```
-    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T, MultiReleaseError>, RunError>
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
     where
-        F: FnOnce(MultiLeaseView) -> Fut,
-        Fut: Future<Output = T>,
+        F: FnOnce(LeaseView<Several>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
     {
-        let lease = self.acquire().await?;
-        let value = until_lost(lease.lost(), body(lease.view())).await?;
-        let released = lease.release().await;
-        Ok(RunResult { value, released })
+        run_under(self.acquire().await?, body).await
     }
 
-    async fn wait(&self, wait: Wait) -> Result<MultiLease, AcquireError> {
+    async fn wait(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
         let plan = Plan::of(&self.names)?;
         Box::pin(plan.acquire(wait)).await
     }

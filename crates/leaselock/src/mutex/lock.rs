@@ -6,15 +6,15 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::kind::MUTEX;
-use crate::base::error::{AcquireError, InvalidInput, RequestError};
+use crate::base::error::{AcquireError, ErrorKind, InvalidInput, RequestError, StoreError};
 use crate::client::handle::Client;
 use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::client::run::{RunError, RunResult};
+use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::mode::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::values::request::Wait;
 use crate::engine::ways::schedule;
 use crate::interop::preset::Preset;
 
@@ -157,7 +157,7 @@ impl Mutex {
     /// As [`acquire`](Mutex::acquire).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when other clients held it to the end; this attempt has no queue entry then.
+    /// [`AcquireError::TimedOut`] when other clients held it to the end; this attempt has no queue entry then.
     ///
     /// # Examples
     /// ```
@@ -168,7 +168,7 @@ impl Mutex {
     ///
     /// match client.mutex("invoices").acquire_within(Duration::from_secs(5)).await {
     ///     Ok(lease) => lease.release().await?,
-    ///     Err(AcquireError::StillBusy { holder, .. }) => println!("{holder:?} held it for 5 s"),
+    ///     Err(AcquireError::TimedOut { holder, .. }) => println!("{holder:?} held it for 5 s"),
     ///     Err(error) => return Err(error.into()),
     /// }
     /// # Ok(()) }
@@ -183,14 +183,14 @@ impl Mutex {
     /// [`Client::inspect`](crate::Client::inspect) shows all of them.
     ///
     /// # Waiting
-    /// With [`Wait::Poll`], reads again while the lock is held, as often as the policy says. With [`Wait::Timeout`],
-    /// reads again until the time is over. Otherwise reads once. `Ok(Some(_))` is the holder at the last read.
+    /// One read, of two seconds at most, whatever the wait policy.
     ///
     /// # Cancel safety
     /// Safe: reading changes nothing.
     ///
     /// # Errors
-    /// [`RequestError`]: it is not known whether any client holds the lock.
+    /// [`RequestError`]: it is not known whether any client holds the lock. Its kind is
+    /// [`WrongType`](crate::ErrorKind::WrongType) when something that is no lock lies there.
     ///
     /// # Examples
     /// ```
@@ -206,68 +206,87 @@ impl Mutex {
         let Named { state, options, .. } = &self.named;
         let name = self.named.name()?;
         options.check()?;
-        let clock = &state.engine.clock;
-        let (mut left, delay, percent, end) = match options.patience() {
-            Wait::Never | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
-            Wait::Poll {
-                count,
-                delay,
-                jitter_percent,
-            } => (count, delay, jitter_percent, None),
-            Wait::Timeout(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
-        };
-        loop {
-            let holder = match look(&state.engine, options.protocol, name).await? {
-                Holding::Free => return Ok(None),
-                Holding::Held(holder) => holder,
-                Holding::Shared { holders, .. } => match Holder::last_of(holders) {
-                    Some(holder) => holder,
-                    None => return Ok(None),
-                },
-                Holding::NotALock { kind } => Holder::not_a_lock(&kind),
-            };
-            let pause = schedule::jittered(delay, percent)
-                .min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
-            let next = clock.now().plus(pause);
-            if left == Some(0) || end.is_some_and(|end| clock.now() >= end) {
-                return Ok(Some(holder));
+        match look(&state.engine, options.protocol, name).await? {
+            Holding::Free => Ok(None),
+            Holding::Held { holders, .. } => {
+                let left = |one: &Holder| one.remaining.unwrap_or(Duration::MAX);
+                Ok(holders.into_iter().max_by_key(left))
             }
-            left = left.map(|left| left - 1);
-            clock
-                .sleep_until(end.map_or(next, |end| next.min(end)))
-                .await;
+            Holding::NotALock { kind } => {
+                let message = format!("`{name}` is no lock: a {kind} lies under this name");
+                Err(StoreError::refused(ErrorKind::WrongType, message).into())
+            }
         }
     }
 
-    /// Runs `body` under a lease.
+    /// Waits for at most `limit` until the lock is free, without acquiring it; false when it is held to the end.
     ///
-    /// Acquires the lease as [`acquire`](Mutex::acquire) does, and stops the body when the lease is lost. Releases on
-    /// success, on an early return inside the body and on panic.
+    /// # Waiting
+    /// Reads five times a second, and when the holder's lease would end. Takes no place in the queue, so another client
+    /// may acquire the lock before the caller acts.
     ///
     /// # Cancel safety
-    /// Safe: the body is dropped and the lease is released in the background.
+    /// Safe: reading changes nothing.
     ///
     /// # Errors
-    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: the body was stopped.
+    /// As [`holder`](Mutex::holder).
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// let ran = client.mutex("invoices").run(|lease| async move { lease.fence() }).await?;
-    /// assert!(ran.value.is_some() && ran.released.is_ok());
+    /// let deploy = client.mutex("deploy");
+    /// if deploy.free_within(std::time::Duration::from_secs(60)).await? {
+    ///     println!("no deployment is on");
+    /// }
     /// # Ok(()) }
     /// ```
-    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
+    pub async fn free_within(&self, limit: Duration) -> Result<bool, RequestError> {
+        let clock = &self.named.state.engine.clock;
+        let end = clock.now().plus(limit);
+        while let Some(holder) = self.holder().await? {
+            let now = clock.now();
+            if now >= end {
+                return Ok(false);
+            }
+            let usual = schedule::jittered(CHECK_EVERY, 20);
+            let rest = holder.remaining.map(|rest| rest + AFTER_END);
+            let next = now.plus(rest.map_or(usual, |rest| rest.min(usual)));
+            clock.sleep_until(next.min(end)).await;
+        }
+        Ok(true)
+    }
+
+    /// Runs `body` under a lease.
+    ///
+    /// Acquires as [`acquire`](Mutex::acquire) does, and stops the body at its next await when the lease is lost. Releases
+    /// on success, on the body's own error and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn settle(_: Option<leaselock::Sequencer>) -> std::io::Result<u32> { Ok(42) }
+    /// let settled = client.mutex("invoices").run(|lease| settle(lease.sequencer())).await?;
+    /// assert_eq!(settled, 42);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
     where
-        F: FnOnce(LeaseView) -> Fut,
-        Fut: Future<Output = T>,
+        F: FnOnce(LeaseView<Exclusive>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
     {
-        self.named.run(body).await
+        run_under(self.acquire().await?, body).await
     }
 }
 
-/// How often [`Mutex::holder`] reads with [`Wait::Timeout`].
+/// How often [`Mutex::free_within`] reads.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// A key is gone one millisecond after it expires.
 const AFTER_END: Duration = Duration::from_millis(2);

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use super::calls::{AskedWork, OnceReply};
 use super::error::OnceError;
 use super::handle::Once;
-use super::run::{OnceRun, OnceView};
+use super::run::OnceRun;
 use super::state::{OnceResult, OnceState};
 use crate::client::run::until_lost;
+use crate::engine::guard::lease::LeaseView;
+use crate::engine::shared_state::attempt::Attempt;
 use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
 use crate::engine::ways::trying::CallNumbers;
 
@@ -46,7 +48,7 @@ impl Once {
     /// # let client = leaselock::Client::open("mem:")?;
     /// use leaselock::once::OnceError;
     ///
-    /// let report = client.once("report/2026-07").attempts(3);
+    /// let report = client.once("report/2026-07").max_attempts(3);
     /// let ran = report.run(|run| async move {
     ///     match run.attempt() {
     ///         1 => Err("no paper"), // the next caller runs again
@@ -62,7 +64,7 @@ impl Once {
     where
         T: Into<Vec<u8>>,
         E: fmt::Display,
-        F: FnOnce(OnceView) -> Fut,
+        F: FnOnce(LeaseView<Attempt>) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         let run = match Box::pin(self.begin()).await? {
@@ -140,7 +142,7 @@ impl Once {
                 attempts,
                 message,
             },
-            OnceReply::Differs => OnceError::Differs { name },
+            OnceReply::Differs => OnceError::Mismatch { name },
             OnceReply::Run { .. }
             | OnceReply::Running { .. }
             | OnceReply::Busy

@@ -6,9 +6,10 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::kind::{FINISH, FORGET, INSPECT_RUN};
-use super::state::{OnCrash, OnceResult, OnceState};
+use super::state::{OnceResult, OnceState};
 use crate::base::fence;
 use crate::base::token::Token;
+use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::shared_state::operation::operation;
 use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};

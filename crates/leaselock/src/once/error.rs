@@ -23,9 +23,9 @@ noun_error! {
 
         /// The key was used for another request. The body did not begin, and nothing of the other request is told.
         #[error("`{name}` was used for another request: the fingerprints differ")]
-        Differs {},
+        Mismatch {},
 
-        /// An earlier run did not end, and [`OnCrash::Refuse`](crate::once::OnCrash) allows no other. The body did not begin.
+        /// An earlier run did not end, and [`OnCrash::Refuse`](crate::options::OnCrash) allows no other. The body did not begin.
         /// Whether the work was done is not known: find out, and then [`forget`](crate::once::Once::forget) the run.
         #[error("`{name}`: run {attempt} crashed, and whether its work was done is not known")]
         Crashed {
@@ -35,7 +35,7 @@ noun_error! {
             attempt: u32,
         },
 
-        /// As many runs failed or crashed as [`attempts`](crate::once::Once::attempts) allows. The body did not begin.
+        /// As many runs failed or crashed as [`max_attempts`](crate::once::Once::max_attempts) allows. The body did not begin.
         #[error(
             "`{name}` was given up after {attempts} attempt{}: {}",
             if *attempts == 1 { "" } else { "s" },

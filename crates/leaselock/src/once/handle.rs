@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::calls::{AskedWork, Forget, ForgetAnswer, InspectRun, OnceTerms};
 use super::error::OnceError;
 use super::kind::ONCE;
-use super::state::{OnCrash, OnceState};
+use super::state::OnceState;
 use crate::base::error::InvalidInput;
 use crate::base::hex::hex;
 use crate::client::Client;
@@ -16,6 +16,7 @@ use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
+use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::shared_state::recorded_run::{self, RunTerms};
 use crate::engine::values::request::{Copies, Wait, Waiting};
 use crate::engine::values::resource::Resource;
@@ -43,7 +44,7 @@ const FINGERPRINT_BYTES: usize = 16;
 ///
 /// # Examples
 /// ```
-/// use leaselock::once::OnCrash;
+/// use leaselock::options::OnCrash;
 ///
 /// # async fn charge(_: leaselock::Fence) -> std::io::Result<&'static str> { Ok("receipt 7") }
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,7 +90,7 @@ impl Client {
                 kept: DAY,
                 pause: Duration::ZERO,
                 attempts: None,
-                on_crash: OnCrash::default(),
+                on_crash: OnCrash::Again,
                 keeps_failures: false,
                 channel: String::new(),
             },
@@ -127,7 +128,7 @@ impl Once {
     /// Sets how long a result is kept after its run: 1 s to 30 days, a day by default.
     ///
     /// A run that crashed is remembered for so long too, and for seven days at least.
-    pub fn kept(mut self, kept: Duration) -> Self {
+    pub fn keep_for(mut self, kept: Duration) -> Self {
         self.terms.kept = kept;
         self
     }
@@ -142,7 +143,7 @@ impl Once {
     }
 
     /// Sets how many runs may begin, those that crash included; any number by default.
-    pub fn attempts(mut self, most: u32) -> Self {
+    pub fn max_attempts(mut self, most: u32) -> Self {
         self.terms.attempts = Some(most);
         self
     }
@@ -154,7 +155,7 @@ impl Once {
     }
 
     /// Sets for how long no other run begins after a failure; none by default. At most 30 days.
-    pub fn pause(mut self, pause: Duration) -> Self {
+    pub fn retry_after(mut self, pause: Duration) -> Self {
         self.terms.pause = pause;
         self
     }
@@ -173,22 +174,14 @@ impl Once {
     /// close it, because a replica without the result may be promoted. Only where
     /// [`Mutex::min_replicas`](crate::Mutex::min_replicas) is possible.
     pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
-        self.terms.copies = Some(Copies {
-            replicas: count,
-            on_disk: None,
-            within: timeout,
-        });
+        self.terms.copies = Some(Copies::new(count, None, timeout));
         self
     }
 
-    /// Requires that replicas confirm the result on disk, as [`Mutex::fsynced`](crate::Mutex::fsynced); replaces
-    /// [`min_replicas`](Self::min_replicas).
-    pub fn fsynced(mut self, here: bool, replicas: u32, timeout: Duration) -> Self {
-        self.terms.copies = Some(Copies {
-            replicas,
-            on_disk: Some(here),
-            within: timeout,
-        });
+    /// Requires that the server and `replicas` replicas have the result on disk, as
+    /// [`Mutex::fsynced`](crate::Mutex::fsynced); replaces [`min_replicas`](Self::min_replicas).
+    pub fn fsynced(mut self, replicas: u32, timeout: Duration) -> Self {
+        self.terms.copies = Some(Copies::new(replicas, Some(true), timeout));
         self
     }
 

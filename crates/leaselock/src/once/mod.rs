@@ -14,5 +14,5 @@ pub use self::begin::OnceStart;
 pub use self::error::OnceError;
 pub use self::handle::Once;
 pub(crate) use self::kind::ONCE;
-pub use self::run::{OnceRun, OnceView};
-pub use self::state::{OnCrash, OnceResult, OnceState};
+pub use self::run::OnceRun;
+pub use self::state::{OnceResult, OnceState};

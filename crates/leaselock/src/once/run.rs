@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use leaselock_fence::Fence;
-
 use super::calls::{Finish, Finished, OnceTerms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
-use crate::client::lease_guard::lease_deref;
-use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::Lease;
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;
+use crate::engine::shared_state::attempt::{Attempt, run_reads};
 use crate::engine::shared_state::recorded_run::cancel;
 
 /// Of a failure the record keeps its text, up to this length.
@@ -18,63 +16,18 @@ const MESSAGE_MAX: usize = 4096;
 
 /// A run that this client makes: it holds the name, and no other run begins meanwhile.
 ///
-/// It has the methods of [`Lease`], to which it dereferences. Dropping it gives the name back without a result: the run
-/// then counts as crashed.
+/// Dropping it gives the name back without a result: the run then counts as crashed.
 #[derive(Debug)]
 #[must_use = "a run that is dropped counts as crashed"]
 pub struct OnceRun {
-    lease: Lease,
-    attempt: u32,
+    lease: Lease<Attempt>,
     terms: Arc<OnceTerms>,
-}
-
-/// A run, as its body sees it. Clones are cheap and `'static`, and keep no lease alive.
-#[derive(Debug, Clone)]
-pub struct OnceView {
-    lease: LeaseView,
-    attempt: u32,
-}
-
-impl OnceView {
-    /// Returns the fencing token of the run, larger than that of every earlier run.
-    ///
-    /// Pass it to what the body writes to, so that a resource can refuse a run that was replaced.
-    pub fn fence(&self) -> Fence {
-        fence_of(self.lease.fence())
-    }
-
-    /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have done the
-    /// work in part.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// Returns the lease under which the body runs.
-    pub fn lease(&self) -> &LeaseView {
-        &self.lease
-    }
 }
 
 impl OnceRun {
     pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<OnceTerms>) -> Self {
-        OnceRun {
-            lease,
-            attempt,
-            terms,
-        }
-    }
-
-    /// Returns the run as its body sees it.
-    pub fn view(&self) -> OnceView {
-        OnceView {
-            lease: self.lease.view(),
-            attempt: self.attempt,
-        }
-    }
-
-    /// Returns the number of the run, from 1.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
+        let lease = lease.held_as(Attempt { number: attempt });
+        OnceRun { lease, terms }
     }
 
     /// Stores the result, or the text of a failure, and gives the name back. All callers are told so from then on.
@@ -98,7 +51,7 @@ impl OnceRun {
             Err(message) if self.terms.keeps_failures => ("kept", shortened(message)),
             Err(message) => ("fail", shortened(message)),
         };
-        let (fence, attempt) = (fence_of(self.lease.fence()), self.attempt);
+        let (fence, attempt) = (self.fence(), self.attempt());
         let retry_in = (kind == "fail").then_some(self.terms.pause);
         let result = match &outcome {
             Ok(value) if kind == "done" => value,
@@ -163,8 +116,8 @@ impl OnceRun {
             token: &record.token,
             kind,
             result,
-            fence: fence_of(self.lease.fence()),
-            attempt: self.attempt,
+            fence: self.fence(),
+            attempt: self.attempt(),
             terms: &self.terms,
         };
         // A failure that is not kept has another run begin, also when it is lost.
@@ -195,11 +148,6 @@ impl OnceRun {
     }
 }
 
-/// A once refuses `fencing(false)`, so each of its leases has a fencing token.
-fn fence_of(fence: Option<Fence>) -> Fence {
-    fence.unwrap_or(Fence::new(0))
-}
-
 /// The text of a failure as it is kept, cut off between two characters.
 fn shortened(message: &str) -> Vec<u8> {
     let mut end = message.len().min(MESSAGE_MAX);
@@ -209,4 +157,4 @@ fn shortened(message: &str) -> Vec<u8> {
     message.as_bytes()[..end].to_vec()
 }
 
-lease_deref!(OnceRun.lease);
+run_reads!(OnceRun);

@@ -8,21 +8,6 @@ use leaselock_fence::Fence;
 /// The largest result in bytes.
 pub(super) const RESULT_MAX: usize = 1 << 20;
 
-/// Whether another run may begin after one that did not end.
-///
-/// A run crashes when its process dies, when it loses its lease, and when its future is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnCrash {
-    /// The next caller runs again: the work is done at least once.
-    #[default]
-    Again,
-    /// No caller runs again, and every caller is told of the crash. Together with
-    /// [`keep_failures`](crate::once::Once::keep_failures) the work is done at most once: a body that returns an error says that it
-    /// may be done again.
-    Refuse,
-}
-
 /// The result of a run. `Debug` shows its size only.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]

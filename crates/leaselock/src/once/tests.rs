@@ -15,13 +15,14 @@ use super::calls::{
     Acquire, AskedWork, Finish, Finished, Forget, InspectRun, OnceReply, OnceTerms,
 };
 use super::kind::ONCE;
-use super::state::{OnCrash, OnceState};
+use super::state::OnceState;
 use crate::base::clock::Clock;
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::values::resource::Resource;

@@ -9,7 +9,7 @@ use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
 use crate::store::Store;
-use crate::store::report::{Finding, Guarantee, NodeReport, Report};
+use crate::store::report::{Finding, Guarantee, Report};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
@@ -27,14 +27,14 @@ impl QuorumStore {
                 Ok(Ok(its)) => {
                     answered += 1;
                     let mut checks = self.identity(at, node, within).await;
-                    checks.extend(its.checks);
+                    checks.extend(its.findings);
                     checks
                 }
                 Ok(Err(error)) => vec![silent(&error.to_string())],
                 Err(_) => vec![silent("it was not asked")],
             };
             let store = node.store.describe();
-            nodes.push(NodeReport { store, checks });
+            nodes.push(Report::new(store, checks, Vec::new()));
         }
         let checks = vec![together(answered, self.nodes.len())];
         let mut report = Report::new(self.describe(), checks, self.promises(answered));
@@ -131,7 +131,7 @@ mod tests {
             (2, 5, Verdict::Unfit),
             (1, 1, Verdict::Fit),
         ] {
-            let fit = together(answered, nodes).fit;
+            let fit = together(answered, nodes).verdict;
             assert_eq!(fit, expected, "{answered} of {nodes}");
         }
     }

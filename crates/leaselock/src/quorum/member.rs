@@ -128,7 +128,7 @@ impl QuorumMember {
         let turn = self.may_vote(until).await?;
         if over.load(Ordering::SeqCst) {
             return Err(Absent::Failed(StoreError::refused(
-                ErrorKind::TimedOut,
+                ErrorKind::NoReply,
                 format!("{} was not needed any more", self.store.describe()),
             )));
         }
@@ -244,7 +244,7 @@ impl QuorumMember {
 
     fn silent(&self) -> StoreError {
         let message = format!("no connection to {} in time", self.store.describe());
-        StoreError::refused(ErrorKind::TimedOut, message)
+        StoreError::refused(ErrorKind::NoReply, message)
     }
 
     fn nameless(&self) -> StoreError {

@@ -186,7 +186,7 @@ pub(crate) mod said {
             match letter {
                 '.' => {}
                 'x' => {
-                    let error = StoreError::unknown(ErrorKind::TimedOut, "silent");
+                    let error = StoreError::unknown(ErrorKind::NoReply, "silent");
                     votes.record(at, Err(Absent::Failed(error)), None);
                 }
                 letter => votes.record(at, Ok(reply(letter)), Some(at as u64 + 1)),

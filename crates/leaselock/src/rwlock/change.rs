@@ -27,29 +27,31 @@ use crate::engine::values::request::Wait;
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub struct ChangeError<L: std::fmt::Debug> {
+#[non_exhaustive]
+pub struct ChangeError<M> {
     /// The lease that was to be changed.
-    pub lease: L,
+    pub lease: Lease<M>,
     /// Why it was not.
     pub error: Box<AcquireError>,
 }
 
-impl<L: std::fmt::Debug> ChangeError<L> {
-    pub(super) fn new(lease: L, error: AcquireError) -> Self {
+impl<M> ChangeError<M> {
+    pub(super) fn new(lease: Lease<M>, error: AcquireError) -> Self {
         let error = Box::new(error);
         ChangeError { lease, error }
     }
 }
 
-/// Makes the lease of a writer, or of an upgradable reader, one of a reader of this mode.
+/// Makes the lease of a writer, or of an upgradable reader, one of a reader of the mode `asked`.
 ///
 /// When the reply is lost, the lease ends and its token is cleaned up. The server may run the request late, and the
 /// caller must not write after that.
-pub(super) async fn downgrade(
+pub(super) async fn downgrade<M, N>(
     lock: &Named,
-    mut lease: Lease,
+    mut lease: Lease<M>,
     mode: &str,
-) -> Result<Lease, ChangeError<Lease>> {
+    held_as: N,
+) -> Result<Lease<N>, ChangeError<M>> {
     let asked = match lease.parts().1.last_fence() {
         Some(fence) if mode == UPGRADABLE => format!("{mode} {fence}"),
         _ => mode.to_owned(),
@@ -60,7 +62,7 @@ pub(super) async fn downgrade(
     let error = match by.change(&lease, &into, Some(Wait::Never)).await {
         Ok(mut reading) => {
             reading.succeed(lease);
-            return Ok(reading);
+            return Ok(reading.held_as(held_as));
         }
         Err(error) => error,
     };

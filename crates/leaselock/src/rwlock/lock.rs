@@ -1,18 +1,19 @@
 //! The read-write lock's handle.
 
+use std::future::Future;
 use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::change::{ChangeError, downgrade};
-use super::kind::{READ, SHARED, UPGRADABLE};
-use super::shared::SharedLease;
-use super::upgradable::UpgradableLease;
+use super::kind::{READ, SHARED};
+use super::mode::Shared;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::engine::guard::lease::Lease;
+use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::mode::Exclusive;
+use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
@@ -108,8 +109,11 @@ impl RwLock {
     /// reading.release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn read(&self) -> Result<SharedLease, AcquireError> {
-        self.named.acquire().await.map(SharedLease)
+    pub async fn read(&self) -> Result<Lease<Shared>, AcquireError> {
+        self.named
+            .acquire()
+            .await
+            .map(|lease| lease.held_as(Shared))
     }
 
     /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
@@ -133,9 +137,9 @@ impl RwLock {
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn try_read(&self) -> Result<Option<SharedLease>, AcquireError> {
+    pub async fn try_read(&self) -> Result<Option<Lease<Shared>>, AcquireError> {
         let lease = self.named.try_acquire().await?;
-        Ok(lease.map(SharedLease))
+        Ok(lease.map(|lease| lease.held_as(Shared)))
     }
 
     /// Acquires a read, and waits in the queue for at most `limit`.
@@ -147,7 +151,7 @@ impl RwLock {
     /// As [`read`](RwLock::read).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
     ///
     /// # Examples
     /// ```
@@ -158,8 +162,11 @@ impl RwLock {
     /// reading.release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn read_within(&self, limit: Duration) -> Result<SharedLease, AcquireError> {
-        self.named.acquire_within(limit).await.map(SharedLease)
+    pub async fn read_within(&self, limit: Duration) -> Result<Lease<Shared>, AcquireError> {
+        self.named
+            .acquire_within(limit)
+            .await
+            .map(|lease| lease.held_as(Shared))
     }
 
     /// Acquires the mutex of this name, to write, and waits as the options say until every reader has released.
@@ -220,7 +227,7 @@ impl RwLock {
     /// As [`write`](RwLock::write).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
     ///
     /// # Examples
     /// ```
@@ -235,150 +242,66 @@ impl RwLock {
         self.writing().acquire_within(limit).await
     }
 
-    /// Reads, and may upgrade later; waits as the options say while a client writes, another may upgrade, or a waiter is
-    /// ahead.
+    /// Runs `body` under a read.
     ///
-    /// Beside all readers, and one at a time: two readers that both waited to write would wait for each other for ever.
-    ///
-    /// # Waiting
-    /// As [`read`](RwLock::read).
+    /// Acquires as [`read`](RwLock::read) does, and stops the body at its next await when the lease is lost. Releases
+    /// on success, on the body's own error and on panic.
     ///
     /// # Cancel safety
-    /// As [`read`](RwLock::read).
+    /// Safe: the body is dropped and the lease is released in the background.
     ///
     /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// # fn is_outdated() -> bool { true }
-    /// # async fn rebuild() {}
-    /// let lock = client.rwlock("index");
-    /// let reading = lock.upgradable_read().await?;
-    /// if is_outdated() {
-    ///     let writing = reading.upgrade().await?; // nothing was written since the check
-    ///     rebuild().await;
-    ///     writing.release().await?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn upgradable_read(&self) -> Result<UpgradableLease, AcquireError> {
-        let lease = self.upgradable()?.acquire().await?;
-        Ok(UpgradableLease::new(lease, self.writing()))
-    }
-
-    /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
-    /// busy.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// Safe: a grant that the caller no longer awaits is released in the background.
-    ///
-    /// # Errors
-    /// [`AcquireError`]; busy is not an error.
-    pub async fn try_upgradable_read(&self) -> Result<Option<UpgradableLease>, AcquireError> {
-        let lease = self.upgradable()?.try_acquire().await?;
-        Ok(lease.map(|lease| UpgradableLease::new(lease, self.writing())))
-    }
-
-    /// Reads, and may upgrade later; waits in the queue for at most `limit`.
-    ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read).
-    ///
-    /// # Errors
-    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
-    pub async fn upgradable_read_within(
-        &self,
-        limit: Duration,
-    ) -> Result<UpgradableLease, AcquireError> {
-        let lease = self.upgradable()?.acquire_within(limit).await?;
-        Ok(UpgradableLease::new(lease, self.writing()))
-    }
-
-    /// Goes on as a reader with the lease of a writer of this name; no client writes in between.
-    ///
-    /// The readers at the head of the queue are granted in the same step. The read has these options, and a fencing
-    /// token above the writer's. `lost()` of the writer's lease resolves.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, the lease is released in the background.
-    ///
-    /// # Errors
-    /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
     /// let lock = client.rwlock("config");
-    /// let writing = lock.write().await?;
-    /// // write, and then read what was written, beside other readers
-    /// let reading = lock.downgrade(writing).await?;
-    /// # reading.release().await?;
+    /// let seen = lock.run_read(|_| async { std::fs::read_to_string("/proc/version") }).await?;
+    /// # drop(seen);
     /// # Ok(()) }
     /// ```
-    pub async fn downgrade(&self, writing: Lease) -> Result<SharedLease, ChangeError<Lease>> {
-        let writing = self.writer(writing)?;
-        downgrade(&self.named, writing, SHARED)
-            .await
-            .map(SharedLease)
+    pub async fn run_read<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
+    where
+        F: FnOnce(LeaseView<Shared>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        run_under(self.read().await?, body).await
     }
 
-    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between.
+    /// Runs `body` as the writer.
     ///
-    /// # Waiting
-    /// As [`downgrade`](RwLock::downgrade).
+    /// Acquires as [`write`](RwLock::write) does, and stops the body at its next await when the lease is lost. Releases
+    /// on success, on the body's own error and on panic.
     ///
     /// # Cancel safety
-    /// As [`downgrade`](RwLock::downgrade).
+    /// Safe: the body is dropped and the lease is released in the background.
     ///
     /// # Errors
-    /// As [`downgrade`](RwLock::downgrade).
-    pub async fn downgrade_to_upgradable(
-        &self,
-        writing: Lease,
-    ) -> Result<UpgradableLease, ChangeError<Lease>> {
-        let writing = self.writer(writing)?;
-        let lease = downgrade(&self.named, writing, UPGRADABLE).await?;
-        Ok(UpgradableLease::new(lease, self.writing()))
-    }
-
-    /// Refuses the lease of a reader.
-    fn writer(&self, lease: Lease) -> Result<Lease, ChangeError<Lease>> {
-        if lease.parts().1.resource.kind == self.writing().kind() {
-            return Ok(lease);
-        }
-        let right = "only the lease of a writer is downgraded by its lock";
-        let error = InvalidInput::new(right);
-        Err(ChangeError::new(lease, error.into()))
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn save(_: Option<leaselock::Sequencer>) -> std::io::Result<()> { Ok(()) }
+    /// client.rwlock("config").run_write(|lease| save(lease.sequencer())).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_write<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
+    where
+        F: FnOnce(LeaseView<Exclusive>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        run_under(self.write().await?, body).await
     }
 
     /// The mutex of this name, with the same options.
-    fn writing(&self) -> Named {
+    pub(super) fn writing(&self) -> Named {
         let mut mutex = self.client.mutex("").named;
         mutex.name = self.named.name.clone();
         mutex.options = self.named.options.clone();
         mutex
-    }
-
-    /// The request of an upgradable reader.
-    fn upgradable(&self) -> Result<Named, InvalidInput> {
-        if self.named.options.copies.is_some() {
-            let why = "an upgradable read does not support min_replicas or fsynced: an upgrade that too few replicas have \
-                       could not become a read again; leave it out, or write";
-            return Err(InvalidInput::new(why));
-        }
-        Ok(self.named.as_kind(&READ, Some(UPGRADABLE)))
     }
 }

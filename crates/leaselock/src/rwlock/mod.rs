@@ -3,10 +3,9 @@
 mod change;
 mod kind;
 pub(crate) mod lock;
-mod shared;
+mod mode;
 mod upgradable;
 
 pub use self::change::ChangeError;
 pub(crate) use self::kind::{DOWNGRADE, READ, UPGRADE};
-pub use self::shared::SharedLease;
-pub use self::upgradable::UpgradableLease;
+pub use self::mode::{Shared, Upgradable};

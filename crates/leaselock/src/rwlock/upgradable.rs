@@ -1,33 +1,149 @@
-//! The guard of a reader that may upgrade.
+//! Reads that may upgrade, and the way down.
 
 use std::time::Duration;
 
 use super::change::{ChangeError, downgrade};
-use super::kind::{SHARED, UPGRADE, UPGRADE_MODE};
-use super::shared::SharedLease;
-use crate::base::error::{AcquireError, ReleaseError};
-use crate::client::lease_guard::lease_guard;
+use super::kind::{READ, SHARED, UPGRADABLE, UPGRADE, UPGRADE_MODE};
+use super::lock::RwLock;
+use super::mode::{Shared, Upgradable};
+use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
+use crate::engine::guard::lease::mode::Exclusive;
 use crate::engine::values::request::Wait;
 
-/// The lease of a reader that may become a writer, one at a time, beside other readers.
-///
-/// Dropping it releases it in the background. It has the methods of [`Lease`], to which it dereferences. It has no
-/// `detach`: a handle extends and releases, so the read would keep other upgradable readers out and never upgrade.
-/// [`downgrade`](UpgradableLease::downgrade) it first, or detach the plain [`Lease`] that it converts into.
-#[derive(Debug)]
-#[must_use = "a lease that is dropped is released"]
-pub struct UpgradableLease {
-    lease: Lease,
-    /// The mutex of this name, with the same options; on the heap because errors carry it.
-    writing: Box<Named>,
+impl RwLock {
+    /// Reads, and may upgrade later; waits as the options say while a client writes, another may upgrade, or a waiter is
+    /// ahead.
+    ///
+    /// Beside all readers, and one at a time: two readers that both waited to write would wait for each other for ever.
+    ///
+    /// # Waiting
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Cancel safety
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # fn is_outdated() -> bool { true }
+    /// # async fn rebuild() {}
+    /// let lock = client.rwlock("index");
+    /// let reading = lock.upgradable_read().await?;
+    /// if is_outdated() {
+    ///     let writing = reading.upgrade().await?; // nothing was written since the check
+    ///     rebuild().await;
+    ///     writing.release().await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn upgradable_read(&self) -> Result<Lease<Upgradable>, AcquireError> {
+        let lease = self.upgradable()?.acquire().await?;
+        Ok(Lease::upgradable(lease, self.writing()))
+    }
+
+    /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
+    /// busy.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Never joins the queue.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that the caller no longer awaits is released in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_upgradable_read(&self) -> Result<Option<Lease<Upgradable>>, AcquireError> {
+        let lease = self.upgradable()?.try_acquire().await?;
+        Ok(lease.map(|lease| Lease::upgradable(lease, self.writing())))
+    }
+
+    /// Reads, and may upgrade later; waits in the queue for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request timeout, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Errors
+    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
+    pub async fn upgradable_read_within(
+        &self,
+        limit: Duration,
+    ) -> Result<Lease<Upgradable>, AcquireError> {
+        let lease = self.upgradable()?.acquire_within(limit).await?;
+        Ok(Lease::upgradable(lease, self.writing()))
+    }
+
+    /// Goes on as a reader with the lease of a writer of this name; no client writes in between.
+    ///
+    /// The readers at the head of the queue are granted in the same step. The read has these options, and a fencing
+    /// token above the writer's. `lost()` of the writer's lease resolves.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lock = client.rwlock("config");
+    /// let writing = lock.write().await?;
+    /// // write, and then read what was written, beside other readers
+    /// let reading = lock.downgrade(writing).await?;
+    /// # reading.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn downgrade(&self, writing: Lease) -> Result<Lease<Shared>, ChangeError<Exclusive>> {
+        downgrade(&self.named, writing, SHARED, Shared).await
+    }
+
+    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between.
+    ///
+    /// # Waiting
+    /// As [`downgrade`](RwLock::downgrade).
+    ///
+    /// # Cancel safety
+    /// As [`downgrade`](RwLock::downgrade).
+    ///
+    /// # Errors
+    /// As [`downgrade`](RwLock::downgrade).
+    pub async fn downgrade_to_upgradable(
+        &self,
+        writing: Lease,
+    ) -> Result<Lease<Upgradable>, ChangeError<Exclusive>> {
+        let by = Box::new(self.writing());
+        downgrade(&self.named, writing, UPGRADABLE, Upgradable { writing: by }).await
+    }
+
+    /// The request of an upgradable reader.
+    fn upgradable(&self) -> Result<Named, InvalidInput> {
+        if self.named.options.copies.is_some() {
+            let why = "an upgradable read does not support min_replicas or fsynced: an upgrade that too few replicas have \
+                       could not become a read again; leave it out, or write";
+            return Err(InvalidInput::new(why));
+        }
+        Ok(self.named.as_kind(&READ, Some(UPGRADABLE)))
+    }
 }
 
-impl UpgradableLease {
-    pub(super) fn new(lease: Lease, writing: Named) -> Self {
+impl Lease<Upgradable> {
+    /// Goes on with the lease of a reader that may upgrade to a writer of this lock.
+    pub(super) fn upgradable(reading: Lease, writing: Named) -> Self {
         let writing = Box::new(writing);
-        UpgradableLease { lease, writing }
+        reading.held_as(Upgradable { writing })
     }
 
     /// Becomes the writer; waits as the options say until every other reader has released.
@@ -41,7 +157,7 @@ impl UpgradableLease {
     ///
     /// # Cancel safety
     /// When dropped, the read and what may have been granted are released in the background. Use
-    /// [`upgrade_within`](UpgradableLease::upgrade_within) to give up the wait and keep the read.
+    /// [`upgrade_within`](Lease::upgrade_within) to give up the wait and keep the read.
     ///
     /// # Errors
     /// [`ChangeError`] with this lease, which still reads unless [`is_held`](Lease::is_held) says no. After
@@ -57,21 +173,21 @@ impl UpgradableLease {
     /// # writing.release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn upgrade(self) -> Result<Lease, ChangeError<Self>> {
+    pub async fn upgrade(self) -> Result<Lease, ChangeError<Upgradable>> {
         self.upgrade_by(None).await
     }
 
-    /// Becomes the writer if no other client reads; an error with [`AcquireError::StillBusy`] otherwise.
+    /// Becomes the writer if no other client reads; an error with [`AcquireError::TimedOut`] otherwise.
     ///
     /// # Waiting
     /// One request, within the request timeout. Waiters in the queue do not matter: they wait for this reader.
     ///
     /// # Cancel safety
-    /// As [`upgrade`](UpgradableLease::upgrade).
+    /// As [`upgrade`](Lease::upgrade).
     ///
     /// # Errors
-    /// As [`upgrade`](UpgradableLease::upgrade).
-    pub async fn try_upgrade(self) -> Result<Lease, ChangeError<Self>> {
+    /// As [`upgrade`](Lease::upgrade).
+    pub async fn try_upgrade(self) -> Result<Lease, ChangeError<Upgradable>> {
         self.upgrade_by(Some(Wait::Never)).await
     }
 
@@ -81,33 +197,34 @@ impl UpgradableLease {
     /// Returns within `limit` and two request timeouts, whatever the network does.
     ///
     /// # Cancel safety
-    /// As [`upgrade`](UpgradableLease::upgrade).
+    /// As [`upgrade`](Lease::upgrade).
     ///
     /// # Errors
-    /// As [`upgrade`](UpgradableLease::upgrade); with [`AcquireError::StillBusy`] when other clients read to the end.
-    pub async fn upgrade_within(self, limit: Duration) -> Result<Lease, ChangeError<Self>> {
+    /// As [`upgrade`](Lease::upgrade); with [`AcquireError::TimedOut`] when other clients read to the end.
+    pub async fn upgrade_within(self, limit: Duration) -> Result<Lease, ChangeError<Upgradable>> {
         self.upgrade_by(Some(Wait::Timeout(limit))).await
     }
 
-    async fn upgrade_by(mut self, wait: Option<Wait>) -> Result<Lease, ChangeError<Self>> {
-        let by = self.writing.as_kind(&UPGRADE, Some(UPGRADE_MODE));
-        self.lease.announce_change(true);
-        match by.change(&self.lease, &self.writing, wait).await {
+    async fn upgrade_by(mut self, wait: Option<Wait>) -> Result<Lease, ChangeError<Upgradable>> {
+        let writing = self.known().writing.clone();
+        let by = writing.as_kind(&UPGRADE, Some(UPGRADE_MODE));
+        self.announce_change(true);
+        match by.change(&self, &writing, wait).await {
             Ok(mut writing) => {
-                writing.succeed(self.lease);
+                writing.succeed(self);
                 Ok(writing)
             }
             Err(error) => {
-                self.lease.announce_change(false);
+                self.announce_change(false);
                 Err(self.stays(error))
             }
         }
     }
 
     /// The upgrade was not made.
-    fn stays(self, error: AcquireError) -> ChangeError<Self> {
+    fn stays(self, error: AcquireError) -> ChangeError<Upgradable> {
         let error = match error {
-            AcquireError::Lost(lost) => AcquireError::Lost(self.lease.end(lost.reason)),
+            AcquireError::Lost(lost) => AcquireError::Lost(self.end(lost.reason)),
             error => error,
         };
         ChangeError::new(self, error)
@@ -123,32 +240,8 @@ impl UpgradableLease {
     ///
     /// # Errors
     /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.
-    pub async fn downgrade(self) -> Result<SharedLease, ChangeError<Self>> {
-        let UpgradableLease { lease, writing } = self;
-        match downgrade(&writing, lease, SHARED).await {
-            Ok(lease) => Ok(SharedLease(lease)),
-            Err(ChangeError { lease, error }) => {
-                let lease = UpgradableLease { lease, writing };
-                Err(ChangeError { lease, error })
-            }
-        }
-    }
-
-    /// Releases the lease; the waiters that fit then are granted in the same step.
-    ///
-    /// # Waiting
-    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
-    /// harm.
-    ///
-    /// # Cancel safety
-    /// When dropped, the release goes on in the background.
-    ///
-    /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, a client may have written meanwhile.
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        self.lease.release().await
+    pub async fn downgrade(self) -> Result<Lease<Shared>, ChangeError<Upgradable>> {
+        let by = self.known().writing.clone();
+        downgrade(&by, self, SHARED, Shared).await
     }
 }
-
-// The lease alone, for code that handles leases of every kind. It cannot be upgraded.
-lease_guard!(UpgradableLease.lease);

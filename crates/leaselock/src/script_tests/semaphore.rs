@@ -130,6 +130,24 @@ fn calls_for_many_permits_that_run_twice_count_once() {
     });
 }
 
+/// A caller whose own hold is gone too writes no more.
+#[test]
+fn a_pinned_number_keeps_a_ttl_when_what_is_left_of_holds_that_ended_with_their_key_is_dropped() {
+    on_every_engine(async |lab| {
+        let (pool, ours) = (pool("pool", "w1 9"), token());
+        for token in [&ours, &token(), &token(), &token()] {
+            lab.granted(&pool, token, &TRY).await.unwrap();
+        }
+        let side = pool.beside("usage").to_string();
+        lab.meddle(&PIN, &side, &["9"]).await;
+        lab.meddle(&DELETE, &pool.lock, &[]).await; // as at the end of the longest hold
+        let late = lab.release(&pool, &ours).await;
+        assert_eq!(late, ReleaseAnswer::Expired, "{}", lab.engine);
+        assert_eq!(usage(lab, &pool).await, "-,9,1,2", "{}", lab.engine);
+        assert!(lab.lasts_ms(&side).await > 90_000_000, "{}", lab.engine);
+    });
+}
+
 /// Another library sees only that there is a key.
 #[test]
 fn after_many_releases_the_key_lives_as_long_as_the_longest_hold_that_is_left() {

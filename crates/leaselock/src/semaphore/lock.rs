@@ -1,16 +1,19 @@
 //! The semaphore's handle.
 
+use std::future::Future;
 use std::time::Duration;
 
 use leaselock_fence::Name;
 
 use super::kind::PERMITS;
-use super::permit::Permit;
+use super::permits::Permits;
 use super::resize::resize;
 use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
+use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore on one name: a limited number of permits, for holders on any machine.
 ///
@@ -114,7 +117,7 @@ impl Semaphore {
     /// permit.release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn acquire(&self) -> Result<Permit, AcquireError> {
+    pub async fn acquire(&self) -> Result<Lease<Permits>, AcquireError> {
         self.acquire_many(1).await
     }
 
@@ -141,9 +144,9 @@ impl Semaphore {
     /// three.release().await?;
     /// # Ok(()) }
     /// ```
-    pub async fn acquire_many(&self, count: u32) -> Result<Permit, AcquireError> {
+    pub async fn acquire_many(&self, count: u32) -> Result<Lease<Permits>, AcquireError> {
         let lease = self.asking_for(count)?.acquire().await?;
-        Ok(Permit { lease, count })
+        Ok(lease.held_as(Permits { count }))
     }
 
     /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
@@ -167,7 +170,7 @@ impl Semaphore {
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn try_acquire(&self) -> Result<Option<Permit>, AcquireError> {
+    pub async fn try_acquire(&self) -> Result<Option<Lease<Permits>>, AcquireError> {
         self.try_acquire_many(1).await
     }
 
@@ -190,9 +193,12 @@ impl Semaphore {
     /// assert!(two.is_some());
     /// # Ok(()) }
     /// ```
-    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>, AcquireError> {
+    pub async fn try_acquire_many(
+        &self,
+        count: u32,
+    ) -> Result<Option<Lease<Permits>>, AcquireError> {
         let lease = self.asking_for(count)?.try_acquire().await?;
-        Ok(lease.map(|lease| Permit { lease, count }))
+        Ok(lease.map(|lease| lease.held_as(Permits { count })))
     }
 
     /// Acquires one permit, and waits in the queue for at most `limit`.
@@ -216,12 +222,12 @@ impl Semaphore {
     /// let pool = client.semaphore("connections", 10);
     /// match pool.acquire_within(Duration::from_secs(5)).await {
     ///     Ok(permit) => permit.release().await?,
-    ///     Err(AcquireError::StillBusy { .. }) => println!("all ten were held for 5 s"),
+    ///     Err(AcquireError::TimedOut { .. }) => println!("all ten were held for 5 s"),
     ///     Err(error) => return Err(error.into()),
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Permit, AcquireError> {
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Lease<Permits>, AcquireError> {
         self.acquire_many_within(1, limit).await
     }
 
@@ -234,7 +240,7 @@ impl Semaphore {
     /// As [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when too few were free to the end; this attempt has no queue entry then.
+    /// [`AcquireError::TimedOut`] when too few were free to the end; this attempt has no queue entry then.
     ///
     /// # Examples
     /// ```
@@ -249,9 +255,65 @@ impl Semaphore {
         &self,
         count: u32,
         limit: Duration,
-    ) -> Result<Permit, AcquireError> {
+    ) -> Result<Lease<Permits>, AcquireError> {
         let lease = self.asking_for(count)?.acquire_within(limit).await?;
-        Ok(Permit { lease, count })
+        Ok(lease.held_as(Permits { count }))
+    }
+
+    /// Runs `body` while one permit is held.
+    ///
+    /// Acquires as [`acquire`](Semaphore::acquire) does, and stops the body at its next await when the lease is lost. Releases
+    /// on success, on the body's own error and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn query() -> std::io::Result<u64> { Ok(42) }
+    /// let rows = client.semaphore("connections", 10).run(|_| query()).await?;
+    /// assert_eq!(rows, 42);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<T, RunError<E, T>>
+    where
+        F: FnOnce(LeaseView<Permits>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        run_under(self.acquire().await?, body).await
+    }
+
+    /// Runs `body` while `count` permits are held.
+    ///
+    /// Acquires as [`acquire_many`](Semaphore::acquire_many) does, and stops the body at its next await when the lease is lost. Releases
+    /// on success, on the body's own error and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn load(_: u32) -> std::io::Result<()> { Ok(()) }
+    /// let pool = client.semaphore("connections", 10);
+    /// pool.run_many(3, |permits| load(permits.count())).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_many<T, E, F, Fut>(&self, count: u32, body: F) -> Result<T, RunError<E, T>>
+    where
+        F: FnOnce(LeaseView<Permits>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        run_under(self.acquire_many(count).await?, body).await
     }
 
     /// Pins the number of permits for all clients, whatever their requests name. Returns how many permits are held now.
@@ -295,16 +357,6 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`set_permits`](Semaphore::set_permits).
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let pool = client.semaphore("connections", 10);
-    /// pool.set_permits(2).await?; // while the database is slow
-    /// pool.unset_permits().await?;
-    /// # Ok(()) }
-    /// ```
     pub async fn unset_permits(&self) -> Result<u32, RequestError> {
         resize(&self.named, 0).await
     }

@@ -2,8 +2,8 @@
 
 mod kind;
 pub(crate) mod lock;
-mod permit;
+mod permits;
 mod resize;
 
 pub(crate) use self::kind::PERMITS;
-pub use self::permit::Permit;
+pub use self::permits::Permits;

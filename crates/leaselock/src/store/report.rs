@@ -21,7 +21,7 @@ pub struct Finding {
     /// What was found.
     pub found: String,
     /// Whether that is fit for locks.
-    pub fit: Verdict,
+    pub verdict: Verdict,
     /// What to change; `None` when nothing needs a change.
     pub advice: Option<String>,
 }
@@ -30,13 +30,13 @@ impl Finding {
     pub(crate) fn new(
         topic: &str,
         found: impl Into<String>,
-        fit: Verdict,
+        verdict: Verdict,
         advice: Option<&str>,
     ) -> Self {
         Finding {
             topic: topic.to_owned(),
             found: found.into(),
-            fit,
+            verdict,
             advice: advice.map(str::to_owned),
         }
     }
@@ -104,14 +104,14 @@ pub struct Guarantee {
     /// The sentence. With [`GuaranteeStatus::No`] it says what may happen instead.
     pub text: String,
     /// Whether the set-up keeps it.
-    pub kept: GuaranteeStatus,
+    pub status: GuaranteeStatus,
 }
 
 impl Guarantee {
-    pub(crate) fn new(kept: GuaranteeStatus, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: GuaranteeStatus, text: impl Into<String>) -> Self {
         Guarantee {
             text: text.into(),
-            kept,
+            status,
         }
     }
 
@@ -128,16 +128,6 @@ impl Guarantee {
     }
 }
 
-/// The findings on one of several servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeReport {
-    /// The server's description, without secrets.
-    pub store: String,
-    /// Its findings.
-    pub checks: Vec<Finding>,
-}
-
 /// All findings about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -145,29 +135,29 @@ pub struct Report {
     /// The store's description, without secrets.
     pub store: String,
     /// The findings; with several servers those that concern them together.
-    pub checks: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// The report of each of several servers; empty when there is one.
-    pub nodes: Vec<NodeReport>,
+    pub nodes: Vec<Report>,
     /// What this set-up can and cannot promise, in sentences.
-    pub promises: Vec<Guarantee>,
+    pub guarantees: Vec<Guarantee>,
 }
 
 impl Report {
-    pub(crate) fn new(store: String, checks: Vec<Finding>, promises: Vec<Guarantee>) -> Self {
+    pub(crate) fn new(store: String, findings: Vec<Finding>, guarantees: Vec<Guarantee>) -> Self {
         Report {
             store,
-            checks,
+            findings,
             nodes: Vec::new(),
-            promises,
+            guarantees,
         }
     }
 
     /// True if nothing is unfit, on any server. Warnings are allowed.
     pub fn is_fit(&self) -> bool {
-        let nodes = self.nodes.iter().flat_map(|node| &node.checks);
-        self.checks
+        let nodes = self.nodes.iter().flat_map(|node| &node.findings);
+        self.findings
             .iter()
             .chain(nodes)
-            .all(|check| check.fit < Verdict::Unfit)
+            .all(|check| check.verdict < Verdict::Unfit)
     }
 }

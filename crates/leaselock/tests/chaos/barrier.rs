@@ -72,7 +72,9 @@ impl Crowd {
     }
 
     fn barrier(self, client: &Client) -> Barrier {
-        client.barrier("phase", self.parties).ttl(self.counted)
+        client
+            .barrier("phase", self.parties)
+            .party_lease(self.counted)
     }
 
     /// One process with its callers. They never end.

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::Client;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
+use leaselock::options::OnCrash;
 use testkit::notes::{lines, note};
 use testkit::{Server, Way};
 use tokio::task::JoinSet;
@@ -100,8 +101,11 @@ fn tick(number: u32) -> Duration {
 
 fn cron(client: &Client, name: &str, again: bool) -> Cron {
     // A tick waits for the lease of a host that was struck. It is not left out.
-    let cron = client.cron(name).late(DAY).overlap(Overlap::Wait);
-    cron.again(again)
+    let cron = client.cron(name).start_within(DAY).overlap(Overlap::Wait);
+    match again {
+        true => cron.on_crash(OnCrash::Again),
+        false => cron,
+    }
 }
 
 /// What a child does with the first tick of each name. The URL of each point is that of its proxy.

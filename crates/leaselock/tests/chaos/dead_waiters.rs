@@ -75,7 +75,7 @@ async fn waits(client: Client, kind: Kind, joined: impl Fn() + Send + Sync + 'st
             };
             let fence = run.fence();
             run.cancel().await.unwrap();
-            fence
+            Some(fence)
         }
     };
     fence.unwrap().get()

@@ -36,7 +36,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    async fn acquire(self) -> Result<Lease, AcquireError> {
+    async fn acquire(self) -> Result<Lease<()>, AcquireError> {
         let Request {
             client,
             owner,
@@ -50,7 +50,8 @@ impl Request<'_> {
         match mode {
             Mode::Alone => {
                 let mutex = client.mutex(name).ttl(ttl).owner(owner);
-                mutex.wait(wait).on_wait(on_wait).acquire().await
+                let lease = mutex.wait(wait).on_wait(on_wait).acquire().await;
+                lease.map(Lease::from)
             }
             Mode::Read => {
                 let lock = client.rwlock(name).ttl(ttl).owner(owner);

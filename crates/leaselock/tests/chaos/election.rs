@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leaselock::{Client, Lease};
+use leaselock::Client;
 use testkit::history::{self, What};
 use testkit::{Recorder, Server, clock, wait_until};
 
@@ -67,14 +67,14 @@ async fn of_an_election(one: &Client, two: &Client, three: &Client, times: &mut 
         clock::now()
     });
     let began = clock::now();
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     let (leading, at) = next.await.unwrap();
     assert!(leading.term() > before);
     times.next.add(at - began);
     times
         .followers
         .add(follows.await.unwrap().saturating_sub(at));
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// The same, alternating, beside the hand-over of a mutex.
@@ -121,7 +121,6 @@ impl Chain {
         let (term, now) = (leading.term().get(), clock::now());
         attempt.granted(term, now + leading.remaining());
         tokio::spawn(async move {
-            let leading = Lease::from(leading);
             leading.lost().await;
             attempt.lost();
         });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leaselock::Client;
-use leaselock::once::OnCrash;
+use leaselock::options::OnCrash;
 use testkit::aof::{Fault, Judge, Verdict, is_whole};
 use testkit::resp::Connection;
 use testkit::{Child, Proxy, Server, wait_until};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::rwlock::UpgradableLease;
+use leaselock::lease::Upgradable;
 use leaselock::{AcquireError, Client, Lease, LeaseView};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn enter(&mut self, id: u64, kind: Kind, lease: &Lease) {
+    fn enter(&mut self, id: u64, kind: Kind, lease: LeaseView) {
         let others: Vec<_> = self
             .used
             .iter()
@@ -66,7 +66,7 @@ impl Ledger {
         if !fits {
             self.conflicts.push(format!("{kind:?} beside {kinds:?}"));
         }
-        self.used.push((id, kind, lease.view()));
+        self.used.push((id, kind, lease));
     }
 
     fn leave(&mut self, id: u64) {
@@ -76,10 +76,13 @@ impl Ledger {
 
 const WAIT: Duration = Duration::from_secs(2);
 
-async fn acquire(client: &Client, kind: Kind) -> Result<Lease, AcquireError> {
+async fn acquire(client: &Client, kind: Kind) -> Result<Lease<()>, AcquireError> {
     match kind {
         Kind::Upgradable => panic!("acquired by the task that upgrades it"),
-        Kind::Write => client.mutex("job").ttl(TTL).acquire_within(WAIT).await,
+        Kind::Write => {
+            let mutex = client.mutex("job").ttl(TTL);
+            mutex.acquire_within(WAIT).await.map(Lease::from)
+        }
         Kind::Read => {
             let lock = client.rwlock("job").ttl(TTL);
             lock.read_within(WAIT).await.map(Lease::from)
@@ -113,15 +116,19 @@ async fn works(
             }
             continue;
         }
+        if kind == Kind::Write && worker.rng.bool() {
+            let mutex = client.mutex("job").ttl(TTL);
+            if let Ok(lease) = mutex.acquire_within(WAIT).await {
+                worker.uses(kind, lease.view()).await;
+                worker.goes_down(&client, lease).await;
+            }
+            continue;
+        }
         let Ok(lease) = acquire(&client, kind).await else {
             continue; // busy, or the network is bad
         };
-        worker.uses(kind, &lease).await;
-        if kind == Kind::Write && worker.rng.bool() {
-            worker.goes_down(&client, lease).await;
-        } else {
-            worker.ends(lease).await;
-        }
+        worker.uses(kind, lease.view()).await;
+        worker.ends(lease).await;
     }
 }
 
@@ -132,9 +139,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn enters(&self, kind: Kind, lease: &Lease) -> u64 {
+    fn enters(&self, kind: Kind, lease: impl Into<LeaseView>) -> u64 {
         let id = self.done.fetch_add(1, Ordering::SeqCst);
-        self.ledger.lock().unwrap().enter(id, kind, lease);
+        self.ledger.lock().unwrap().enter(id, kind, lease.into());
         id
     }
 
@@ -151,13 +158,13 @@ impl Worker {
         }
     }
 
-    async fn uses(&mut self, kind: Kind, lease: &Lease) {
+    async fn uses(&mut self, kind: Kind, lease: impl Into<LeaseView>) {
         let id = self.enters(kind, lease);
         self.works().await;
         self.leaves(id);
     }
 
-    async fn ends(&mut self, lease: Lease) {
+    async fn ends<M>(&mut self, lease: Lease<M>) {
         match self.rng.u64(..4) {
             0 => drop(lease),
             _ => drop(lease.release().await),
@@ -165,8 +172,8 @@ impl Worker {
     }
 
     /// It reads while it waits, so no other client may write then.
-    async fn goes_up_and_down(&mut self, client: &Client, up: UpgradableLease) {
-        let id = self.enters(Kind::Upgradable, &up);
+    async fn goes_up_and_down(&mut self, client: &Client, up: Lease<Upgradable>) {
+        let id = self.enters(Kind::Upgradable, up.view());
         self.works().await;
         let limit = Duration::from_millis(self.rng.u64(..100));
         let upgraded = match self.rng.u64(..3) {
@@ -183,14 +190,14 @@ impl Worker {
         };
         match upgraded {
             Ok(lease) => {
-                self.uses(Kind::Write, &lease).await;
+                self.uses(Kind::Write, lease.view()).await;
                 self.leaves(id);
                 self.goes_down(client, lease).await;
             }
             Err(kept) => {
                 self.works().await;
                 self.leaves(id);
-                self.ends(kept.lease.into()).await;
+                self.ends(kept.lease).await;
             }
         }
     }
@@ -200,13 +207,13 @@ impl Worker {
         let lock = client.rwlock("job").ttl(TTL);
         if self.rng.bool() {
             if let Ok(reading) = lock.downgrade(lease).await {
-                self.uses(Kind::Read, &reading).await;
-                self.ends(reading.into()).await;
+                self.uses(Kind::Read, reading.view()).await;
+                self.ends(reading).await;
             }
         } else if let Ok(up) = lock.downgrade_to_upgradable(lease).await {
-            self.uses(Kind::Upgradable, &up).await;
+            self.uses(Kind::Upgradable, up.view()).await;
             if let Ok(reading) = up.downgrade().await {
-                self.uses(Kind::Read, &reading).await;
+                self.uses(Kind::Read, reading.view()).await;
             }
         }
     }

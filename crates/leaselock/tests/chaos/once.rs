@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use leaselock::Client;
-use leaselock::once::{OnCrash, Once, OnceError, OnceStart, OnceState};
+use leaselock::once::{Once, OnceError, OnceStart, OnceState};
+use leaselock::options::OnCrash;
 use testkit::notes::{lines, note};
 use testkit::{Server, Way};
 use tokio::task::JoinSet;
@@ -123,7 +124,7 @@ async fn works_on(once: &Once, key: &str, point: Point, folder: &Path) {
             "told",
             &format!("{key} {}", String::from_utf8(value).unwrap()),
         ),
-        Err(error) => assert!(!matches!(error, OnceError::Differs { .. }), "{error}"),
+        Err(error) => assert!(!matches!(error, OnceError::Mismatch { .. }), "{error}"),
     }
     note(folder, "ended", key);
 }

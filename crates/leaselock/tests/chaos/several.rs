@@ -57,7 +57,7 @@ async fn takes_some(client: &Client, recorder: &Recorder, rng: &mut Rng, ttl: Du
     };
     let lease = match outcome {
         Some(Ok(lease)) => lease,
-        Some(Err(AcquireError::StillBusy { waited, name, .. })) => {
+        Some(Err(AcquireError::TimedOut { waited, name, .. })) => {
             assert!(waited < PATIENCE, "`{name}` was never free");
             return attempts.iter().for_each(Attempt::failed);
         }

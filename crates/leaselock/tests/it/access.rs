@@ -216,9 +216,9 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
     let report = observer.doctor().await.unwrap();
     assert!(report.is_fit(), "{report:#?}");
     let unread: Vec<_> = report
-        .checks
+        .findings
         .iter()
-        .filter(|check| check.fit == Verdict::Warn)
+        .filter(|check| check.verdict == Verdict::Warn)
         .collect();
     assert!(
         unread.iter().any(|check| check.topic == "CONFIG"),
@@ -235,7 +235,7 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
     for name in ["read", "pool"] {
         let seen = observer.inspect(name).await.unwrap();
         assert!(
-            matches!(seen.state, Holding::Shared { count: 1, .. }),
+            matches!(seen.state, Holding::Held { count: 1, .. }),
             "{seen:?}"
         );
     }
@@ -251,7 +251,7 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
     };
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     let seen = observer.inspect("job").await.unwrap();
-    assert!(matches!(seen.state, Holding::Held(_)), "{seen:?}");
+    assert!(seen.state.exclusive().is_some(), "{seen:?}");
     assert!(lease.is_held());
     drop(lease);
 
@@ -292,7 +292,7 @@ async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
     assert!(report.is_fit(), "{report:#?}");
     for unread in ["INFO", "CONFIG"] {
         assert!(
-            report.checks.iter().all(|check| check.topic != unread),
+            report.findings.iter().all(|check| check.topic != unread),
             "{report:#?}"
         );
     }

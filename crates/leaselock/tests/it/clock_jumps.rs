@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::inspect::BreakOptions;
 use leaselock::report::Verdict;
 use leaselock::{Client, Lease, LostReason};
 use testkit::Server;
@@ -76,7 +76,7 @@ async fn when_the_clock_goes_back_leases_are_verified_and_the_stuck_lock_has_a_n
     assert_eq!(client.stats().clock_jumps, 0);
     server.cli(&["CONFIG", "RESETSTAT"]);
     let seen = client.inspect("job").await.unwrap();
-    let Holding::Held(holder) = seen.state else {
+    let Some(holder) = seen.state.exclusive().cloned() else {
         panic!("{seen:?}")
     };
     assert!(holder.remaining.unwrap() > HOURS, "it is stuck for so long");
@@ -88,17 +88,17 @@ async fn when_the_clock_goes_back_leases_are_verified_and_the_stuck_lock_has_a_n
     assert!(lease.is_held());
     let report = client.doctor().await.unwrap();
     let check = report
-        .checks
+        .findings
         .iter()
         .find(|check| check.topic == "clock jumps")
         .unwrap();
-    assert_eq!(check.fit, Verdict::Warn);
+    assert_eq!(check.verdict, Verdict::Warn);
     assert!(
         check.advice.as_ref().unwrap().contains("leaselock break"),
         "{check:?}"
     );
     let offset = report
-        .checks
+        .findings
         .iter()
         .find(|check| check.topic == "clock")
         .unwrap();
@@ -122,7 +122,7 @@ async fn a_clock_that_runs_on_is_not_taken_for_one_that_was_set() {
             .doctor()
             .await
             .unwrap()
-            .checks
+            .findings
             .iter()
             .all(|check| check.topic != "clock jumps")
     );

@@ -322,7 +322,7 @@ async fn a_request_whose_time_is_over_in_the_queue_was_surely_not_sent() {
     let stopped = server.pause();
     let outcomes = try_all(&client, names("job", 300)).await;
     drop(stopped);
-    let sure = |outcome: &Result<_, _>| matches!(outcome, Err(AcquireError::Store { source, .. }) if source.kind() == ErrorKind::TimedOut);
+    let sure = |outcome: &Result<_, _>| matches!(outcome, Err(AcquireError::Store { source, .. }) if source.kind() == ErrorKind::NoReply);
     let doubtful = |outcome: &Result<_, _>| matches!(outcome, Err(AcquireError::Unknown { .. }));
     let (sure, doubtful): (usize, usize) = (
         outcomes.iter().filter(|outcome| sure(outcome)).count(),
@@ -410,7 +410,7 @@ fn a_request_in_the_queue_ends_in_time_although_its_sender_stands_still() {
     let Err(AcquireError::Store { source, .. }) = &outcome else {
         panic!("{outcome:?}")
     };
-    assert_eq!(source.kind(), ErrorKind::TimedOut);
+    assert_eq!(source.kind(), ErrorKind::NoReply);
     drop(stands_still);
     runtime().block_on(eventually("nothing is left", async || {
         leftovers(&server).is_empty()

@@ -71,6 +71,7 @@ conformance! {
             the_longest_hold_ends_a_lease_that_is_renewed
             an_extension_makes_the_time_whole_and_keeps_the_fence
             a_detached_lease_is_extended_and_released_by_another_client
+            a_body_that_ended_after_its_lease_was_broken_is_told_apart_from_one_that_was_alone
             a_body_runs_under_a_lease_and_the_release_is_confirmed
             a_body_is_stopped_when_its_lease_is_broken;
         releasing:
@@ -99,8 +100,7 @@ conformance! {
             guards_end_in_other_tasks_and_by_a_panic
             a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
-            the_end_of_a_borrowed_lease_leaves_it_to_the_lender
-            a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go
+            a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone
             reading_again_costs_nothing_also_while_a_writer_waits
             writing_covers_reading_and_permits_are_not_reentrant
             an_owner_upgrades_its_only_guard_and_holds_the_name_in_the_new_way;
@@ -156,8 +156,8 @@ conformance! {
             tasks_of_one_client_lead_one_after_the_other_each_with_its_value
             a_leader_and_the_holder_of_the_mutex_exclude_each_other
             a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_broken
-            what_an_election_cannot_have_is_refused
-            the_lease_of_a_leader_cannot_be_detached_and_is_given_back;
+            a_candidate_leads_again_after_a_loss_until_it_is_told_to_stop
+            what_an_election_cannot_have_is_refused;
         multilock:
             a_client_never_waits_for_a_name_while_it_holds_a_larger_one
             several_names_are_held_all_or_none
@@ -244,6 +244,7 @@ conformance! {
             the_longest_hold_ends_a_lease_that_is_renewed
             an_extension_makes_the_time_whole_and_keeps_the_fence
             a_detached_lease_is_extended_and_released_by_another_client
+            a_body_that_ended_after_its_lease_was_broken_is_told_apart_from_one_that_was_alone
             a_body_runs_under_a_lease_and_the_release_is_confirmed
             a_body_is_stopped_when_its_lease_is_broken;
         releasing:
@@ -257,8 +258,7 @@ conformance! {
             guards_end_in_other_tasks_and_by_a_panic
             a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
-            the_end_of_a_borrowed_lease_leaves_it_to_the_lender
-            a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go;
+            a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone;
         inspecting:
             holder_reads_and_never_acquires;
         multilock:

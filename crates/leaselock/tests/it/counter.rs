@@ -124,7 +124,10 @@ async fn a_replica_has_the_change_when_it_is_acknowledged() {
         assert_eq!(there.text(), Some(value.to_string().as_str()));
     }
     let differs = visits.compare_and_set(0, 1).await.unwrap_err();
-    assert!(matches!(differs, CounterError::Differs { .. }), "{differs}");
+    assert!(
+        matches!(differs, CounterError::Mismatch { .. }),
+        "{differs}"
+    );
     let memory = Client::open("mem:").unwrap();
     let refused = memory.counter("visits").min_replicas(1, PATIENT);
     let refused = refused.incr().await.unwrap_err();

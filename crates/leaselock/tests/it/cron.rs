@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::Client;
 use leaselock::cron::{Claim, Cron, CronRun, TickState};
+use leaselock::options::OnCrash;
 use testkit::Server;
 
 pub(crate) use self::faults::obeys;
@@ -114,7 +115,7 @@ async fn in_strict_mode_a_tick_begins_behind_an_open_gate_only_and_ends_behind_a
     let builder = Client::builder().url(&server.url()).strict(LONG);
     let client = builder.open().unwrap();
     client.init_strict().await.unwrap();
-    let cron = client.cron("job").again(true);
+    let cron = client.cron("job").on_crash(OnCrash::Again);
     let tick = server_time(&cron).await;
     run(&cron, tick).await.cancel().await.unwrap();
     assert_eq!(latest(&cron).await, None);

@@ -126,7 +126,7 @@ async fn a_search_that_fails_reports_nothing() {
         .acquire_within(millis(1_500))
         .await;
     assert!(
-        matches!(mine, Err(AcquireError::StillBusy { .. })),
+        matches!(mine, Err(AcquireError::TimedOut { .. })),
         "{mine:?}"
     );
     assert!(
@@ -135,7 +135,7 @@ async fn a_search_that_fails_reports_nothing() {
     );
     let theirs = soon(theirs).await.unwrap();
     assert!(
-        matches!(theirs, Err(AcquireError::StillBusy { .. })),
+        matches!(theirs, Err(AcquireError::TimedOut { .. })),
         "{theirs:?}"
     );
     x.release().await.unwrap();
@@ -188,7 +188,7 @@ async fn a_hold_that_ends_by_itself_or_has_no_owner_makes_no_circle() {
         .acquire_within(millis(1_200))
         .await;
     assert!(
-        matches!(busy, Err(AcquireError::StillBusy { .. })),
+        matches!(busy, Err(AcquireError::TimedOut { .. })),
         "{busy:?}"
     );
     theirs.release().await.unwrap();
@@ -211,16 +211,12 @@ async fn ask(
     name: usize,
     how: u64,
     limit: u64,
-) -> Result<Lease, AcquireError> {
+) -> Result<Lease<()>, AcquireError> {
     let (name, limit) = (format!("name-{name}"), millis(limit));
     match how {
         0 => {
-            client
-                .mutex(name)
-                .ttl(LONG)
-                .owner(me)
-                .acquire_within(limit)
-                .await
+            let mutex = client.mutex(name).ttl(LONG).owner(me);
+            mutex.acquire_within(limit).await.map(Lease::from)
         }
         1 => client
             .rwlock(name)
@@ -258,7 +254,7 @@ async fn random_waits_in_one_order_are_never_told_of_a_deadlock() {
                         let limit = rng.u64(..40);
                         match ask(&client, &me, name, how, limit).await {
                             Ok(lease) => held.push(lease),
-                            Err(AcquireError::StillBusy { .. }) => {
+                            Err(AcquireError::TimedOut { .. }) => {
                                 waits += u32::from(!held.is_empty());
                             }
                             Err(error) => panic!("{error}"),
@@ -340,7 +336,7 @@ async fn an_owner_whose_tasks_wait_for_two_names_is_in_no_circle() {
         .acquire_within(millis(1_300))
         .await;
     assert!(
-        matches!(busy, Err(AcquireError::StillBusy { .. })),
+        matches!(busy, Err(AcquireError::TimedOut { .. })),
         "{busy:?}"
     );
     z.release().await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::election::{Leadership, ProclaimError};
-use leaselock::{Client, ErrorKind, Fence};
+use leaselock::lease::Leader;
+use leaselock::{Client, ErrorKind, Fence, Lease, LeaseError};
 use testkit::Server;
 
 use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
@@ -16,7 +16,7 @@ fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::election::Election {
 }
 
 /// Leads, and every client can read it.
-async fn leads(client: &Client, value: &str) -> Leadership {
+async fn leads(client: &Client, value: &str) -> Lease<Leader> {
     let leading = soon(value_of(value)(client).campaign()).await.unwrap();
     soon(leading.proclaimed()).await.unwrap();
     leading
@@ -41,7 +41,7 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
     let election = value_of("me")(&leader);
     let before = soon(election.campaign()).await.unwrap(); // sends the scripts
     soon(before.proclaimed()).await.unwrap();
-    before.resign().await.unwrap();
+    before.release().await.unwrap();
     for follower in &mut followers {
         let settled = async {
             while follower.current().is_some() {
@@ -63,7 +63,7 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
         requests >= reads + 2 && requests <= 2 * reads + 2,
         "{requests}"
     );
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// A hand-over tells the next campaigner, which then tells the followers: there is no second message to them.
@@ -78,12 +78,12 @@ async fn followers_are_told_once_when_a_leader_hands_over() {
     let next = tokio::spawn(async move { next.campaign().await });
     until_queued(&one, "scheduler", 1).await;
     server.cli(&["CONFIG", "RESETSTAT"]);
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();
     by_message(follower.changed()).await.unwrap();
     assert_eq!(follower.current().unwrap().term, second.term());
     assert_eq!(calls(&server, "publish"), 2); // the grant, and the proclamation
-    second.resign().await.unwrap();
+    second.release().await.unwrap();
 }
 
 /// What is damaged refuses the hand-over, and the campaigner keeps its position: otherwise it would find out by a timer.
@@ -97,7 +97,7 @@ async fn a_campaigner_that_cannot_be_granted_learns_so_from_the_resignation() {
     until_queued(&one, "scheduler", 1).await;
     server.cli(&["DEL", FENCE]);
     server.cli(&["LPUSH", FENCE, "something"]);
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let refused = by_message(next).await.unwrap().unwrap_err();
     assert!(refused.to_string().contains("fence"), "{refused}");
 }
@@ -113,7 +113,7 @@ async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
         let value = server.cli(&["GET", key]);
         (key, value.text().unwrap().to_owned())
     });
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let second = leads(&client, "two").await;
     soon(observer.changed()).await.unwrap();
     assert_eq!(observer.current().unwrap().term, second.term());
@@ -137,9 +137,9 @@ async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
     server.cli(&["DEL", FENCE]);
     let leader = client.election("scheduler").leader().await.unwrap();
     assert_eq!(leader.unwrap().term, leading.term());
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     let next = soon(value_of("one")(&client).campaign()).await.unwrap();
-    next.resign().await.unwrap();
+    next.release().await.unwrap();
 }
 
 /// What a leader leaves that crashed has no one to remove it, and is not shown.
@@ -154,7 +154,7 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
     assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
     let mutex = client.mutex("scheduler").ttl(LONG).try_acquire().await;
     assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
-    assert!(leading.resign().await.is_err());
+    assert!(leading.release().await.is_err());
     assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
     mutex.unwrap().unwrap().release().await.unwrap();
     // Another type lies there: the next leader replaces it.
@@ -169,7 +169,7 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
             .unwrap()
             .is_some()
     );
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// The store forgets a record in the end, because a leader that crashed leaves its own.
@@ -184,7 +184,7 @@ async fn a_leader_writes_its_record_again_before_the_lease_outlasts_it() {
     assert!(kept() < month);
     leading.extend(MONTH).await.unwrap();
     eventually("it is kept for longer", async || kept() > month).await;
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// The grant does not wait for the proclamation, and does not depend on it. It is sent until it is heard.
@@ -197,7 +197,7 @@ async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclai
     server.cli(&[&rule[..], &allowed, &reader].concat());
     let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
     let refused = soon(leading.proclaimed()).await.unwrap_err();
-    let ProclaimError::Store { source, .. } = &refused else {
+    let LeaseError::Store { source, .. } = &refused else {
         panic!("{refused:?}")
     };
     assert_eq!(source.kind(), ErrorKind::Forbidden, "{refused}");
@@ -209,7 +209,7 @@ async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclai
     })
     .await;
     eventually("and told so", async || leading.proclaimed().await.is_ok()).await;
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 /// Terms never repeat and grow, although each server forgets everything; nobody leads before the leases of earlier ones

@@ -2,10 +2,13 @@
 
 use std::error::Error;
 
+use leaselock::LeaseError;
 use leaselock::detached::*;
 use leaselock::error::*;
 use leaselock::inspect::*;
+use leaselock::lease::Upgradable;
 use leaselock::limiter::Rate;
+use leaselock::rwlock::ChangeError;
 use leaselock::*;
 use testkit::Server;
 
@@ -18,11 +21,12 @@ fn every_public_error_is_an_error_that_can_be_carried_anywhere() {
     is_an_error::<InvalidInput>();
     is_an_error::<StoreError>();
     is_an_error::<AcquireError>();
-    is_an_error::<ExtendError>();
+    is_an_error::<LeaseError>();
     is_an_error::<ReleaseError>();
     is_an_error::<RequestError>();
     is_an_error::<BreakError>();
-    is_an_error::<RunError>();
+    is_an_error::<RunError<String>>();
+    is_an_error::<ChangeError<Upgradable>>();
     is_an_error::<Lost>();
     fn carried<T: From<Lost> + From<InvalidInput>>() {}
     carried::<Box<dyn Error + Send + Sync>>();

@@ -21,7 +21,7 @@ async fn hardened() -> Option<Server> {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             assert!(error.to_string().contains("Redis 7"), "{error}");
-            let calls = Client::builder().url(&server.url()).functions(true);
+            let calls = Client::builder().url(&server.url()).functions_only();
             is_refused(&calls.open().unwrap(), "need Redis 7").await;
             None
         }
@@ -31,7 +31,7 @@ async fn hardened() -> Option<Server> {
 fn client(server: &Server, role: &str) -> Client {
     let url = access::url_of(&server.url(), role);
     let builder = Client::builder().url(&url).prefix(PREFIX);
-    builder.functions(true).open().unwrap()
+    builder.functions_only().open().unwrap()
 }
 
 async fn is_refused(client: &Client, words: &str) {
@@ -117,7 +117,7 @@ async fn a_library_that_is_missing_or_of_another_version_is_told_and_can_be_load
     let server = Server::start();
     let client = Client::builder()
         .url(&server.url())
-        .functions(true)
+        .functions_only()
         .open()
         .unwrap();
     is_refused(&client, "`leaselock functions load`").await;
@@ -171,7 +171,7 @@ async fn strict_mode_is_called_as_functions_too() {
     };
     server.cli(&["ACL", "SETUSER", "hardened", "+info"]);
     let url = access::url_of(&server.url(), "hardened");
-    let builder = Client::builder().url(&url).prefix(PREFIX).functions(true);
+    let builder = Client::builder().url(&url).prefix(PREFIX).functions_only();
     let strict = builder.strict(LONG).open().unwrap();
     strict.init_strict().await.unwrap();
     let lease = strict.mutex("job").ttl(LONG).acquire().await.unwrap();
@@ -182,7 +182,7 @@ async fn strict_mode_is_called_as_functions_too() {
 #[test]
 fn functions_are_for_servers() {
     for url in ["mem:", "file:"] {
-        let built = Client::builder().url(url).functions(true).open();
+        let built = Client::builder().url(url).functions_only().open();
         assert!(built.unwrap_err().to_string().contains("redis://"), "{url}");
     }
 }

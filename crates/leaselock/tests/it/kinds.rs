@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use leaselock::inspect::Holding;
-use leaselock::{Client, Fence, Lease};
+use leaselock::{Client, Fence};
 use tokio::task::JoinHandle;
 
+use self::held::{Held, acquire, attempt, downgrade};
 use crate::engine::Engine;
-use crate::support::{BEFORE_A_POLL, LONG, millis};
+use crate::support::{BEFORE_A_POLL, millis};
+
+mod held;
 
 const NAME: &str = "job";
 const ACTORS: usize = 6;
@@ -222,36 +225,6 @@ impl Op {
     }
 }
 
-/// What an actor holds.
-enum Held {
-    Lease(Lease),
-    Upgradable(leaselock::rwlock::UpgradableLease),
-}
-
-impl Held {
-    fn lease(&self) -> &Lease {
-        match self {
-            Held::Lease(lease) => lease,
-            Held::Upgradable(up) => up,
-        }
-    }
-
-    fn upgradable(self) -> leaselock::rwlock::UpgradableLease {
-        match self {
-            Held::Upgradable(up) => up,
-            Held::Lease(lease) => panic!("{lease:?}"),
-        }
-    }
-
-    async fn release(self) {
-        let released = match self {
-            Held::Lease(lease) => lease.release().await,
-            Held::Upgradable(up) => up.release().await,
-        };
-        released.unwrap();
-    }
-}
-
 /// What a store does.
 struct Subject {
     clients: Vec<Client>,
@@ -262,55 +235,6 @@ struct Subject {
     /// The largest fencing token so far, and that of the readers since a writer or permits were granted.
     highest: Option<Fence>,
     shared: Option<Fence>,
-}
-
-async fn acquire(client: Client, kind: Kind, priority: i32) -> Held {
-    let lock = client.rwlock(NAME).ttl(LONG).priority(priority);
-    let lease = match kind {
-        Kind::Upgrade => panic!("not without a read"),
-        Kind::Upgradable => return Held::Upgradable(lock.upgradable_read().await.unwrap()),
-        Kind::Write => {
-            let mutex = client.mutex(NAME).ttl(LONG).priority(priority);
-            mutex.acquire().await
-        }
-        Kind::Read => lock.read().await.map(Lease::from),
-        Kind::Permits(count) => {
-            let pool = client.semaphore(NAME, UNSET).ttl(LONG).priority(priority);
-            pool.acquire_many(count).await.map(Lease::from)
-        }
-    };
-    Held::Lease(lease.unwrap())
-}
-
-async fn attempt(client: &Client, kind: Kind) -> Option<Held> {
-    let lock = client.rwlock(NAME).ttl(LONG);
-    let lease = match kind {
-        Kind::Upgrade => panic!("not without a read"),
-        Kind::Upgradable => {
-            let up = lock.try_upgradable_read().await.unwrap();
-            return up.map(Held::Upgradable);
-        }
-        Kind::Write => client.mutex(NAME).ttl(LONG).try_acquire().await.unwrap(),
-        Kind::Read => lock.try_read().await.unwrap().map(Lease::from),
-        Kind::Permits(count) => {
-            let pool = client.semaphore(NAME, UNSET).ttl(LONG);
-            let permit = pool.try_acquire_many(count).await.unwrap();
-            permit.map(Lease::from)
-        }
-    };
-    lease.map(Held::Lease)
-}
-
-async fn downgrade(client: &Client, held: Held, to_upgradable: bool) -> Held {
-    let lock = client.rwlock(NAME).ttl(LONG);
-    let reading = match held {
-        Held::Upgradable(up) => up.downgrade().await.unwrap(),
-        Held::Lease(lease) if to_upgradable => {
-            return Held::Upgradable(lock.downgrade_to_upgradable(lease).await.unwrap());
-        }
-        Held::Lease(lease) => lock.downgrade(lease).await.unwrap(),
-    };
-    Held::Lease(reading.into())
 }
 
 impl Subject {
@@ -340,7 +264,7 @@ impl Subject {
             }
             Op::Upgrade(actor) => {
                 let up = self.held[actor].take().unwrap().upgradable();
-                let upgrade = async move { Held::Lease(up.upgrade().await.unwrap()) };
+                let upgrade = async move { Held::Writer(up.upgrade().await.unwrap()) };
                 self.asking[actor] = Some(tokio::spawn(upgrade));
                 self.upgrading.insert(actor);
             }
@@ -351,7 +275,7 @@ impl Subject {
                     _ => up.upgrade_within(millis(20)).await,
                 };
                 self.held[actor] = Some(match upgraded {
-                    Ok(lease) => Held::Lease(lease),
+                    Ok(lease) => Held::Writer(lease),
                     Err(busy) => Held::Upgradable(busy.lease),
                 });
             }
@@ -399,13 +323,15 @@ impl Subject {
         let held = (0..ACTORS).filter(holds);
         let of = |client: &str| self.clients.iter().position(|one| one.id() == client);
         let seen = self.clients[0].inspect(NAME).await.unwrap();
-        let queue = seen.queue.iter().map(|waiter| of(&waiter.client).unwrap());
+        let queue = seen
+            .queue
+            .iter()
+            .map(|waiter| of(&waiter.process.client).unwrap());
         let there: BTreeSet<_> = match &seen.state {
             Holding::Free => BTreeSet::new(),
-            Holding::Held(holder) => [of(holder.client.as_ref().unwrap()).unwrap()].into(),
-            Holding::Shared { holders, .. } => holders
+            Holding::Held { holders, .. } => holders
                 .iter()
-                .map(|holder| of(&holder.client).unwrap())
+                .map(|holder| of(&holder.process.as_ref().unwrap().client).unwrap())
                 .collect(),
             _ => panic!("{:?}", seen.state),
         };
@@ -423,7 +349,7 @@ impl Subject {
         self.shared = self.shared.filter(|_| joins);
         let mut numbers = BTreeSet::new();
         for (actor, kind) in new {
-            let fence = self.held[*actor].as_ref().unwrap().lease().fence();
+            let fence = self.held[*actor].as_ref().unwrap().fence();
             if kind.reads() && self.shared.is_some() {
                 assert_eq!(fence, self.shared);
                 continue;

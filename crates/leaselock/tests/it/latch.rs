@@ -44,7 +44,7 @@ async fn the_opening_of_a_latch_costs_one_message_and_one_read_for_each_of_a_tho
 async fn closing_a_client_waits_until_its_parties_have_left() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let barrier = client.barrier("phase", 2).ttl(LONG);
+    let barrier = client.barrier("phase", 2).party_lease(LONG);
     let waits = tokio::spawn(async move { barrier.wait().await });
     let waiting = || {
         server
@@ -71,7 +71,7 @@ async fn exactly_as_many_pass_a_generation_as_there_are_parties_whoever_gives_up
     for party in 0..u64::from(PARTIES) {
         let client = Client::open(&server.url()).unwrap();
         tasks.spawn(async move {
-            let barrier = client.barrier("phase", PARTIES).ttl(LONG);
+            let barrier = client.barrier("phase", PARTIES).party_lease(LONG);
             let (mut passes, mut tries) = (Vec::<BarrierPass>::new(), 0);
             while u64::try_from(passes.len()).unwrap() < ROUNDS {
                 tries += 1;

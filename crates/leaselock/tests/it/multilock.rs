@@ -152,7 +152,7 @@ async fn retries_try_all_names_again() {
     let lock = one.mutex("a").wait(poll(Some(3))).along_with(["b"]);
     let error = lock.acquire().await.unwrap_err();
     assert!(
-        matches!(&error, AcquireError::StillBusy { name, retries: 3, .. } if name.as_str() == "b"),
+        matches!(&error, AcquireError::TimedOut { name, retries: 3, .. } if name.as_str() == "b"),
         "{error:?}"
     );
     let lock = one.mutex("a").wait(poll(None)).along_with(["b"]);

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use leaselock::Client;
-use leaselock::once::{OnCrash, OnceError, OnceStart, OnceState};
+use leaselock::once::{OnceError, OnceStart, OnceState};
+use leaselock::options::OnCrash;
 use testkit::notes::{lines, note};
 use testkit::process::Signal;
 use testkit::{Child, Server, TempDir, tempdir};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::once::{OnCrash, Once, OnceError, OnceResult, OnceStart, OnceState};
+use leaselock::once::{Once, OnceError, OnceResult, OnceStart, OnceState};
+use leaselock::options::OnCrash;
 use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 use tokio::task::JoinSet;
@@ -219,7 +220,7 @@ async fn results_are_kept_for_as_long_as_was_said_and_a_run_for_a_week() {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let once = client.once("job").ttl(LONG).kept(LONG);
+    let once = client.once("job").ttl(LONG).keep_for(LONG);
     let OnceStart::Run(run) = once.begin().await.unwrap() else {
         panic!("it is the first")
     };

@@ -1,6 +1,7 @@
 //! Owners: what they cost, and what their guards ask of the lease together.
 
-use leaselock::{AcquireError, Client, Lease};
+use leaselock::detached::Handle;
+use leaselock::{AcquireError, Client, Lease, LeaseError};
 use testkit::Server;
 
 use crate::support::{LONG, calls, eventually, introduced, millis, pttl, soon};
@@ -135,11 +136,13 @@ async fn every_guard_of_a_lease_that_was_taken_away_says_so_when_it_is_released(
 }
 
 /// The borrower extends it to more than the lender's ttl.
-async fn is_lent(lease: &Lease, borrower: &Client, server: &Server) {
-    let borrowed = borrower.borrow(lease.lend().unwrap()).await.unwrap();
-    borrowed.extend(2 * LONG).await.unwrap();
-    assert!(borrowed.remaining() > LONG, "{borrowed:?}");
-    assert!(pttl(server, lease.name().as_str()) > 60_000, "{borrowed:?}");
+async fn is_lent(handle: Result<Handle, LeaseError>, borrower: &Client, server: &Server) {
+    let lent = borrower.attach(handle.unwrap());
+    lent.extend(2 * LONG).await.unwrap();
+    assert!(
+        pttl(server, lent.handle().name().as_str()) > 60_000,
+        "{lent:?}"
+    );
 }
 
 #[tokio::test]
@@ -154,13 +157,15 @@ async fn a_lease_of_every_mode_can_be_lent() {
     let pool = one.semaphore("pool", 3).ttl(LONG);
     let permits = pool.acquire_many(2).await.unwrap();
     let leading = one.election("job").ttl(LONG).campaign().await.unwrap();
-    let all: [&Lease; 6] = [&mutex, &writing, &reading, &upgradable, &permits, &leading];
-    for lease in all {
-        is_lent(lease, &two, &server).await;
-    }
+    is_lent(mutex.lend(), &two, &server).await;
+    is_lent(writing.lend(), &two, &server).await;
+    is_lent(reading.lend(), &two, &server).await;
+    is_lent(upgradable.lend(), &two, &server).await;
+    is_lent(permits.lend(), &two, &server).await;
+    is_lent(leading.lend(), &two, &server).await;
     reading.release().await.unwrap();
     permits.release().await.unwrap();
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     for name in ["reading", "pool", "job"] {
         assert_eq!(
             pttl(&server, name),

@@ -74,7 +74,10 @@ async fn each_side_keeps_the_other_out_under_the_key_of_the_library() {
 
         assert_eq!(set("theirs").text(), Some("OK"), "{library}");
         assert!(mutex.try_acquire().await.unwrap().is_none(), "{library}");
-        assert!(mutex.holder().await.unwrap().unwrap().foreign, "{library}");
+        assert!(
+            mutex.holder().await.unwrap().unwrap().is_foreign(),
+            "{library}"
+        );
         let released = server.cli(&["EVAL", RELEASE, "1", key, "theirs"]);
         assert_eq!(released.integer(), Some(1), "{library}");
 
@@ -191,7 +194,7 @@ async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
         (careful.mutex("c").preset(Preset::GUIDE), own),
         (
             client.mutex("d").preset(Preset::REDIS_PY),
-            leaselock::options::TTL,
+            leaselock::options::DEFAULT_TTL,
         ),
     ] {
         assert_eq!(mutex.acquire().await.unwrap().ttl(), expected);
@@ -204,7 +207,7 @@ async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
 /// Of an acquisition that was refused.
 fn tries(outcome: Result<leaselock::Lease, AcquireError>) -> u32 {
     match outcome {
-        Err(AcquireError::StillBusy { retries, .. }) => retries + 1,
+        Err(AcquireError::TimedOut { retries, .. }) => retries + 1,
         other => panic!("{other:?}"),
     }
 }
@@ -216,7 +219,7 @@ async fn the_recipe_of_the_guide_tries_ten_times_and_says_so() {
     server.cli(&["CONFIG", "RESETSTAT"]);
     let refused = soon(client.mutex("job").preset(Preset::GUIDE).acquire()).await;
     match &refused {
-        Err(AcquireError::StillBusy { waited, .. }) => assert!(*waited >= millis(9 * 200)),
+        Err(AcquireError::TimedOut { waited, .. }) => assert!(*waited >= millis(9 * 200)),
         other => panic!("{other:?}"),
     }
     assert_eq!(tries(refused), 10);
@@ -278,7 +281,7 @@ async fn inspect_break_and_handles_know_the_lock_by_the_librarys_key() {
     let key = Preset::WARLOCK.name_for("job").unwrap();
     let handle = mutex.acquire().await.unwrap().detach().await.unwrap();
     let read: Handle = handle.to_secret_string().parse().unwrap();
-    assert_eq!(client.attach(read).name(), &key);
+    assert_eq!(client.attach(read).handle().name(), &key);
     assert_eq!(client.inspect(key.as_str()).await.unwrap().name, "job:lock");
     assert_eq!(client.list("*:lock").await.unwrap().len(), 1);
     let terms = leaselock::inspect::BreakOptions::default();

@@ -198,7 +198,7 @@ async fn a_read_and_permits_count_once_a_replica_has_them_and_are_given_back_oth
     let (primary, replica) = pair();
     let careful = client(&primary, 1, AT_EASE);
     let (config, pool) = (careful.rwlock("config"), careful.semaphore("pool", 3));
-    let held: [Lease; 2] = [
+    let held: [Lease<()>; 2] = [
         soon(config.read()).await.unwrap().into(),
         soon(pool.acquire_many(2)).await.unwrap().into(),
     ];
@@ -403,7 +403,7 @@ async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
     let primary = with_file().start();
     let replica = with_file().replica_of(&primary).start();
     let client = plain(&primary);
-    let kept = client.mutex("job").fsynced(true, 1, WITHIN * 10);
+    let kept = client.mutex("job").fsynced(1, WITHIN * 10);
     if primary.cli(&["WAITAOF", "0", "0", "1"]).is_error() {
         let error = soon(kept.acquire()).await.unwrap_err();
         let AcquireError::Store { source, .. } = &error else {
@@ -417,7 +417,7 @@ async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
     soon(kept.acquire()).await.unwrap().release().await.unwrap();
 
     let frozen = replica.pause();
-    let few = client.mutex("job").fsynced(true, 1, WITHIN);
+    let few = client.mutex("job").fsynced(1, WITHIN);
     let error = soon(few.acquire()).await.unwrap_err();
     let AcquireError::TooFewReplicas {
         required: 1,
@@ -432,7 +432,7 @@ async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
 
     let forgetful = Server::start();
     let client = plain(&forgetful);
-    let kept = client.mutex("job").fsynced(true, 0, WITHIN);
+    let kept = client.mutex("job").fsynced(0, WITHIN);
     let error = soon(kept.acquire()).await.unwrap_err();
     assert!(error.to_string().contains("appendonly yes"), "{error}");
     assert!(is_free(&client, "job").await);

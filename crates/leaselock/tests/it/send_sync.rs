@@ -21,7 +21,6 @@ use leaselock::once::*;
 use leaselock::options::*;
 use leaselock::report::*;
 use leaselock::rwlock::*;
-use leaselock::semaphore::*;
 use leaselock::strict::*;
 use leaselock::*;
 use leaselock_fence::{Admission, FenceChecker, FenceRefused, FileFenceChecker, FileFenceError};
@@ -37,32 +36,37 @@ fn every_type_is_send_sync_unpin_and_static() {
     is_everything::<(Client, Mutex, RwLock, Semaphore, Owner, Wait)>();
     is_everything::<(Lease, LeaseView, LossWatch, Lost, LostReason, LeaseState)>();
     is_everything::<(Name, Fence, Sequencer, StoreError, ErrorKind)>();
-    is_everything::<(AcquireError, ExtendError, ReleaseError, RunError)>();
+    is_everything::<(
+        AcquireError,
+        LeaseError,
+        ReleaseError,
+        RunError<String, Vec<u8>>,
+    )>();
     is_everything::<(RequestError, BreakError, InvalidInput, Remains)>();
-    is_everything::<(MultiReleaseError, NotHeld, Deadlock, Link, NodeVote, Vote)>();
-    is_everything::<(MultiLock, MultiLease, MultiLeaseView, MultiLossWatch)>();
-    is_everything::<(SharedLease, UpgradableLease, ChangeError<Lease>, Permit)>();
-    is_everything::<(Election, LeaderObserver, Leader, Leadership, ProclaimError)>();
-    is_everything::<(Once, OnceRun, OnceStart, OnceResult, OnceState, OnceView)>();
-    is_everything::<(OnceError, OnCrash, RunResult<()>)>();
+    is_everything::<(Deadlock, Link, NodeVote, Vote)>();
+    is_everything::<(MultiLock, Lease<Several>, LeaseView<Several>)>();
+    is_everything::<(
+        Lease<()>,
+        Lease<Shared>,
+        Lease<Upgradable>,
+        ChangeError<Upgradable>,
+        Lease<Permits>,
+        Lease<Attempt>,
+    )>();
+    is_everything::<(Election, LeaderObserver, Proclamation, Lease<Leader>)>();
+    is_everything::<(Once, OnceRun, OnceStart, OnceResult, OnceState)>();
+    is_everything::<(OnceError, OnCrash, LeaseView<Attempt>)>();
     is_everything::<(Cron, CronRun, Claim, CronState, TickState, LatestTick)>();
     is_everything::<(Overlap, CronError)>();
     is_everything::<(Latch, LatchState, LatchError)>();
     is_everything::<(Barrier, BarrierPass, BarrierError)>();
     is_everything::<(Limiter, LimiterError, Rate, RateDecision)>();
     is_everything::<(Counter, CounterError, UnknownChange)>();
-    is_everything::<(Handle, LentHandle, BorrowedLease, DetachedLease)>();
+    is_everything::<(Handle, DetachedLease)>();
     is_everything::<(Options, Waiting, Clock, Moment, Quarantine, StrictStatus)>();
-    is_everything::<(Inspection, Holding, Holder, SharedHolder, Waiter, Process)>();
+    is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();
     is_everything::<(LockMode, PermitCount, BreakOptions, BreakOutcome)>();
-    is_everything::<(
-        Report,
-        Finding,
-        Verdict,
-        Guarantee,
-        GuaranteeStatus,
-        NodeReport,
-    )>();
+    is_everything::<(Report, Finding, Verdict, Guarantee, GuaranteeStatus)>();
     is_everything::<(Stats, CloseReport, LoadedFunctions, FunctionsNode)>();
     is_everything::<(Preset, Protocol)>();
     is_everything::<(FenceChecker, Admission, FenceRefused)>();
@@ -88,7 +92,7 @@ async fn every_future_is_send() {
     is_send(mutex.acquire());
     is_send(mutex.acquire_within(Duration::ZERO));
     is_send(mutex.holder());
-    is_send(mutex.run(|lease| async move { lease.fence() }));
+    is_send(mutex.run(|lease| async move { Ok::<_, String>(lease.fence()) }));
     is_send(client.inspect("job"));
     is_send(client.list("*"));
     is_send(client.break_lease("job", BreakOptions::default()));
@@ -96,7 +100,7 @@ async fn every_future_is_send() {
     is_send(client.close());
     let lease = mutex.acquire().await.unwrap();
     is_send(lease.lost());
-    is_send(lease.extend(TTL));
+    is_send(lease.extend(DEFAULT_TTL));
     is_send(lease.detach());
     let lease = client.mutex("other").acquire().await.unwrap();
     is_send(lease.release());
@@ -104,12 +108,12 @@ async fn every_future_is_send() {
     is_send(several.try_acquire());
     is_send(several.acquire());
     is_send(several.acquire_within(Duration::ZERO));
-    is_send(several.run(|lease| async move { lease.fence() }));
+    is_send(several.run(|lease| async move { Ok::<_, String>(lease.fences().count()) }));
     let lease = several.acquire().await.unwrap();
     is_send(lease.lost());
-    is_send(lease.extend(TTL));
+    is_send(lease.extend(DEFAULT_TTL));
     is_send(lease.release());
-    let limiter = client.limiter("api", Rate::new(1, TTL));
+    let limiter = client.limiter("api", Rate::new(1, DEFAULT_TTL));
     is_send(limiter.try_acquire());
     is_send(limiter.acquire());
     is_send(limiter.acquire_within(Duration::ZERO));
@@ -130,7 +134,7 @@ async fn every_future_is_send() {
         .detach()
         .await
         .unwrap();
-    is_send(client.attach(handle.clone()).extend(TTL));
+    is_send(client.attach(handle.clone()).extend(DEFAULT_TTL));
     is_send(client.attach(handle).release());
 }
 
@@ -167,12 +171,14 @@ async fn futures_of_other_locks_are_send(client: &Client) {
     is_send(pool.set_permits(2));
     let election = client.election("scheduler");
     is_send(election.campaign());
+    let body = async |_| Ok::<_, String>(());
+    is_send(election.lead_until(std::future::ready(()), body));
     is_send(election.leader());
-    is_send(election.run(async |_| ()));
+    is_send(election.run(async |_| Ok::<_, String>(())));
     let mut observer = election.observe();
     is_send(observer.changed());
     let leading = election.campaign().await.unwrap();
-    is_send(leading.resign());
+    is_send(leading.release());
 }
 
 /// A value that must not be dropped unread makes the compiler warn. An expectation that no warning meets fails to build.
@@ -184,14 +190,14 @@ async fn what_must_not_be_dropped_unread_makes_the_compiler_warn() {
     let lease = mutex.acquire().await.unwrap();
     #[expect(unused_must_use, reason = "the watch tells of a loss")]
     lease.lost();
-    #[expect(unused_must_use, reason = "another process borrows with it")]
+    #[expect(unused_must_use, reason = "another process extends with it")]
     lease.lend().unwrap();
     lease.release().await.unwrap();
     #[expect(
         unused_must_use,
-        reason = "it has the body's value, and whether the lease was ours to the end"
+        reason = "it says whether the lease was ours to the end"
     )]
-    mutex.run(async |_| 1).await.unwrap();
+    mutex.run(async |_| Ok::<_, String>(())).await;
     let several = mutex.clone().along_with(["other"]);
     let both = several.acquire().await.unwrap();
     #[expect(unused_must_use, reason = "the watch tells of a loss")]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::error::NotHeld;
-use leaselock::{Client, ExtendError, Lease, Mutex, ReleaseError};
+use leaselock::{Client, Lease, LeaseError, Lost, LostReason, Mutex, ReleaseError};
 use testkit::{Server, Value, clock};
 
 use crate::driver::{Answer, Driver, PATIENCE, soon};
@@ -128,7 +127,7 @@ pub(crate) async fn holds_and_we_are_refused(peer: &Peer) {
     assert!(both.ours().try_acquire().await.unwrap().is_none());
     assert_eq!(both.seen(), before, "a try changes nothing");
     let holder = both.ours().holder().await.unwrap().unwrap();
-    assert!(holder.foreign, "{holder:?}");
+    assert!(holder.is_foreign(), "{holder:?}");
     assert_eq!(both.them.release(theirs).await, Answer::Done);
     both.we_hold().await.release().await.unwrap();
 }
@@ -241,19 +240,16 @@ pub(crate) async fn keeps_its_lock_when_we_are_late(peer: &Peer) {
     let theirs = both.them.acquire(NAME, LONG).await;
     let before = both.seen();
     let extended = lease.extend(LONG * 2).await;
-    assert!(
-        matches!(extended, Err(ExtendError::Lost(_))),
-        "{extended:?}"
-    );
+    assert!(matches!(extended, Err(LeaseError::Lost(_))), "{extended:?}");
     assert_eq!(both.seen(), before);
     assert!(both.left() <= LONG);
     let released = lease.release().await.unwrap_err();
     let taken = matches!(
         released,
-        ReleaseError::NotHeld {
-            why: NotHeld::Taken,
+        ReleaseError::NotHeld(Lost {
+            reason: LostReason::TakenOver,
             ..
-        }
+        })
     );
     assert!(taken, "{released:?}");
     assert_eq!(both.seen(), before);

@@ -140,7 +140,7 @@ impl Store {
     /// Waits until this many waiters are in the queue of `job`.
     #[track_caller]
     pub(crate) fn until_queued(&self, count: usize) {
-        let waiters = || self.status()["line"].as_array().unwrap().len();
+        let waiters = || self.status()["queue"].as_array().unwrap().len();
         until(&format!("{count} waiters"), || waiters() == count);
     }
 }

@@ -21,7 +21,9 @@ fn hourly(store: &Store) -> (String, u64) {
         .unwrap();
     runtime.block_on(async {
         let client = Client::open(&store.url).unwrap();
-        let cron = client.cron("job").late(Duration::from_secs(5 * HOUR));
+        let cron = client
+            .cron("job")
+            .start_within(Duration::from_secs(5 * HOUR));
         let now = cron.state().await.unwrap().now;
         let minute = now.duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 - 30;
         let latest = minute * 60;

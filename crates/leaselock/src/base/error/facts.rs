@@ -1,9 +1,7 @@
 //! What the errors of leases and of inspection know.
 
 use super::operation::{ErrorFacts, HasFacts, Remains};
-use super::operations::{
-    AcquireError, BreakError, ExtendError, MultiReleaseError, ReleaseError, RequestError,
-};
+use super::operations::{AcquireError, BreakError, LeaseError, ReleaseError, RequestError};
 
 impl HasFacts for AcquireError {
     fn facts(&self) -> ErrorFacts<'_> {
@@ -12,7 +10,7 @@ impl HasFacts for AcquireError {
             E::Invalid(invalid) => invalid.facts(),
             E::LostBefore(lost) | E::Lost(lost) => lost.facts(),
             E::Closed => ErrorFacts::default(),
-            E::StillBusy { name, .. } => ErrorFacts::of(name).timed_out(self),
+            E::TimedOut { name, .. } => ErrorFacts::of(name).timed_out(self),
             E::Quarantined { name, .. }
             | E::TooFewReplicas { name, .. }
             | E::LostWhileWaiting { name, .. } => ErrorFacts::of(name).passing(),
@@ -32,12 +30,12 @@ impl HasFacts for AcquireError {
     }
 }
 
-impl HasFacts for ExtendError {
+impl HasFacts for LeaseError {
     fn facts(&self) -> ErrorFacts<'_> {
         match self {
-            ExtendError::Invalid(invalid) => invalid.facts(),
-            ExtendError::Lost(lost) => lost.facts(),
-            ExtendError::Unknown { name, source } | ExtendError::Store { name, source } => {
+            LeaseError::Invalid(invalid) => invalid.facts(),
+            LeaseError::Lost(lost) => lost.facts(),
+            LeaseError::Unknown { name, source } | LeaseError::Store { name, source } => {
                 ErrorFacts::of_store(name, source)
             }
         }
@@ -47,19 +45,16 @@ impl HasFacts for ExtendError {
 impl HasFacts for ReleaseError {
     fn facts(&self) -> ErrorFacts<'_> {
         match self {
-            ReleaseError::NotHeld { name, .. } => ErrorFacts::of(name),
+            ReleaseError::Invalid(invalid) => invalid.facts(),
+            ReleaseError::NotHeld(lost) => lost.facts(),
             ReleaseError::Unknown { name, source } | ReleaseError::Store { name, source } => {
                 ErrorFacts::of_store(name, source).leaves(Remains::Lease { at_most: None })
             }
+            // Those of the first name that was not released.
+            ReleaseError::Several(errors) => {
+                errors.first().map(HasFacts::facts).unwrap_or_default()
+            }
         }
-    }
-}
-
-impl HasFacts for MultiReleaseError {
-    /// Those of the first name that was not released.
-    fn facts(&self) -> ErrorFacts<'_> {
-        let first = self.errors().first();
-        first.map(HasFacts::facts).unwrap_or_default()
     }
 }
 
@@ -79,7 +74,7 @@ impl HasFacts for BreakError {
             BreakError::Store(source) => source.facts(),
             BreakError::NotHeld { name }
             | BreakError::Foreign { name }
-            | BreakError::Changed { name, .. } => ErrorFacts::of(name),
+            | BreakError::Mismatch { name, .. } => ErrorFacts::of(name),
         }
     }
 }

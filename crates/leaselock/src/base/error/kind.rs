@@ -7,7 +7,7 @@ pub enum ErrorKind {
     /// No connection, or it broke.
     Unreachable,
     /// No reply within the request timeout.
-    TimedOut,
+    NoReply,
     /// The server is loading its data (`LOADING`).
     Loading,
     /// The server is over its memory limit and refuses writes (`OOM`).
@@ -51,7 +51,7 @@ pub enum ErrorKind {
     /// This store does not support the operation.
     Unsupported,
     /// Strict mode is set up there with another longest ttl than this client's.
-    ConfigMismatch,
+    Mismatch,
     /// A bug of leaselock itself.
     Internal,
 }

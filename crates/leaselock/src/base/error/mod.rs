@@ -21,9 +21,7 @@ pub use self::lost::{Lost, LostReason};
 pub(crate) use self::noun::{NounFailure, noun_error};
 pub(crate) use self::operation::{ErrorFacts, HasFacts};
 pub use self::operation::{OperationError, Remains};
-pub use self::operations::{
-    AcquireError, BreakError, ExtendError, MultiReleaseError, NotHeld, ReleaseError, RequestError,
-};
+pub use self::operations::{AcquireError, BreakError, LeaseError, ReleaseError, RequestError};
 pub use self::quarantine::Quarantine;
 pub(crate) use self::rounded::rounded;
 pub(crate) use self::store::Detail;

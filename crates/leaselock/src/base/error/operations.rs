@@ -1,6 +1,5 @@
 //! One error for each operation.
 
-use std::fmt;
 use std::time::Duration;
 
 use leaselock_fence::{Fence, InvalidInput, Name};
@@ -10,6 +9,7 @@ use super::lost::Lost;
 use super::quarantine::Quarantine;
 use super::rounded::rounded;
 use super::store::{NodeVote, StoreError};
+use crate::base::process::Process;
 
 /// Why an acquisition ended without a lease.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -22,14 +22,18 @@ pub enum AcquireError {
     /// The wait ended while the lock was busy: held, or with too few permits free.
     ///
     /// This attempt holds nothing and has left the queue.
-    #[error("`{name}` is still busy after {:?}: {} holds it", rounded(*waited), who_holds(*own))]
-    StillBusy {
+    #[error("`{name}` is still held after {:?}{}", rounded(*waited), by_whom(holder.as_deref(), *remaining, *own))]
+    TimedOut {
         /// The lock's name.
         name: Name,
         /// How long the attempt waited.
         waited: Duration,
-        /// The id of the client that held it at the last poll, or of one of several; `None` when another library did.
-        holder: Option<String>,
+        /// Who held it at the last poll, or one of several; `None` when another library did.
+        ///
+        /// It costs one read after the end of the wait. Without a reply, and on a majority, it has the client's id only.
+        holder: Option<Box<Process>>,
+        /// How long the holder's lease would have lasted then without a renewal, if that is known.
+        remaining: Option<Duration>,
         /// True if the holder is the client that tried: a held name is busy for its holder too.
         own: bool,
         /// How many retries followed the first try, with [`Wait::Poll`](crate::Wait::Poll).
@@ -167,44 +171,32 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Creates the error; `client` is the one that tried.
-    pub(crate) fn still_busy(
-        name: Name,
-        waited: Duration,
-        holder: Option<String>,
-        client: &str,
-    ) -> Self {
-        AcquireError::StillBusy {
-            name,
-            waited,
-            own: holder.as_deref() == Some(client),
-            holder,
-            retries: 0,
-        }
-    }
-
     /// Sets the number of retries.
     pub(crate) fn after(mut self, tries: u32) -> Self {
-        if let AcquireError::StillBusy { retries, .. } = &mut self {
+        if let AcquireError::TimedOut { retries, .. } = &mut self {
             *retries = tries;
         }
         self
     }
 }
 
-fn who_holds(own: bool) -> &'static str {
-    if own {
-        "this very client"
-    } else {
-        "another client"
+fn by_whom(holder: Option<&Process>, remaining: Option<Duration>, own: bool) -> String {
+    let mut text = match holder {
+        Some(_) if own => " by this very client".to_owned(),
+        Some(holder) => format!(" by {holder}"),
+        None => " by another library".to_owned(),
+    };
+    if let Some(remaining) = remaining {
+        text.push_str(&format!("; its lease expires in {:?}", rounded(remaining)));
     }
+    text
 }
 
-/// Why an extension failed.
+/// Why a request about a lease that is held failed: an extension, a detachment, a loan, or a leader's proclamation.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum ExtendError {
-    /// The ttl is out of its range. Nothing was sent; the lease is as it was.
+pub enum LeaseError {
+    /// An option is out of its range, or this kind of lease cannot do it. Nothing was sent; the lease is as it was.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
@@ -214,8 +206,8 @@ pub enum ExtendError {
 
     /// No usable reply came.
     ///
-    /// The lease holds until its old deadline at least; it may have been extended.
-    #[error("`{name}`: extension unknown: {source}")]
+    /// The lease holds until its old deadline at least; what was asked for may have happened.
+    #[error("`{name}`: it is not known whether the request took effect: {source}")]
     Unknown {
         /// The lock's name.
         name: Name,
@@ -233,35 +225,29 @@ pub enum ExtendError {
     },
 }
 
-impl ExtendError {
-    /// Converts a store error, by whether the extension may have happened.
+impl LeaseError {
+    /// Converts a store error, by whether the request may have taken effect.
     pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
         let name = name.clone();
         if source.maybe_applied() {
-            ExtendError::Unknown { name, source }
+            LeaseError::Unknown { name, source }
         } else {
-            ExtendError::Store { name, source }
+            LeaseError::Store { name, source }
         }
     }
 }
 
-/// Why a release was not confirmed.
+/// Why a release was not confirmed. Nothing is held after it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The lease had ended before: others may have held the lock meanwhile. Nothing is held.
-    #[error("`{name}` was not held any more: {why}")]
-    NotHeld {
-        /// The lock's name.
-        name: Name,
-        /// What the release found instead.
-        why: NotHeld,
-    },
+    /// The lease had ended before: others may have held the lock meanwhile.
+    #[error("not held to the end: {0}")]
+    NotHeld(Lost),
 
     /// No usable reply came.
     ///
-    /// Nothing is held. The client releases the lease in the background, and it ends by itself at its ttl at the
-    /// latest.
+    /// The client releases the lease in the background, and it ends by itself at its ttl at the latest.
     #[error("`{name}`: release unknown: {source}")]
     Unknown {
         /// The lock's name.
@@ -270,9 +256,7 @@ pub enum ReleaseError {
         source: StoreError,
     },
 
-    /// The store refused.
-    ///
-    /// Nothing is held. On the store the lease ends by itself at its ttl at the latest.
+    /// The store refused. On the store the lease ends by itself at its ttl at the latest.
     #[error("`{name}`: not released: {source}")]
     Store {
         /// The lock's name.
@@ -280,58 +264,19 @@ pub enum ReleaseError {
         /// The store's error.
         source: StoreError,
     },
-}
 
-/// Names of a [`MultiLease`](crate::multilock::MultiLease) that were not confirmed as released. The others were.
-///
-/// Nothing is held after it.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{}", one_after_the_other(errors))]
-pub struct MultiReleaseError {
-    errors: Vec<ReleaseError>,
-}
+    /// Some of several names were not confirmed as released, in the order of the names. The others were.
+    #[error("{}", one_after_the_other(.0))]
+    Several(Vec<ReleaseError>),
 
-impl MultiReleaseError {
-    /// Creates the error, if one of the releases has failed.
-    pub(crate) fn of(
-        released: impl IntoIterator<Item = Result<(), ReleaseError>>,
-    ) -> Result<(), Self> {
-        let errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(MultiReleaseError { errors })
-        }
-    }
-
-    /// Returns the error of each such name, in the order of the names.
-    pub fn errors(&self) -> &[ReleaseError] {
-        &self.errors
-    }
+    /// A handle that does not release, or of a kind of lock that this store does not have. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
 }
 
 fn one_after_the_other(errors: &[ReleaseError]) -> String {
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     texts.join("; ")
-}
-
-/// What a release found instead of the lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotHeld {
-    /// Nothing: the lease had expired, or was deleted.
-    Expired,
-    /// The lease of another client.
-    Taken,
-}
-
-impl fmt::Display for NotHeld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NotHeld::Expired => "it had expired or was deleted",
-            NotHeld::Taken => "another client holds it",
-        })
-    }
 }
 
 /// Why an inspection failed. An inspection changes nothing.
@@ -370,12 +315,14 @@ pub enum BreakError {
     },
 
     /// The holder now has another fencing token, or none. Nothing was changed.
-    #[error("`{name}` is held under {} by now", shown(*fence))]
-    Changed {
+    #[error("`{name}` is held under {} by now", shown(*theirs))]
+    Mismatch {
         /// The lock's name.
         name: Name,
-        /// The fencing token of the present holder.
-        fence: Option<Fence>,
+        /// The fencing token that the caller has named.
+        ours: Option<Fence>,
+        /// That of the present holder.
+        theirs: Option<Fence>,
     },
 
     /// The store did not reply. The holder may have been broken.

@@ -55,7 +55,7 @@ impl StoreError {
 
     /// Creates the error of a request that timed out because other clients used the same lock.
     pub(crate) fn contended(message: String) -> Self {
-        Self::build(ErrorKind::TimedOut, message, |inner| {
+        Self::build(ErrorKind::NoReply, message, |inner| {
             inner.detail = Detail::Contention;
         })
     }
@@ -84,7 +84,7 @@ impl StoreError {
     /// Creates the error of a request for more permits than there are.
     pub(crate) fn too_many(permits: u32) -> Self {
         let message = format!("there are {permits} permits");
-        Self::build(ErrorKind::ConfigMismatch, message, |inner| {
+        Self::build(ErrorKind::Mismatch, message, |inner| {
             inner.detail = Detail::TooMany { permits };
         })
     }
@@ -141,7 +141,7 @@ impl StoreError {
         matches!(
             self.0.kind,
             K::Unreachable
-                | K::TimedOut
+                | K::NoReply
                 | K::Loading
                 | K::OutOfMemory
                 | K::ReadOnly
@@ -296,10 +296,7 @@ mod tests {
                 "unreachable (the connection broke)",
             ),
             (
-                refused(
-                    ErrorKind::TimedOut,
-                    "no connection to redis://a:1/0 in time",
-                ),
+                refused(ErrorKind::NoReply, "no connection to redis://a:1/0 in time"),
                 "silent (no answer in 250 ms)",
             ),
             (

@@ -34,7 +34,7 @@ pub enum Vote {
 impl Vote {
     pub(crate) fn of_failure(kind: ErrorKind) -> Self {
         match kind {
-            ErrorKind::TimedOut | ErrorKind::Unreachable => Vote::Silent,
+            ErrorKind::NoReply | ErrorKind::Unreachable => Vote::Silent,
             other => Vote::Failed(other),
         }
     }

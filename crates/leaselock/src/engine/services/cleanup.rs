@@ -19,7 +19,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
 use crate::base::token::Token;
-use crate::base::ttl::DEFAULT_TTL;
+use crate::base::ttl::Ttl;
 use crate::engine::values::calls::{Cancel, Release};
 use crate::engine::values::calls_many::Item;
 use crate::engine::values::custom::CustomLock;
@@ -357,7 +357,7 @@ impl CleanupClient {
             token: &pending.token,
             was_queued: pending.queued,
         };
-        let item = || Item::of(&pending.resource, &pending.token, DEFAULT_TTL, true);
+        let item = || Item::of(&pending.resource, &pending.token, Ttl::DEFAULT, true);
         self.releases
             .ask(&release, item, TRY_WITHIN)
             .await

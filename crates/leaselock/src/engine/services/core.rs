@@ -20,12 +20,13 @@ use super::thread::{Background, Parts};
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{AcquireError, InvalidInput, StoreError};
+use crate::base::process::Process;
 use crate::base::token::{ClientId, Token};
-use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
+use crate::base::ttl::{Drift, Ttl};
 use crate::engine::values::custom::Connections;
 use crate::engine::values::gate::Strict;
 use crate::engine::values::grant::Seen;
-use crate::engine::values::identity::{Announce, Process};
+use crate::engine::values::identity::{Announce, SelfDescription};
 use crate::engine::values::note::Note;
 use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
@@ -71,7 +72,7 @@ pub(crate) struct Engine {
 pub(crate) struct EngineSettings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
-    pub(crate) about: Process,
+    pub(crate) about: SelfDescription,
     pub(crate) drift: Drift,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
@@ -317,7 +318,7 @@ impl Engine {
     /// Deletes the note in the background.
     pub(crate) fn erase_note(&self, record: &LeaseRecord) {
         if record.why.is_some() {
-            self.write_note(&record.resource, &record.token, Some(""), DEFAULT_TTL);
+            self.write_note(&record.resource, &record.token, Some(""), Ttl::DEFAULT);
         }
     }
 
@@ -367,7 +368,14 @@ impl Engine {
             };
         }
         let holder = seen.and_then(|seen| seen.holder.clone());
-        AcquireError::still_busy(name, waited, holder, self.ids.client.as_str())
+        AcquireError::TimedOut {
+            name,
+            waited,
+            own: holder.as_deref() == Some(self.ids.client.as_str()),
+            holder: holder.map(|client| Box::new(Process::unknown(client))),
+            remaining: seen.and_then(|seen| seen.remaining),
+            retries: 0,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::base::error::StoreError;
 use crate::base::token::{ClientId, Stock, Token};
-use crate::engine::values::identity::Process;
+use crate::engine::values::identity::SelfDescription;
 use crate::script::keys;
 
 /// Who a client is, and where it is reached.
@@ -18,7 +18,7 @@ pub(crate) struct Ids {
     pub(crate) channel_along: String,
     /// The key of the record in which others read who it is.
     pub(crate) record: String,
-    pub(crate) about: Process,
+    pub(crate) about: SelfDescription,
     /// How many owners were made.
     pub(crate) owners: AtomicU64,
     /// The latest number of a change that this client has sent; it never sends another one under the same number.
@@ -27,7 +27,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    pub(crate) fn new(client: ClientId, prefix: String, about: Process) -> Self {
+    pub(crate) fn new(client: ClientId, prefix: String, about: SelfDescription) -> Self {
         Ids {
             channel: keys::wake_channel(&prefix, &client),
             channel_along: keys::wake_channel_along(&prefix, &client),

@@ -1,6 +1,8 @@
 //! What waits, counts or records, and holds nothing: the pieces of which such primitives are built.
 
+pub(crate) mod attempt;
 pub(crate) mod noun;
+pub(crate) mod on_crash;
 pub(crate) mod operation;
 pub(crate) mod recorded_run;
 pub(crate) mod watch;

@@ -3,6 +3,7 @@
 //! A caller begins it, or is told why no run begins. The run holds the name as a mutex does, and one step records its end
 //! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell.
 
+use super::attempt::Attempt;
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, NounFailure, StoreError};
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -80,7 +81,7 @@ where
 }
 
 /// Gives a run back as if it had never begun. Without a reply that is repeated in the background.
-pub(crate) async fn cancel(lease: Lease) -> Result<(), NounFailure> {
+pub(crate) async fn cancel(lease: Lease<Attempt>) -> Result<(), NounFailure> {
     let name = lease.name().clone();
     let cancelled = lease.undo().await;
     cancelled.map_err(|source| NounFailure { name, source })

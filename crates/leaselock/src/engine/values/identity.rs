@@ -1,36 +1,37 @@
 //! The record of a client: its host, process and start. It is written once per client, not with every lease.
 
 use crate::base::clock;
+use crate::base::process::{Process, TEXT_MAX, tame};
 use crate::base::ttl::Ttl;
-use crate::base::unseen::is_unseen;
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// The scripts of the client's record.
 pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
 
-/// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.
+/// What a client says of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Process {
-    /// Host name.
-    pub host: String,
-    /// Process id on that host.
-    pub pid: u32,
-    /// Name of the process.
-    pub name: String,
-    /// When the client was built, in milliseconds since 1970 by that host's clock.
-    pub started_unix_ms: u64,
+pub(crate) struct SelfDescription {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    /// In milliseconds since 1970.
+    pub(crate) started_unix_ms: u64,
 }
 
-/// Makes text from a store safe to show: without invisible characters, and of at most `most` characters.
-pub(crate) fn tame(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
-}
+impl SelfDescription {
+    /// Describes the client with this id, which may have said nothing.
+    pub(crate) fn process(client: String, about: Option<SelfDescription>) -> Process {
+        let about = about.as_ref();
+        Process {
+            client,
+            host: about.map(|about| about.host.clone()),
+            pid: about.map(|about| about.pid),
+            name: about.map(|about| about.name.clone()),
+            started: about.and_then(|about| clock::from_unix_ms(about.started_unix_ms)),
+        }
+    }
 
-const TEXT_MAX: usize = 200;
-
-impl Process {
     /// Describes this process, under the given name or that of its program.
     pub(crate) fn this(name: Option<String>) -> Self {
         let host = rustix::system::uname()
@@ -41,7 +42,7 @@ impl Process {
             let path = std::env::current_exe().ok()?;
             Some(path.file_name()?.to_string_lossy().into_owned())
         };
-        Process {
+        SelfDescription {
             host: tame(&host, TEXT_MAX),
             pid: std::process::id(),
             name: tame(&name.or_else(program).unwrap_or_default(), TEXT_MAX),
@@ -59,13 +60,13 @@ impl Process {
     /// Decodes a record; `None` for text that no client writes.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
-        let process = Process {
+        let about = SelfDescription {
             host: tame(lines.next()?, TEXT_MAX),
             pid: lines.next()?.parse().ok()?,
             name: tame(lines.next()?, TEXT_MAX),
             started_unix_ms: lines.next()?.parse().ok()?,
         };
-        lines.next().is_none().then_some(process)
+        lines.next().is_none().then_some(about)
     }
 }
 
@@ -108,7 +109,7 @@ pub(crate) struct Who<'a> {
 static WHO: Script = script!("client/who", reads_only);
 
 impl Operation for Who<'_> {
-    type Reply = Option<Process>;
+    type Reply = Option<SelfDescription>;
 
     fn script(&self) -> &'static Script {
         &WHO
@@ -119,9 +120,9 @@ impl Operation for Who<'_> {
     }
 
     /// A record that no client wrote counts as none.
-    fn decode(answer: &Answer) -> Result<Option<Process>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Option<SelfDescription>, Malformed> {
         match answer.tag() {
-            "known" => Ok(answer.text(0).ok().and_then(Process::decode)),
+            "known" => Ok(answer.text(0).ok().and_then(SelfDescription::decode)),
             "unknown" => Ok(None),
             _ => Err(Malformed),
         }
@@ -134,18 +135,18 @@ mod tests {
 
     #[test]
     fn a_process_is_decoded_as_it_was_encoded() {
-        let this = Process::this(Some("nightly".into()));
-        assert_eq!(Process::decode(&this.encode()), Some(this));
+        let this = SelfDescription::this(Some("nightly".into()));
+        assert_eq!(SelfDescription::decode(&this.encode()), Some(this));
     }
 
     #[test]
     fn hostile_records_are_made_safe_or_refused() {
         let hostile = format!("host\u{1b}[31m\n7\n{}\n1", "x".repeat(10_000));
-        let shown = Process::decode(&hostile).unwrap();
+        let shown = SelfDescription::decode(&hostile).unwrap();
         assert_eq!(shown.host, "host[31m");
         assert_eq!(shown.name.len(), TEXT_MAX);
         for bad in ["", "a\nb\nc\n1", "a\n1\nc", "a\n1\nc\n1\nmore"] {
-            assert_eq!(Process::decode(bad), None, "{bad:?}");
+            assert_eq!(SelfDescription::decode(bad), None, "{bad:?}");
         }
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod gate;
 pub(crate) mod grant;
 pub(crate) mod identity;
 pub(crate) mod kind;
-pub(crate) mod mode;
+pub(crate) mod lock_mode;
 pub(crate) mod note;
 pub(crate) mod position;
 pub(crate) mod release_alone;

@@ -113,6 +113,14 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    pub(crate) fn new(replicas: u32, on_disk: Option<bool>, within: Duration) -> Self {
+        Copies {
+            replicas,
+            on_disk,
+            within,
+        }
+    }
+
     pub(crate) fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
         if self.replicas == 0 && self.on_disk != Some(true) {
             return Err(InvalidInput::new(

@@ -6,7 +6,7 @@ use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
-use super::identity::{Announce, Process, Who};
+use super::identity::{Announce, SelfDescription, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
 use crate::quorum::tally::{TallyVerdict, Votes};
@@ -138,7 +138,7 @@ impl Votable for Announce<'_> {
 }
 
 impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<Process>>) -> TallyVerdict<Option<Process>> {
+    fn count(votes: &Votes<Option<SelfDescription>>) -> TallyVerdict<Option<SelfDescription>> {
         known(votes)
     }
 }

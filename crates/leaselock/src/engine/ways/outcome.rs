@@ -146,7 +146,7 @@ impl Ask<'_> {
              same, and an operator can change it (`leaselock strict init`)",
             ours.unwrap_or_default()
         );
-        StoreError::refused(ErrorKind::ConfigMismatch, message)
+        StoreError::refused(ErrorKind::Mismatch, message)
     }
 
     /// What answers and messages that belong together have in common.
@@ -191,7 +191,7 @@ impl Ask<'_> {
         if now >= deadline {
             // It may be another's by now.
             return Err(StoreError::unknown(
-                ErrorKind::TimedOut,
+                ErrorKind::NoReply,
                 "the grant arrived after its own deadline",
             ));
         }

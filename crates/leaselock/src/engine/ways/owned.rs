@@ -14,7 +14,8 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::guard::owner::guard::Guard;
 use crate::engine::guard::owner::holds::FoundHold;
-use crate::engine::values::mode::Mode;
+use crate::engine::values::grant::Seen;
+use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::request::Wait;
 
 /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
@@ -35,13 +36,13 @@ impl Way for Owned<'_, '_> {
             mut wait,
             groups,
         } = self;
-        let mode = Mode::of(&ask.resource);
+        let mode = LockMode::of(&ask.resource);
         if let Some(lease) = ask.covered(&owner, mode)? {
             return Ok(lease);
         }
         let start = ask.now();
         let mut turn = None;
-        if mode != Mode::Permits {
+        if !matches!(mode, LockMode::Permits(_)) {
             turn = Some(ask.turn(&owner, wait, start).await?);
             if let Some(lease) = ask.covered(&owner, mode)? {
                 return Ok(lease); // another task of the owner has acquired it meanwhile
@@ -64,7 +65,7 @@ impl Ask<'_> {
     }
 
     /// Another guard of a lease that the owner holds. Sends no request.
-    fn covered(&self, owner: &Owner, mode: Mode) -> Result<Option<Lease>, AcquireError> {
+    fn covered(&self, owner: &Owner, mode: LockMode) -> Result<Option<Lease>, AcquireError> {
         let mut holds = owner.state.holds();
         let (found, number) = holds.find(&self.resource.lock, mode);
         let lease = match found {
@@ -102,8 +103,8 @@ impl Ask<'_> {
             turn = interest.turn() => Ok(interest.enter(turn)),
             () = self.engine.clock.sleep_until_end(end) => {
                 let waited = self.now().saturating_since(start);
-                let own = self.engine.ids.client.as_str();
-                Err(AcquireError::still_busy(self.name.clone(), waited, Some(own.to_owned()), own))
+                let own = Seen::held_by(self.engine.ids.client.as_str());
+                Err(self.engine.still_busy(self.name.clone(), waited, own.as_ref()))
             }
         }
     }

@@ -106,7 +106,7 @@ mod tests {
 
     fn silent() -> Patience {
         let mut patience = Patience::default();
-        patience.failed(StoreError::unknown(ErrorKind::TimedOut, "no reply"));
+        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
         patience
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let mut patience = silent();
         assert!(patience.never_answered().is_some());
         patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 3);
-        patience.failed(StoreError::unknown(ErrorKind::TimedOut, "no reply"));
+        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
         assert!(patience.never_answered().is_none() && patience.error.is_some());
         assert_eq!(patience.last().map(|(_, position)| position), Some(3));
         #[cfg(feature = "embedded")]

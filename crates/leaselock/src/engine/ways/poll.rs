@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::patience::Patience;
-use super::run::{Attempt, AttemptReply, Callers, Wake, run};
+use super::run::{AttemptReply, Attempts, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use super::way::Way;
@@ -63,7 +63,7 @@ struct Polling<'a, 'e> {
     has_tried: bool,
 }
 
-impl Attempt for Polling<'_, '_> {
+impl Attempts for Polling<'_, '_> {
     type Granted = Lease;
 
     async fn ask<C: Callers>(

@@ -1,6 +1,6 @@
 //! The loop of every wait: ask, pause until there is a reason to ask again, and ask again.
 //!
-//! [`Attempt`] says what is asked and what wakes the waiter: a request that enters the queue (`queued.rs`), a round of
+//! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queued.rs`), a round of
 //! votes (`voting.rs`), a try for another library's lock (`polling.rs`), or one for a kind without a queue
 //! (`trying.rs`). [`Callers`] says for whom: for one task (`solo.rs`), or for the tasks of one client that share a
 //! queue entry (`local/group_task.rs`).
@@ -58,7 +58,7 @@ pub(super) enum WaitEnd<T> {
 }
 
 /// What is asked until it is granted.
-pub(super) trait Attempt: Send {
+pub(super) trait Attempts: Send {
     type Granted: Send;
 
     /// Makes one request, which begins at `now`.
@@ -112,7 +112,7 @@ pub(super) trait Callers: Sync {
 }
 
 /// Asks until the attempt is granted or no caller waits any longer. `now`: the clock, as it was read just before.
-pub(super) async fn run<A: Attempt, C: Callers>(
+pub(super) async fn run<A: Attempts, C: Callers>(
     clock: &Clock,
     now: Option<Moment>,
     patience: &mut Patience,

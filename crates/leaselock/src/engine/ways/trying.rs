@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::ask::Ask;
 use super::outcome::Outcome;
 use super::patience::Patience;
-use super::run::{Attempt, AttemptReply, Callers, Wake, run};
+use super::run::{AttemptReply, Attempts, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
 use super::way::Way;
@@ -163,7 +163,7 @@ impl<T: Try> Trying<'_, '_, T> {
     }
 }
 
-impl<T: Try> Attempt for Trying<'_, '_, T> {
+impl<T: Try> Attempts for Trying<'_, '_, T> {
     type Granted = (Option<Lease>, T::Told);
 
     /// Each try has a token of its own. The first one needs no subscription: mostly it is the last one.

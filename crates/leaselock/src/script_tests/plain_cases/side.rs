@@ -154,7 +154,8 @@ fn expired(lock: &[String]) -> BTreeSet<String> {
     over.map(|pair| pair[0].clone()).collect()
 }
 
-/// Of the holds that lie at the lock and have not expired. A sum of another number of holds is counted anew by who reads it.
+/// Of the holds that lie at the lock and have not expired. A sum of another number of holds is counted anew by who reads it,
+/// and so one of no holds says what none says.
 fn usage(pairs: &[(&str, &str)], lock: &[String], over: &BTreeSet<String>) -> Vec<String> {
     let weights = |among: &mut dyn Iterator<Item = &String>| -> [i64; 2] {
         let weights = among.filter_map(|hold| hold.get(31..)?.parse::<i64>().ok());
@@ -175,7 +176,7 @@ fn usage(pairs: &[(&str, &str)], lock: &[String], over: &BTreeSet<String>) -> Ve
         }
         _ => format!("{field} {value}"),
     });
-    words.collect()
+    words.filter(|word| word != "sum 0 0").collect()
 }
 
 /// A first run has no earlier state, or an empty one. A result has no time, and that of a run may be its number's.

@@ -3,10 +3,10 @@
 use leaselock_fence::Fence;
 
 use crate::base::token::Token;
-use crate::client::inspection::LockMode;
 use crate::client::views::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::Kind;
+use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::rwlock::{DOWNGRADE, READ, UPGRADE};

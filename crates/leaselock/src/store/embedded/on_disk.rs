@@ -131,7 +131,7 @@ impl FolderStore {
                 return Err(if is_busy {
                     StoreError::contended(message)
                 } else {
-                    StoreError::refused(ErrorKind::TimedOut, message)
+                    StoreError::refused(ErrorKind::NoReply, message)
                 });
             }
             if is_busy && head.is_none() && (turn >= NAPS_UNTIL || self.tries.has(what)) {

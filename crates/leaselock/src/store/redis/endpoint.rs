@@ -133,7 +133,7 @@ impl Endpoint {
     /// Creates the error for a request without a reply, which may have had its effect.
     pub(super) fn no_answer(&self) -> StoreError {
         let message = format!("no answer from {self} in time");
-        StoreError::unknown(ErrorKind::TimedOut, message)
+        StoreError::unknown(ErrorKind::NoReply, message)
     }
 
     /// Creates the error for a connection that broke during a request, which may have had its effect.
@@ -144,7 +144,7 @@ impl Endpoint {
     /// Creates the error for no reply while connecting.
     pub(super) fn silent(&self) -> StoreError {
         StoreError::refused(
-            ErrorKind::TimedOut,
+            ErrorKind::NoReply,
             format!("no connection to {self} in time"),
         )
     }

@@ -120,7 +120,7 @@ fn broken(error: &RedisError, place: &str) -> (ErrorKind, String) {
         _ => format!("the client of {place} failed"),
     };
     let kind = if error.is_timeout() {
-        ErrorKind::TimedOut
+        ErrorKind::NoReply
     } else {
         ErrorKind::Unreachable
     };

@@ -66,7 +66,7 @@ pub(super) async fn ask(
             Err(error) => Err(error_map::from_connection(error, PLACE)),
         },
         Err(_) => Err(StoreError::unknown(
-            ErrorKind::TimedOut,
+            ErrorKind::NoReply,
             format!("no answer from {PLACE} in time"),
         )),
     }

@@ -71,5 +71,5 @@ pub(super) async fn until_silent(
 
 pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
     let message = format!("no answer from {endpoint} in time");
-    StoreError::refused(ErrorKind::TimedOut, message)
+    StoreError::refused(ErrorKind::NoReply, message)
 }

@@ -80,8 +80,8 @@ impl Store for RedisStore {
             return;
         };
         if let Some(view) = ask_sentinels::view(&own.endpoint).await {
-            report.checks.extend(view.checks(ttl));
-            report.promises.extend(view.promise());
+            report.findings.extend(view.checks(ttl));
+            report.guarantees.extend(view.promise());
         }
     }
 

@@ -63,7 +63,7 @@ async fn plays_once(client: &Client, number: usize, size: usize) -> String {
     };
     let lease = request(&mine, held).acquire().await.unwrap();
     let all_hold = client.barrier(format!("all hold {size}"), u32::try_from(size).unwrap());
-    all_hold.ttl(LONG).wait().await.unwrap();
+    all_hold.party_lease(LONG).wait().await.unwrap();
     let began = clock::now();
     let outcome = request(&next, wanted).acquire().await;
     let ended = clock::now();

@@ -92,7 +92,7 @@ impl Worker {
                 }
             }
             tokio::time::sleep(Duration::from_millis(self.rng.u64(..3))).await; // the work
-            let lost = held.iter().any(|lease: &Lease| !lease.is_held());
+            let lost = held.iter().any(|lease: &Lease<()>| !lease.is_held());
             self.history.releases(lost);
             for lease in held {
                 drop(lease.release().await); // a lease may be lost on a busy machine
@@ -102,7 +102,7 @@ impl Worker {
     }
 
     /// `None`: it gave up.
-    async fn asks(&mut self, owner: &Owner, name: &str) -> Result<Option<Lease>, Victim> {
+    async fn asks(&mut self, owner: &Owner, name: &str) -> Result<Option<Lease<()>>, Victim> {
         let mode = match self.rng.u64(..6) {
             0 | 1 => Mode::Alone,
             2 => Mode::Read,
@@ -139,7 +139,7 @@ impl Worker {
                     .deadlock(&deadlock, &moved(&self.ports, &deadlock));
                 Err(Victim)
             }
-            Ok(Err(AcquireError::StillBusy { .. })) if limit.is_some() => {
+            Ok(Err(AcquireError::TimedOut { .. })) if limit.is_some() => {
                 self.history.gave_up();
                 Ok(None)
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leaselock::inspect::BreakOptions;
-use leaselock::rwlock::UpgradableLease;
+use leaselock::lease::Upgradable;
 use leaselock::{Client, Lease, Mutex, RwLock, Semaphore};
 
 /// Of strict mode.
@@ -103,7 +103,7 @@ impl Work {
         }
     }
 
-    async fn ends(&mut self, lease: Lease) {
+    async fn ends<M>(&mut self, lease: Lease<M>) {
         if self.rng.u64(..6) == 0 {
             drop(lease.extend(Duration::from_millis(400)).await);
         }
@@ -114,7 +114,7 @@ impl Work {
         }
     }
 
-    async fn uses(&mut self, lease: Lease) {
+    async fn uses<M>(&mut self, lease: Lease<M>) {
         self.holds().await;
         self.ends(lease).await;
     }
@@ -134,7 +134,7 @@ impl Work {
     async fn reads(&mut self) {
         let (lock, limit) = (self.rwlock(), self.limit());
         if let Some(reading) = self.waits(lock.read_within(limit)).await {
-            self.uses(reading.into()).await;
+            self.uses(reading).await;
         }
     }
 
@@ -146,7 +146,7 @@ impl Work {
         self.holds().await;
         let limit = Duration::from_millis(self.rng.u64(..60));
         let upgraded = match self.rng.u64(..4) {
-            0 => return self.ends(up.into()).await,
+            0 => return self.ends(up).await,
             1 => up.try_upgrade().await,
             2 => up.upgrade_within(limit).await,
             // The wait may be dropped, at any moment.
@@ -164,12 +164,12 @@ impl Work {
         }
     }
 
-    async fn reads_on(&mut self, up: UpgradableLease) {
+    async fn reads_on(&mut self, up: Lease<Upgradable>) {
         self.holds().await;
         if self.rng.bool() {
-            self.ends(up.into()).await;
+            self.ends(up).await;
         } else if let Ok(reading) = up.downgrade().await {
-            self.uses(reading.into()).await;
+            self.uses(reading).await;
         }
     }
 
@@ -178,7 +178,7 @@ impl Work {
         let lock = with_options!(self, lock);
         if self.rng.bool() {
             if let Ok(reading) = lock.downgrade(lease).await {
-                self.uses(reading.into()).await;
+                self.uses(reading).await;
             }
         } else if let Ok(up) = lock.downgrade_to_upgradable(lease).await {
             self.reads_on(up).await;
@@ -189,7 +189,7 @@ impl Work {
         let (pool, limit) = (self.pool(), self.limit());
         let count = 1 + self.rng.u32(..5);
         if let Some(permit) = self.waits(pool.acquire_many_within(count, limit)).await {
-            self.uses(permit.into()).await;
+            self.uses(permit).await;
         }
     }
 
@@ -219,7 +219,7 @@ impl Work {
             return;
         };
         if let Some(inner) = self.waits(second.read_within(limit)).await {
-            self.uses(inner.into()).await;
+            self.uses(inner).await;
         }
         self.ends(outer).await;
     }

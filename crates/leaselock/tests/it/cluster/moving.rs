@@ -94,7 +94,7 @@ async fn while_its_keys_are_apart_a_read_and_permits_are_extended_and_given_back
     let pool = one.semaphore("apart-pool", 3).ttl(LONG);
     let config = one.rwlock("apart-config").ttl(LONG);
     let stays = pool.acquire().await.unwrap();
-    let held: [(&str, Lease); 3] = [
+    let held: [(&str, Lease<()>); 3] = [
         ("apart-pool", pool.acquire_many(2).await.unwrap().into()),
         ("apart-config", config.read().await.unwrap().into()),
         (

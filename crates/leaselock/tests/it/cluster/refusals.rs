@@ -74,7 +74,7 @@ async fn the_doctor_examines_every_primary() {
     let report = client.doctor().await.unwrap();
     assert_eq!(report.nodes.len(), 3);
     for node in &report.nodes {
-        let mut checks = node.checks.iter();
+        let mut checks = node.findings.iter();
         assert!(checks.any(|check| check.topic == "cluster" && check.advice.is_none()));
     }
     assert!(

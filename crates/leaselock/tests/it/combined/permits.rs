@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::Client;
-use leaselock::semaphore::Permit;
+use leaselock::lease::Permits;
+use leaselock::{Client, Lease};
 use testkit::Server;
 
 use super::{calls, crowd, names};
@@ -19,7 +19,7 @@ async fn take_all(
     client: &Client,
     names: impl Iterator<Item = String>,
     permits: u32,
-) -> Vec<Option<Permit>> {
+) -> Vec<Option<Lease<Permits>>> {
     crowd(names, |name| {
         let pool = client.semaphore(name, permits).ttl(LONG);
         async move { pool.try_acquire().await.unwrap() }
@@ -27,7 +27,7 @@ async fn take_all(
     .await
 }
 
-async fn give_back(permits: impl IntoIterator<Item = Permit>) {
+async fn give_back(permits: impl IntoIterator<Item = Lease<Permits>>) {
     let mut permits = permits.into_iter().collect::<Vec<_>>().into_iter();
     crowd(names("", permits.len()), |_| {
         let permit = permits.next().unwrap();
@@ -74,7 +74,7 @@ async fn of_a_crowd_at_one_semaphore_as_many_are_served_as_it_has_permits_and_ea
     let most = u32::try_from(COUNT).unwrap() - 56;
     let one_name = || std::iter::repeat_n("pool".to_owned(), COUNT);
     let permits = take_all(&client, one_name(), most).await;
-    let permits: Vec<Permit> = permits.into_iter().flatten().collect();
+    let permits: Vec<Lease<Permits>> = permits.into_iter().flatten().collect();
     assert_eq!(permits.len(), COUNT - 56);
     let numbers: BTreeSet<_> = permits.iter().map(|permit| permit.fence()).collect();
     assert_eq!(numbers.len(), permits.len(), "no number is given twice");

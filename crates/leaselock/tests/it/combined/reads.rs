@@ -1,6 +1,6 @@
 //! Reads that leave together: of many names, and of one.
 
-use leaselock::rwlock::SharedLease;
+use leaselock::lease::Shared;
 use leaselock::{AcquireError, Client, Lease};
 use testkit::{Fault, Proxy, Server, Way};
 
@@ -9,7 +9,7 @@ use crate::support::{LONG, by_message, eventually, leftovers, millis, until_queu
 
 const COUNT: usize = 256;
 
-async fn read_all(client: &Client, names: impl Iterator<Item = String>) -> Vec<SharedLease> {
+async fn read_all(client: &Client, names: impl Iterator<Item = String>) -> Vec<Lease<Shared>> {
     crowd(names, |name| {
         let lock = client.rwlock(name).ttl(LONG);
         async move { lock.read().await.unwrap() }
@@ -17,7 +17,7 @@ async fn read_all(client: &Client, names: impl Iterator<Item = String>) -> Vec<S
     .await
 }
 
-async fn leave(readers: Vec<SharedLease>) {
+async fn leave(readers: Vec<Lease<Shared>>) {
     let (names, mut readers) = (names("", readers.len()), readers.into_iter());
     crowd(names, |_| {
         let reader = readers.next().unwrap();
@@ -102,7 +102,7 @@ async fn a_crowd_that_reads_one_name_leaves_in_a_few_calls_and_has_one_number() 
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
-type Reading = tokio::task::JoinHandle<Result<SharedLease, AcquireError>>;
+type Reading = tokio::task::JoinHandle<Result<Lease<Shared>, AcquireError>>;
 
 /// Readers that come after the writer, all at once, and wait behind it.
 async fn read_late(client: &Client) -> Vec<Reading> {
@@ -148,7 +148,7 @@ async fn a_crowd_of_reads_and_mutexes_in_turn_leaves_in_a_few_calls() {
         let lock = client.rwlock("config").ttl(LONG);
         async move {
             match number % 2 {
-                0 => mutex.acquire().await.unwrap(),
+                0 => Lease::<()>::from(mutex.acquire().await.unwrap()),
                 _ => lock.read().await.unwrap().into(),
             }
         }

@@ -72,7 +72,7 @@ async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
 async fn a_crowd_of_readers_and_permits_is_renewed_in_few_calls_and_a_lost_one_loses_only_itself() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
-    let mut held: Vec<Lease> = Vec::new();
+    let mut held: Vec<Lease<()>> = Vec::new();
     for name in names("config", COUNT).chain(std::iter::repeat_n("one".to_owned(), COUNT)) {
         held.push(client.rwlock(name).ttl(TTL).read().await.unwrap().into());
     }

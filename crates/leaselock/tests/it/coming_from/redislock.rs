@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use leaselock::error::NotHeld;
 use leaselock::interop::Preset;
 use leaselock::options::Options;
-use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, Wait};
+use leaselock::{AcquireError, Client, LeaseError, Lost, LostReason, ReleaseError, Wait};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, millis, pttl, soon};
@@ -21,7 +20,7 @@ async fn timeout_retries_and_delay_are_ttl_and_wait() {
     let lease = mutex.acquire().await.unwrap();
     assert!((19_000..=20_000).contains(&pttl(&rig.server, "job")));
     match soon(mutex.acquire()).await.unwrap_err() {
-        AcquireError::StillBusy {
+        AcquireError::TimedOut {
             waited, retries, ..
         } => {
             assert!(waited >= millis(300), "{waited:?}");
@@ -51,7 +50,7 @@ async fn its_defaults_come_with_its_preset() {
     let busy = rig.two.mutex("job").preset(preset).acquire().await;
     assert!(matches!(
         busy,
-        Err(AcquireError::StillBusy { retries: 0, .. })
+        Err(AcquireError::TimedOut { retries: 0, .. })
     ));
 }
 
@@ -80,11 +79,11 @@ async fn set_defaults_is_a_setting_of_the_client() {
     let busy = client.mutex("job").acquire().await;
     assert!(matches!(
         busy,
-        Err(AcquireError::StillBusy { retries: 1, .. })
+        Err(AcquireError::TimedOut { retries: 1, .. })
     ));
     assert_eq!(
         acquired(&rig.one.mutex("other")).await.ttl(),
-        leaselock::options::TTL
+        leaselock::options::DEFAULT_TTL
     );
 }
 
@@ -104,9 +103,9 @@ async fn a_lock_that_another_has_is_still_busy() {
     let _lease = acquired(&rig.mine()).await;
     let busy = rig.theirs().wait(tries(0)).acquire().await.unwrap_err();
     let text = busy.to_string();
-    assert!(text.starts_with("`job` is still busy after"), "{text}");
+    assert!(text.starts_with("`job` is still held after"), "{text}");
     assert!(
-        matches!(busy, AcquireError::StillBusy { own: false, .. }),
+        matches!(busy, AcquireError::TimedOut { own: false, .. }),
         "{busy:?}"
     );
 }
@@ -120,13 +119,13 @@ async fn a_lock_already_held_is_busy_for_its_holder_too() {
     let text = again.to_string();
     assert!(text.contains("this very client holds it"), "{text}");
     assert!(
-        matches!(again, AcquireError::StillBusy { own: true, .. }),
+        matches!(again, AcquireError::TimedOut { own: true, .. }),
         "{again:?}"
     );
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let bounded = mutex.acquire_within(millis(20)).await.unwrap_err();
     assert!(
-        matches!(bounded, AcquireError::StillBusy { own: true, .. }),
+        matches!(bounded, AcquireError::TimedOut { own: true, .. }),
         "{bounded:?}"
     );
     lease.release().await.unwrap(); // which it is as before
@@ -155,10 +154,10 @@ async fn a_release_says_that_the_lease_had_expired() {
     assert!(
         matches!(
             released,
-            ReleaseError::NotHeld {
-                why: NotHeld::Expired,
+            ReleaseError::NotHeld(Lost {
+                reason: LostReason::KeyMissing,
                 ..
-            }
+            })
         ),
         "{released:?}"
     );
@@ -168,10 +167,10 @@ async fn a_release_says_that_the_lease_had_expired() {
     assert!(
         matches!(
             released,
-            ReleaseError::NotHeld {
-                why: NotHeld::Taken,
+            ReleaseError::NotHeld(Lost {
+                reason: LostReason::TakenOver,
                 ..
-            }
+            })
         ),
         "{released:?}"
     );
@@ -187,7 +186,7 @@ async fn extend_counts_from_now_and_never_shortens() {
     lease.extend(millis(1_000)).await.unwrap();
     assert!(pttl(&rig.server, "job") > 58_000);
     let bad = lease.extend(Duration::ZERO).await;
-    assert!(matches!(bad, Err(ExtendError::Invalid(_))), "{bad:?}");
+    assert!(matches!(bad, Err(LeaseError::Invalid(_))), "{bad:?}");
     assert!(lease.is_held());
 }
 
@@ -197,7 +196,7 @@ async fn an_extend_says_that_the_lease_is_lost() {
     let lease = acquired(&rig.mine()).await;
     rig.server.cli(&["DEL", "job"]);
     match lease.extend(LONG).await.unwrap_err() {
-        ExtendError::Lost(lost) => assert_eq!(lost.reason, LostReason::KeyMissing),
+        LeaseError::Lost(lost) => assert_eq!(lost.reason, LostReason::KeyMissing),
         other => panic!("{other:?}"),
     }
     assert!(!lease.is_held());
@@ -227,7 +226,10 @@ async fn check_says_who_holds_it_and_takes_nothing() {
     assert_eq!(rig.theirs().holder().await.unwrap(), None);
     let lease = acquired(&rig.mine()).await;
     let holder = rig.theirs().holder().await.unwrap().unwrap();
-    assert_eq!(holder.client.as_deref(), Some(rig.one.id()));
+    assert_eq!(
+        holder.process.as_ref().map(|it| &*it.client),
+        Some(rig.one.id())
+    );
     lease.release().await.unwrap();
 }
 

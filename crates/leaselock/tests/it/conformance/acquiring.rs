@@ -6,7 +6,7 @@ use leaselock::options::Options;
 use leaselock::{AcquireError, Wait};
 
 use crate::engine::Engine;
-use crate::support::{LONG, is_free, millis, soon};
+use crate::support::{LONG, eventually, is_free, millis, soon};
 
 pub(super) async fn a_busy_lock_is_refused_at_once_and_a_free_one_is_taken(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
@@ -32,20 +32,33 @@ pub(super) async fn a_bounded_wait_ends_with_busy_and_names_the_holder(engine: &
     let busy = soon(two.mutex("job").acquire_within(limit))
         .await
         .unwrap_err();
-    let AcquireError::StillBusy {
+    let text = busy.to_string();
+    let AcquireError::TimedOut {
         name,
         waited,
         holder,
+        remaining,
         own,
         retries,
-        ..
     } = busy
     else {
         panic!("{busy:?}")
     };
-    assert_eq!((name.as_str(), holder.as_deref()), ("job", Some(one.id())));
+    let holder = holder.unwrap();
+    assert_eq!((name.as_str(), holder.client.as_str()), ("job", one.id()));
     assert_eq!((own, retries), (false, 0));
     assert!(waited >= limit, "{waited:?}");
+    assert!(remaining <= Some(LONG), "{remaining:?}");
+    assert!(text.starts_with("`job` is still held after"), "{text}");
+    assert!(text.contains(&format!(" by {holder}")), "{text}");
+    if engine.lists {
+        eventually("the error names the process", async || {
+            let busy = two.mutex("job").acquire_within(millis(1)).await;
+            let text = busy.unwrap_err().to_string();
+            text.contains(&format!("[{}] on ", std::process::id()))
+        })
+        .await;
+    }
     assert_eq!(one.inspect("job").await.unwrap().queue, []);
 }
 
@@ -59,7 +72,7 @@ pub(super) async fn retries_take_the_lock_once_it_is_free(engine: &Engine) {
     });
     assert!(matches!(
         few.acquire().await,
-        Err(AcquireError::StillBusy { .. })
+        Err(AcquireError::TimedOut { .. })
     ));
     let patient = two.mutex("job").wait(Wait::retries(1_000_000));
     let retrying = tokio::spawn(async move { patient.acquire().await });

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::support::{LONG, by_message, eventually, millis, soon};
 
 fn barrier(client: &Client, parties: u32) -> Barrier {
-    client.barrier("phase", parties).ttl(LONG)
+    client.barrier("phase", parties).party_lease(LONG)
 }
 
 fn waiting(client: &Client, parties: u32) -> JoinHandle<Result<BarrierPass, BarrierError>> {
@@ -94,7 +94,7 @@ pub(super) async fn a_party_that_gives_up_does_not_count_and_the_others_wait_on(
 
 pub(super) async fn a_party_that_crashed_counts_until_the_end_of_its_lease(engine: &Engine) {
     let [one, two] = pair(engine).await;
-    let short = barrier(&one, 3).ttl(millis(1500));
+    let short = barrier(&one, 3).party_lease(millis(1500));
     // Polled once and then never again, as a process that was frozen.
     let mut frozen = Box::pin(async move { short.wait().await });
     eventually("it has arrived", async || {
@@ -125,7 +125,7 @@ pub(super) async fn a_barrier_with_another_number_of_parties_or_a_bad_one_is_ref
     have_arrived(&two, 1, 3).await;
     let other = barrier(&two, 5).wait().await.unwrap_err();
     assert!(
-        matches!(other, BarrierError::Disagrees { parties: 3, .. }),
+        matches!(other, BarrierError::Mismatch { theirs: 3, .. }),
         "{other}"
     );
     if engine.lists {
@@ -141,7 +141,7 @@ pub(super) async fn a_barrier_with_another_number_of_parties_or_a_bad_one_is_ref
     for wrong in [
         barrier(&one, 0),
         one.barrier("", 2),
-        barrier(&one, 2).ttl(millis(1)),
+        barrier(&one, 2).party_lease(millis(1)),
     ] {
         let refused = wrong.wait().await.unwrap_err();
         assert!(matches!(refused, BarrierError::Invalid(_)), "{refused}");

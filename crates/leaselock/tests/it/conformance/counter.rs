@@ -51,7 +51,7 @@ pub(super) async fn a_number_is_replaced_only_if_it_is_the_expected_one(engine: 
     for (expected, new) in [(0, 1), (-7, 7)] {
         let differs = two.compare_and_set(expected, new).await.unwrap_err();
         assert!(
-            matches!(differs, CounterError::Differs { value: 7, .. }),
+            matches!(differs, CounterError::Mismatch { theirs: 7, .. }),
             "{differs}"
         );
     }
@@ -92,7 +92,7 @@ pub(super) async fn a_sum_that_needs_more_than_64_bits_is_refused_and_the_number
 pub(super) async fn a_counter_with_a_ttl_begins_anew_after_it(engine: &Engine) {
     let client = engine.client_of_one_store().await;
     let [kept, ends] = ["kept", "ends"].map(|name| client.counter(name));
-    let ends = ends.ttl(millis(1000));
+    let ends = ends.keep_for(millis(1000));
     kept.add(5).await.unwrap();
     ends.add(5).await.unwrap();
     eventually("it has ended", async || ends.get().await.unwrap() == 0).await;
@@ -113,7 +113,7 @@ pub(super) async fn a_change_of_a_late_holder_is_refused_and_does_not_count(engi
     assert_eq!(late.add(5).await.unwrap(), 5);
     let differs = later.compare_and_set(0, 1).await.unwrap_err();
     assert!(
-        matches!(differs, CounterError::Differs { value: 5, .. }),
+        matches!(differs, CounterError::Mismatch { theirs: 5, .. }),
         "{differs}"
     );
     let fence = shown[1].fence();
@@ -160,11 +160,11 @@ pub(super) async fn a_counter_that_is_asked_for_in_a_bad_way_is_refused(engine: 
         (client.counter("").incr().await, "one byte"),
         (client.counter("a:ll:b").get().await, ":ll:"),
         (
-            client.counter("a").ttl(millis(0)).incr().await,
+            client.counter("a").keep_for(millis(0)).incr().await,
             "1 s to 366",
         ),
         (
-            client.counter("a").ttl(day * 367).incr().await,
+            client.counter("a").keep_for(day * 367).incr().await,
             "1 s to 366",
         ),
         (

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
+use leaselock::options::OnCrash;
 use leaselock::{AcquireError, Client};
 
 use crate::engine::Engine;
@@ -14,7 +15,7 @@ const NAME: &str = "nightly";
 const STEP: Duration = Duration::from_secs(1);
 
 fn cron(client: &Client) -> Cron {
-    client.cron(NAME).ttl(LONG).late(LONG * 60)
+    client.cron(NAME).ttl(LONG).start_within(LONG * 60)
 }
 
 async fn pair(engine: &Engine) -> [Client; 2] {
@@ -81,7 +82,7 @@ pub(super) async fn a_tick_is_run_by_one_caller_and_over_for_all_others(engine: 
     let fence = runs.fence();
     runs.finish().await.unwrap();
     for client in [&one, &two] {
-        told!(cron(client).again(true), tick, Claim::Over);
+        told!(cron(client).on_crash(OnCrash::Again), tick, Claim::Over);
         told!(cron(client), tick - STEP, Claim::Over);
     }
     let shown = state(&two).await;
@@ -124,10 +125,14 @@ pub(super) async fn a_tick_that_is_not_due_is_early_by_the_clock_of_the_store(en
 pub(super) async fn a_tick_that_is_too_late_is_missed_and_may_be_caught_up_with(engine: &Engine) {
     let [one, two] = pair(engine).await;
     let tick = past(&one).await;
-    let prompt = cron(&one).late(LONG / 2);
+    let prompt = cron(&one).start_within(LONG / 2);
     told!(prompt, tick, Claim::Missed { late } if late >= LONG);
     // It was due at once, and at once is over.
-    told!(cron(&two).late(Duration::ZERO), tick, Claim::Missed { .. });
+    told!(
+        cron(&two).start_within(Duration::ZERO),
+        tick,
+        Claim::Missed { .. }
+    );
     run(&cron(&two), tick).await.finish().await.unwrap();
     told!(prompt, tick, Claim::Over);
     // A run that has begun in time is no less running when its tick is late.
@@ -147,7 +152,11 @@ pub(super) async fn a_tick_is_left_out_for_all_while_the_name_is_held(engine: &E
     // It is of no use to be slow, or to wait.
     told!(cron(&one).overlap(Overlap::Wait), tick + STEP, Claim::Over);
     runs.finish().await.unwrap();
-    told!(cron(&one).again(true), tick + STEP, Claim::Over);
+    told!(
+        cron(&one).on_crash(OnCrash::Again),
+        tick + STEP,
+        Claim::Over
+    );
     // Another lock of the name leaves a tick out as well.
     let lease = two.mutex(NAME).ttl(LONG).try_acquire().await.unwrap();
     told!(cron(&one), tick + 2 * STEP, Claim::Overlap { .. });
@@ -205,7 +214,7 @@ pub(super) async fn a_claim_that_waits_misses_its_tick_when_that_is_too_late(eng
     let tick = past(&one).await;
     let runs = run(&cron(&one), tick).await;
     let now = state(&one).await.now;
-    let waits = cron(&two).overlap(Overlap::Wait).late(millis(200));
+    let waits = cron(&two).overlap(Overlap::Wait).start_within(millis(200));
     let late = match claim(&waits, now).await {
         Claim::Missed { late } => late,
         other => panic!("{other:?}"),
@@ -225,25 +234,29 @@ pub(super) async fn only_if_that_was_asked_for_a_run_follows_one_that_crashed(en
     until_crashed(&two).await;
     told!(cron(&two), tick, Claim::Over);
     told!(
-        cron(&two).again(true).late(millis(1)),
+        cron(&two).on_crash(OnCrash::Again).start_within(millis(1)),
         tick,
         Claim::Missed { .. }
     );
     // While another lock of the name is held, the tick is not left out: it has begun.
     let lease = two.mutex(NAME).ttl(LONG).try_acquire().await.unwrap();
-    told!(cron(&two).again(true), tick, Claim::Running { .. });
+    told!(
+        cron(&two).on_crash(OnCrash::Again),
+        tick,
+        Claim::Running { .. }
+    );
     lease.unwrap().release().await.unwrap();
-    let second = run(&cron(&two).again(true), tick).await;
+    let second = run(&cron(&two).on_crash(OnCrash::Again), tick).await;
     assert!(second.attempt() == 2 && second.fence() > fence);
     assert_eq!(state(&one).await.latest.unwrap().attempt, 2);
     // It is of no use to leave the next tick out: this one may crash once more.
     told!(cron(&one), tick + STEP, Claim::Overlap { .. });
     drop(second);
     until_crashed(&one).await;
-    let third = run(&cron(&one).again(true), tick).await;
+    let third = run(&cron(&one).on_crash(OnCrash::Again), tick).await;
     assert_eq!(third.attempt(), 3);
     third.finish().await.unwrap();
-    told!(cron(&two).again(true), tick, Claim::Over);
+    told!(cron(&two).on_crash(OnCrash::Again), tick, Claim::Over);
     // Once a later tick has begun, an earlier one is over.
     drop(run(&cron(&one), tick + 2 * STEP).await);
     until_crashed(&one).await;
@@ -252,7 +265,11 @@ pub(super) async fn only_if_that_was_asked_for_a_run_follows_one_that_crashed(en
         .finish()
         .await
         .unwrap();
-    told!(cron(&one).again(true), tick + 2 * STEP, Claim::Over);
+    told!(
+        cron(&one).on_crash(OnCrash::Again),
+        tick + 2 * STEP,
+        Claim::Over
+    );
 }
 
 pub(super) async fn a_tick_whose_run_never_began_is_for_others(engine: &Engine) {
@@ -288,7 +305,7 @@ pub(super) async fn the_run_of_a_tick_learns_that_it_was_broken(engine: &Engine)
     let runs = run(&short, past(&one).await).await;
     broken(&two).await;
     soon(runs.lost()).await;
-    assert!(!runs.is_held());
+    assert!(runs.check().is_err());
     let latest = state(&two).await.latest.unwrap();
     assert_eq!(latest.state, TickState::Crashed);
 }
@@ -308,16 +325,16 @@ pub(super) async fn a_late_end_counts_unless_another_run_has_begun(engine: &Engi
         .unwrap();
     late.finish().await.unwrap();
     lease.release().await.unwrap();
-    told!(cron(&two).again(true), tick, Claim::Over);
+    told!(cron(&two).on_crash(OnCrash::Again), tick, Claim::Over);
     let late = run(&cron(&one), tick + STEP).await;
     broken(&two).await;
-    let now = run(&cron(&two).again(true), tick + STEP).await;
+    let now = run(&cron(&two).on_crash(OnCrash::Again), tick + STEP).await;
     let stale = late.finish().await.unwrap_err();
     assert!(
         matches!(stale, CronError::Stale { latest: Some(latest), .. } if latest == tick + STEP),
         "{stale}"
     );
-    assert!(now.is_held());
+    assert!(now.check().is_ok());
     now.finish().await.unwrap();
 }
 
@@ -325,7 +342,7 @@ pub(super) async fn what_a_cron_cannot_have_is_refused(engine: &Engine) {
     let [client, _] = pair(engine).await;
     let now = state(&client).await.now;
     for (wrong, right) in [
-        (cron(&client).late(LONG * 60 * 24 * 367), "366 days"),
+        (cron(&client).start_within(LONG * 60 * 24 * 367), "366 days"),
         (cron(&client).ttl(millis(1)), "10 ms"),
         (client.cron(""), "at least one byte"),
     ] {

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::support::{LONG, soon, until_queued};
 
 /// Holds the lock of this number: alone, reading, or one of two permits.
-async fn hold(client: &Client, me: &Owner, number: usize) -> Lease {
+async fn hold(client: &Client, me: &Owner, number: usize) -> Lease<()> {
     let name = format!("lock-{number}");
     match number % 3 {
         0 => client
@@ -16,7 +16,8 @@ async fn hold(client: &Client, me: &Owner, number: usize) -> Lease {
             .owner(me)
             .acquire()
             .await
-            .unwrap(),
+            .unwrap()
+            .into(),
         1 => client
             .rwlock(name)
             .ttl(LONG)
@@ -42,7 +43,7 @@ async fn ask(
     me: &Owner,
     number: usize,
     priority: i32,
-) -> Result<Lease, AcquireError> {
+) -> Result<Lease<()>, AcquireError> {
     let name = format!("lock-{number}");
     match number % 3 {
         2 => {
@@ -54,13 +55,8 @@ async fn ask(
             pool.acquire_many(2).await.map(Lease::from)
         }
         _ => {
-            client
-                .rwlock(name)
-                .ttl(LONG)
-                .owner(me)
-                .priority(priority)
-                .write()
-                .await
+            let lock = client.rwlock(name).ttl(LONG).owner(me);
+            lock.priority(priority).write().await.map(Lease::from)
         }
     }
 }

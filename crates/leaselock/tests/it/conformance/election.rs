@@ -1,14 +1,17 @@
 //! Leader election.
 
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leaselock::election::{Election, LeaderObserver, Leadership};
+use leaselock::election::{Election, LeaderObserver};
 use leaselock::inspect::BreakOptions;
-use leaselock::{AcquireError, Client, ExtendError, Fence, Lease, RunError};
+use leaselock::lease::Leader;
+use leaselock::{AcquireError, Client, Fence, Lease, LeaseView, RunError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, eventually, millis, soon, until_queued};
+use crate::support::{LONG, by_message, eventually, is_free, millis, soon, until_queued};
 
 const NAME: &str = "scheduler";
 
@@ -16,7 +19,7 @@ fn election(client: &Client, value: &str) -> Election {
     client.election(NAME).ttl(LONG).value(value)
 }
 
-fn campaigner(client: &Client, value: &str) -> JoinHandle<Result<Leadership, AcquireError>> {
+fn campaigner(client: &Client, value: &str) -> JoinHandle<Result<Lease<Leader>, AcquireError>> {
     let election = election(client, value);
     tokio::spawn(async move { election.campaign().await })
 }
@@ -24,7 +27,7 @@ fn campaigner(client: &Client, value: &str) -> JoinHandle<Result<Leadership, Acq
 /// Who leads, by the value and the term.
 type Shown = Option<(String, Fence)>;
 
-fn shown(value: &str, leading: &Leadership) -> Shown {
+fn shown(value: &str, leading: &Lease<Leader>) -> Shown {
     Some((value.to_owned(), leading.term()))
 }
 
@@ -78,7 +81,7 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
     assert_eq!(followers[0].0.current().unwrap().client, one.id());
     let next = campaigner(&two, "two");
     until_queued(&one, NAME, 1).await;
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();
     soon(second.proclaimed()).await.unwrap();
     for follower in &mut followers {
@@ -95,7 +98,7 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
         let names = three.list("*").await.unwrap();
         assert_eq!(names.len(), 1, "{names:?}"); // the record of the leader is no lock
     }
-    second.resign().await.unwrap();
+    second.release().await.unwrap();
 }
 
 /// However soon a leader resigns, and whether it was proclaimed by then or not: nobody sees it afterwards.
@@ -104,13 +107,13 @@ pub(super) async fn a_leader_that_has_resigned_is_never_shown(engine: &Engine) {
     let mut follower = Follower::of(&two).await;
     for _ in 0..20 {
         let leading = soon(election(&one, "gone").campaign()).await.unwrap();
-        leading.resign().await.unwrap();
+        leading.release().await.unwrap();
         assert_eq!(two.election(NAME).leader().await.unwrap(), None);
     }
     follower.is_told(engine, None).await;
     let leading = soon(election(&one, "here").campaign()).await.unwrap();
     follower.is_told(engine, shown("here", &leading)).await;
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
 }
 
 pub(super) async fn terms_grow_from_leader_to_leader(engine: &Engine) {
@@ -118,9 +121,9 @@ pub(super) async fn terms_grow_from_leader_to_leader(engine: &Engine) {
     let mut before = Fence::new(0);
     for client in [&one, &two, &one, &one] {
         let leading = soon(election(client, "me").campaign()).await.unwrap();
-        assert!(leading.term() > before && leading.fence() == Some(leading.term()));
+        assert!(leading.term() > before && leading.fence() == leading.term());
         before = leading.term();
-        leading.resign().await.unwrap();
+        leading.release().await.unwrap();
     }
 }
 
@@ -131,7 +134,7 @@ pub(super) async fn followers_are_told_that_nobody_leads(engine: &Engine) {
         let leading = soon(election(&one, "one").campaign()).await.unwrap();
         follower.is_told(engine, shown("one", &leading)).await;
         match resigns {
-            true => leading.resign().await.unwrap(),
+            true => leading.release().await.unwrap(),
             false => drop(leading),
         }
         follower.is_told(engine, None).await;
@@ -153,13 +156,13 @@ pub(super) async fn a_campaign_that_is_dropped_leaves_nothing_in_line(engine: &E
     let [one, two] = clients(engine).await;
     let leading = soon(election(&one, "one").campaign()).await.unwrap();
     let late = election(&two, "two").campaign_within(millis(50)).await;
-    assert!(matches!(late, Err(AcquireError::StillBusy { .. })));
+    assert!(matches!(late, Err(AcquireError::TimedOut { .. })));
     let next = campaigner(&two, "two");
     until_queued(&one, NAME, 1).await;
     next.abort();
     until_queued(&one, NAME, 0).await;
     assert!(leading.is_held());
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     assert_eq!(two.election(NAME).leader().await.unwrap(), None);
 }
 
@@ -174,7 +177,7 @@ pub(super) async fn tasks_of_one_client_lead_one_after_the_other_each_with_its_v
     let third = campaigner(&one, "third");
     until_queued(&two, NAME, 2).await;
     let mut before = first.term();
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let [second, third] = if engine.wakes() {
         [second, third]
     } else {
@@ -199,7 +202,7 @@ pub(super) async fn tasks_of_one_client_lead_one_after_the_other_each_with_its_v
         );
         assert!(leading.term() > before);
         before = leading.term();
-        leading.resign().await.unwrap();
+        leading.release().await.unwrap();
     }
 }
 
@@ -220,7 +223,7 @@ pub(super) async fn a_leader_and_the_holder_of_the_mutex_exclude_each_other(engi
     follower.is_told(engine, shown("two", &leading)).await;
     assert!(one.mutex(NAME).try_acquire().await.unwrap().is_none());
     assert!(one.rwlock(NAME).try_read().await.unwrap().is_none());
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     let reader = one
         .rwlock(NAME)
         .ttl(LONG)
@@ -237,10 +240,12 @@ pub(super) async fn a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_b
 ) {
     let [one, two] = clients(engine).await;
     let short = election(&one, "one").ttl(Duration::from_secs(1)); // a renewal finds out
-    let ran = short.run(|leading| async move { leading.fence() }).await;
-    let ran = ran.unwrap();
-    assert!(ran.value.is_some() && ran.released.is_ok());
-    let body = tokio::spawn(async move { short.run(|_| std::future::pending::<()>()).await });
+    let term = short.run(async |leading| Ok::<_, Infallible>(leading.term()));
+    assert!(term.await.unwrap() > Fence::new(0));
+    let body = tokio::spawn(async move {
+        let forever = |_| std::future::pending::<Result<(), Infallible>>();
+        short.run(forever).await
+    });
     eventually("it leads", async || {
         two.election(NAME).leader().await.unwrap().is_some()
     })
@@ -251,6 +256,30 @@ pub(super) async fn a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_b
     assert_eq!(two.election(NAME).leader().await.unwrap(), None);
     let stopped = soon(body).await.unwrap();
     assert!(matches!(stopped, Err(RunError::Lost(_))), "{stopped:?}");
+}
+
+pub(super) async fn a_candidate_leads_again_after_a_loss_until_it_is_told_to_stop(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let short = election(&one, "one").ttl(Duration::from_secs(1)); // a renewal finds out
+    let terms = Arc::new(Mutex::new(Vec::new()));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let led = Arc::clone(&terms);
+    let leads = tokio::spawn(async move {
+        let body = |leading: LeaseView<Leader>| {
+            led.lock().unwrap().push(leading.term());
+            std::future::pending::<Result<(), Infallible>>()
+        };
+        short.lead_until(stopped, body).await
+    });
+    eventually("it leads", async || terms.lock().unwrap().len() == 1).await;
+    let taken = two.break_lease(NAME, BreakOptions::default()).await;
+    taken.unwrap();
+    eventually("it leads again", async || terms.lock().unwrap().len() == 2).await;
+    let terms = terms.lock().unwrap().clone();
+    assert!(terms[0] < terms[1], "{terms:?}");
+    stop.send(()).unwrap();
+    assert_eq!(soon(leads).await.unwrap().unwrap(), None);
+    eventually("it has resigned", async || is_free(&two, NAME).await).await;
 }
 
 pub(super) async fn what_an_election_cannot_have_is_refused(engine: &Engine) {
@@ -278,18 +307,7 @@ pub(super) async fn what_an_election_cannot_have_is_refused(engine: &Engine) {
     soon(leading.proclaimed()).await.unwrap();
     let seen = client.election(NAME).leader().await.unwrap().unwrap();
     assert_eq!(seen.value, leading.value());
-    leading.resign().await.unwrap();
+    leading.release().await.unwrap();
     let mut observer = client.election("").observe();
     assert!(observer.changed().await.is_err());
-}
-
-/// A handle extends and releases; it cannot say to followers that the leader has gone.
-pub(super) async fn the_lease_of_a_leader_cannot_be_detached_and_is_given_back(engine: &Engine) {
-    let [client] = clients(engine).await;
-    let leading = soon(client.election(NAME).ttl(LONG).campaign()).await;
-    let refused = Lease::from(leading.unwrap()).detach().await.unwrap_err();
-    assert!(matches!(refused, ExtendError::Invalid(_)), "{refused}");
-    assert!(refused.to_string().contains("cannot be detached"));
-    let next = soon(client.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
-    next.release().await.unwrap();
 }

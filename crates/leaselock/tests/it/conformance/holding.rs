@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use std::convert::Infallible;
+
 use leaselock::clock::Clock;
 use leaselock::inspect::BreakOptions;
 use leaselock::lease::LeaseState;
-use leaselock::{ExtendError, LostReason, RunError};
+use leaselock::{LeaseError, LostReason, RunError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, is_free, millis, soon};
@@ -63,7 +65,7 @@ pub(super) async fn without_renewal_the_lease_is_lost_by_its_own_deadline(engine
     assert_eq!((lost.name.as_str(), lost.fence), ("job", lease.fence()));
     assert!(!lease.is_held() && lease.remaining().is_zero());
     let late = lease.extend(LONG).await.unwrap_err();
-    assert!(matches!(late, ExtendError::Lost(known) if known == lost));
+    assert!(matches!(late, LeaseError::Lost(known) if known == lost));
     let next = soon(client.mutex("job").acquire()).await.unwrap();
     assert!(next.fence() > lost.fence);
 }
@@ -106,13 +108,13 @@ pub(super) async fn an_extension_makes_the_time_whole_and_keeps_the_fence(engine
     );
     assert!(matches!(
         lease.extend(millis(1)).await,
-        Err(ExtendError::Invalid(_))
+        Err(LeaseError::Invalid(_))
     ));
     two.break_lease("job", BreakOptions::default())
         .await
         .unwrap();
     let gone = lease.extend(LONG).await.unwrap_err();
-    assert!(matches!(gone, ExtendError::Lost(lost) if lost.reason == LostReason::KeyMissing));
+    assert!(matches!(gone, LeaseError::Lost(lost) if lost.reason == LostReason::KeyMissing));
     assert!(
         is_free(&two, "job").await,
         "an extension brings nothing back"
@@ -130,24 +132,27 @@ pub(super) async fn a_detached_lease_is_extended_and_released_by_another_client(
     one.close().await;
     let text = handle.to_secret_string();
     let attached = two.attach(text.parse().unwrap());
-    assert_eq!((attached.name().as_str(), attached.fence()), ("job", fence));
+    assert_eq!(
+        (attached.handle().name().as_str(), attached.handle().fence()),
+        ("job", fence)
+    );
     assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
     attached.extend(2 * LONG).await.unwrap();
     let seen = two.inspect("job").await.unwrap();
-    let leaselock::inspect::Holding::Held(holder) = seen.state else {
+    let Some(holder) = seen.state.exclusive().cloned() else {
         panic!("{seen:?}")
     };
     assert!(holder.remaining.unwrap() > LONG, "{holder:?}");
     assert_eq!(
-        (holder.fence, holder.why.as_deref()),
+        (holder.fence, holder.note.as_deref()),
         (fence, Some("a note"))
     );
-    assert_eq!(holder.process.unwrap().pid, std::process::id());
+    assert_eq!(holder.process.unwrap().pid, Some(std::process::id()));
     attached.release().await.unwrap();
     assert!(is_free(&two, "job").await);
     let again = two.attach(handle).release().await.unwrap_err();
     assert!(
-        again.to_string().contains("expired or was deleted"),
+        again.to_string().contains("it is gone from the store"),
         "{again}"
     );
 }
@@ -156,19 +161,35 @@ pub(super) async fn a_body_runs_under_a_lease_and_the_release_is_confirmed(engin
     let client = engine.client().await;
     let mutex = client.mutex("job").ttl(LONG);
     let rival = client.clone();
-    let ran = mutex
-        .run(|lease| async move {
-            assert!(lease.is_held());
-            assert!(rival.mutex("job").try_acquire().await.unwrap().is_none());
-            lease.fence()
-        })
-        .await
-        .unwrap();
-    assert!(ran.value.is_some() && ran.released.is_ok());
+    let fence = mutex.run(|lease| async move {
+        assert!(lease.is_held());
+        assert!(rival.mutex("job").try_acquire().await.unwrap().is_none());
+        Ok::<_, Infallible>(lease.fence())
+    });
+    assert!(fence.await.unwrap().is_some());
     assert!(is_free(&client, "job").await);
-    let failed: Result<(), &str> = mutex.run(|_| async { Err("no") }).await.unwrap().value;
-    assert_eq!(failed, Err("no"));
+    let failed = mutex.run(async |_| Err::<(), _>("no")).await.unwrap_err();
+    assert!(matches!(failed, RunError::Body("no")), "{failed:?}");
     assert!(is_free(&client, "job").await);
+}
+
+/// The body does not await after the break, so it is not stopped.
+pub(super) async fn a_body_that_ended_after_its_lease_was_broken_is_told_apart_from_one_that_was_alone(
+    engine: &Engine,
+) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let mutex = one.mutex("job").ttl(LONG);
+    let late = mutex.run(async |_| {
+        let broken = two.break_lease("job", BreakOptions::default()).await;
+        broken.unwrap();
+        Ok::<_, Infallible>("worked")
+    });
+    let error = late.await.unwrap_err();
+    assert!(!format!("{error:?}").contains("worked"), "{error:?}");
+    let RunError::ReleasedLate { value, lost } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((value, lost.reason), ("worked", LostReason::KeyMissing));
 }
 
 pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) {
@@ -179,7 +200,7 @@ pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) 
     let body = tokio::spawn(async move {
         let forever = |_| async move {
             starts.send(()).unwrap();
-            std::future::pending::<()>().await;
+            std::future::pending::<Result<(), Infallible>>().await
         };
         mutex.run(forever).await
     });

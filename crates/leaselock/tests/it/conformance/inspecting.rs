@@ -1,5 +1,7 @@
 //! What others see, and what an operator may do.
 
+use std::time::SystemTime;
+
 use leaselock::error::{BreakError, RequestError};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
@@ -17,33 +19,41 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     until_queued(&one, "job", 1).await;
     let look = async || {
         let seen = two.inspect("job").await.unwrap();
-        match seen.state.clone() {
-            Holding::Held(holder) => (seen, holder),
-            other => panic!("{other:?}"),
-        }
+        let holder = seen.state.exclusive().cloned();
+        (seen, holder.unwrap())
     };
     eventually("who they are and why was said", async || {
         let (seen, holder) = look().await;
-        holder.process.is_some() && holder.why.is_some() && seen.queue[0].process.is_some()
+        let holder_pid = holder.process.and_then(|process| process.pid);
+        holder_pid.is_some() && holder.note.is_some() && seen.queue[0].process.pid.is_some()
     })
     .await;
     let (seen, holder) = look().await;
-    let process = holder.process.unwrap();
+    let process = holder.process.clone().unwrap();
+    let pid = std::process::id();
     assert_eq!(
-        (process.name.as_str(), process.pid),
-        ("nightly", std::process::id())
+        (process.name.as_deref(), process.pid),
+        (Some("nightly"), Some(pid))
     );
-    assert!(!process.host.is_empty() && process.started_unix_ms > 0);
+    assert!(process.host.is_some() && process.started > Some(SystemTime::UNIX_EPOCH));
+    assert!(
+        process
+            .to_string()
+            .starts_with(&format!("nightly[{pid}] on "))
+    );
     assert_eq!(
-        (holder.why.as_deref(), holder.fence),
+        (holder.note.as_deref(), holder.fence),
         (Some("month end"), lease.fence())
     );
-    assert_eq!(holder.client.as_deref(), Some(one.id()));
-    assert!(holder.remaining.unwrap() <= LONG && holder.since_unix_ms.is_some());
-    assert!(!holder.foreign && holder.digest.len() == 8);
+    assert_eq!(
+        holder.process.as_ref().map(|it| &*it.client),
+        Some(one.id())
+    );
+    assert!(holder.remaining.unwrap() <= LONG && holder.since.is_some());
+    assert!(!holder.is_foreign() && holder.digest.len() == 8);
     let at = &seen.queue[0];
     assert_eq!(
-        (at.position, at.client.as_str(), at.priority),
+        (at.position, at.process.client.as_str(), at.priority),
         (1, two.id(), 0)
     );
 }
@@ -89,20 +99,16 @@ pub(super) async fn holder_reads_and_never_acquires(engine: &Engine) {
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let holder = mutex.holder().await.unwrap().unwrap();
     assert_eq!(
-        (holder.client.as_deref(), holder.fence),
+        (holder.process.as_ref().map(|it| &*it.client), holder.fence),
         (Some(one.id()), lease.fence())
     );
-    let within = mutex.clone().wait(Wait::Timeout(millis(20)));
-    assert!(within.holder().await.unwrap().is_some());
-    let retries = Wait::Poll {
-        count: None,
-        delay: millis(5),
-        jitter_percent: 50,
-    };
-    let patient = mutex.clone().wait(retries);
-    let checking = tokio::spawn(async move { patient.holder().await });
+    let patient = mutex.clone().wait(Wait::Forever);
+    let read = soon(patient.holder()).await.unwrap();
+    assert!(read.is_some(), "one read, whatever the wait policy");
+    assert!(!mutex.free_within(millis(20)).await.unwrap());
+    let checking = tokio::spawn(async move { patient.free_within(LONG).await });
     lease.release().await.unwrap();
-    assert!(soon(checking).await.unwrap().unwrap().is_none());
+    assert!(soon(checking).await.unwrap().unwrap());
     assert!(is_free(&one, "job").await);
 }
 
@@ -117,11 +123,11 @@ pub(super) async fn a_break_takes_the_lock_from_its_holder_and_only_under_the_te
     until_queued(&one, "job", 1).await;
     let another = BreakOptions::default().only(Fence::new(1));
     let refused = two.break_lease("job", another).await.unwrap_err();
-    assert!(matches!(refused, BreakError::Changed { fence, .. } if fence == lease.fence()));
+    assert!(matches!(refused, BreakError::Mismatch { theirs, .. } if theirs == lease.fence()));
     let exact = BreakOptions::default().only(lease.fence().unwrap());
     let broken = two.break_lease("job", exact).await.unwrap();
     assert_eq!(
-        (broken.client.as_deref(), broken.fence),
+        (broken.process.as_ref().map(|it| &*it.client), broken.fence),
         (Some(one.id()), lease.fence())
     );
     let next = soon(next).await.unwrap().unwrap();

@@ -26,7 +26,7 @@ pub(super) async fn all_who_wait_at_a_latch_go_on_when_the_last_party_has_arrive
     assert_eq!(soon(latch(&one).arrive("a")).await.unwrap(), 2);
     assert_eq!(soon(latch(&two).arrive("b")).await.unwrap(), 1);
     let early = latch(&two).wait_within(millis(100)).await.unwrap_err();
-    let LatchError::StillClosed { arrived, left, .. } = &early else {
+    let LatchError::TimedOut { arrived, left, .. } = &early else {
         panic!("{early}")
     };
     assert_eq!(
@@ -80,7 +80,7 @@ pub(super) async fn a_latch_with_another_count_or_a_bad_one_is_refused(engine: &
         other.wait().await,
     ] {
         assert!(
-            matches!(refused, Err(LatchError::Disagrees { count: 3, .. })),
+            matches!(refused, Err(LatchError::Mismatch { theirs: 3, .. })),
             "{refused:?}"
         );
     }
@@ -89,7 +89,7 @@ pub(super) async fn a_latch_with_another_count_or_a_bad_one_is_refused(engine: &
         (latch(&one).arrive("").await, "1 to 200 bytes"),
         (one.latch("", 3).arrive("b").await, "at least one byte"),
         (
-            latch(&one).kept(millis(1)).arrive("b").await,
+            latch(&one).keep_for(millis(1)).arrive("b").await,
             "1 s to 30 days",
         ),
     ] {

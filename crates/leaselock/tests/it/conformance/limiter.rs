@@ -90,7 +90,7 @@ pub(super) async fn a_wait_that_would_take_too_long_is_refused_at_once_and_reser
     let before = retry_after(&two, 1).await;
     for limit in [millis(0), HOUR / 2] {
         let refused = soon(two.acquire_within(limit)).await.unwrap_err();
-        let LimiterError::Limited { retry_after, .. } = refused else {
+        let LimiterError::TimedOut { retry_after, .. } = refused else {
             panic!("{refused}")
         };
         assert!(retry_after <= before && retry_after > HOUR / 2);

@@ -1,13 +1,14 @@
 //! Several names under one lease. The names of a pair share a hash tag or do not: one request, or one for each.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
-use leaselock::error::MultiReleaseError;
-use leaselock::inspect::{BreakOptions, Holding};
-use leaselock::multilock::{MultiLease, MultiLock};
-use leaselock::{AcquireError, Client, ExtendError, LostReason, RunError};
+use leaselock::inspect::BreakOptions;
+use leaselock::lease::Several;
+use leaselock::multilock::MultiLock;
+use leaselock::{AcquireError, Client, Lease, LeaseError, LostReason, ReleaseError, RunError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -26,7 +27,7 @@ fn both(client: &Client, [small, large]: [&str; 2]) -> MultiLock {
     client.mutex(large).ttl(LONG).along_with([small])
 }
 
-fn waiting(lock: MultiLock) -> JoinHandle<Result<MultiLease, AcquireError>> {
+fn waiting(lock: MultiLock) -> JoinHandle<Result<Lease<Several>, AcquireError>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
@@ -35,10 +36,9 @@ async fn is_busy(client: &Client, name: &str) -> bool {
 }
 
 async fn holds(holder: &Client, name: &str) -> bool {
-    match holder.inspect(name).await.unwrap().state {
-        Holding::Held(seen) => seen.client.as_deref() == Some(holder.id()),
-        _ => false,
-    }
+    let seen = holder.inspect(name).await.unwrap().state;
+    let process = seen.exclusive().and_then(|one| one.process.as_ref());
+    process.is_some_and(|process| process.client == holder.id())
 }
 
 async fn become_free(client: &Client, names: [&str; 2]) {
@@ -47,8 +47,11 @@ async fn become_free(client: &Client, names: [&str; 2]) {
     }
 }
 
-fn failed(released: Result<(), MultiReleaseError>) -> Vec<String> {
-    let errors = released.err().map(|error| error.errors().to_vec());
+fn failed(released: Result<(), ReleaseError>) -> Vec<String> {
+    let errors = released.err().map(|error| match error {
+        ReleaseError::Several(errors) => errors,
+        error => panic!("{error:?}"),
+    });
     let errors = errors.unwrap_or_default();
     errors.iter().map(ToString::to_string).collect()
 }
@@ -89,7 +92,6 @@ pub(super) async fn the_fence_of_each_of_several_names_grows(engine: &Engine) {
             let lease = soon(both(client, names).acquire()).await.unwrap();
             let fences: Vec<_> = lease.fences().map(|(_, fence)| fence).collect();
             assert!(fences[0] > last[0] && fences[1] > last[1], "{fences:?}");
-            assert_eq!(lease.fence(), fences[0]);
             last = [fences[0], fences[1]];
             lease.release().await.unwrap();
             let alone = two.mutex(names[0]).ttl(LONG).acquire().await.unwrap();
@@ -141,7 +143,7 @@ pub(super) async fn a_wait_for_several_names_that_ends_holds_none_of_them(engine
         let large = two.mutex(names[1]).ttl(LONG).acquire().await.unwrap();
         let refused = soon(both(&one, names).acquire_within(millis(300))).await;
         let busy = refused.unwrap_err();
-        let AcquireError::StillBusy { name, waited, .. } = &busy else {
+        let AcquireError::TimedOut { name, waited, .. } = &busy else {
             panic!("{busy:?}")
         };
         assert!(name.as_str() == names[1] && *waited >= millis(300));
@@ -199,7 +201,7 @@ pub(super) async fn the_loss_of_one_of_several_names_is_told_and_the_others_stay
         assert!(is_busy(&two, names[0]).await);
         let extended = lease.extend(LONG).await;
         assert!(
-            matches!(&extended, Err(ExtendError::Lost(lost)) if lost.name.as_str() == names[1]),
+            matches!(&extended, Err(LeaseError::Lost(lost)) if lost.name.as_str() == names[1]),
             "{extended:?}"
         );
         let errors = failed(lease.release().await);
@@ -233,7 +235,7 @@ pub(super) async fn a_name_that_is_lost_during_the_wait_for_another_is_acquired_
     let mut last = None;
     let mut held_anew = async || {
         eventually("the smaller name is held anew", async || {
-            let Holding::Held(holder) = two.inspect("a").await.unwrap().state else {
+            let Some(holder) = two.inspect("a").await.unwrap().state.exclusive().cloned() else {
                 return false;
             };
             holder.fence > std::mem::replace(&mut last, holder.fence)
@@ -265,11 +267,11 @@ pub(super) async fn a_body_runs_while_several_names_are_held(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     for &names in pairs(engine) {
         let lock = both(&one, names);
-        let ran = lock
-            .run(|lease| async move { lease.is_held() && lease.fences().count() == 2 })
-            .await
-            .unwrap();
-        assert!(ran.value && ran.released.is_ok());
+        let fences = lock.run(|lease| async move {
+            assert!(lease.is_held());
+            Ok::<_, Infallible>(lease.fences().count())
+        });
+        assert_eq!(fences.await.unwrap(), 2);
         let lock = one
             .mutex(names[0])
             .ttl(millis(2_000))
@@ -278,7 +280,7 @@ pub(super) async fn a_body_runs_while_several_names_are_held(engine: &Engine) {
             two.break_lease(names[0], BreakOptions::default())
                 .await
                 .unwrap();
-            std::future::pending::<()>().await;
+            std::future::pending::<Result<(), Infallible>>().await
         });
         let error = soon(stopped).await.unwrap_err();
         assert!(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leaselock::inspect::BreakOptions;
-use leaselock::once::{OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState};
+use leaselock::once::{Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState};
+use leaselock::options::OnCrash;
 use leaselock::{AcquireError, Client, Wait};
 use tokio::task::JoinHandle;
 
@@ -110,10 +111,13 @@ pub(super) async fn a_caller_that_need_not_wait_is_told_who_runs(engine: &Engine
     let run = begun(&once(&one)).await;
     for wait in [Wait::Never, Wait::Timeout(millis(50))] {
         let busy = soon(once(&two).wait(wait).begin()).await.unwrap_err();
-        let OnceError::Acquire(AcquireError::StillBusy { holder, own, .. }) = &busy else {
+        let OnceError::Acquire(AcquireError::TimedOut { holder, own, .. }) = &busy else {
             panic!("{busy}")
         };
-        assert_eq!((holder.as_deref(), *own), (Some(one.id()), false));
+        assert_eq!(
+            (holder.as_deref().map(|it| &*it.client), *own),
+            (Some(one.id()), false)
+        );
     }
     let refused = once(&two).forget().await.unwrap_err();
     assert!(matches!(refused, OnceError::Running { fence, .. } if fence == run.view().fence()));
@@ -141,7 +145,7 @@ pub(super) async fn a_failure_is_shared_by_those_who_waited_and_later_callers_ru
         };
         assert_eq!((message.as_str(), *ran_here), ("no funds", here));
     }
-    let limited = once(&two).attempts(2);
+    let limited = once(&two).max_attempts(2);
     let failed = soon(limited.run(async |_| Err::<Vec<u8>, _>("nor now"))).await;
     assert!(matches!(failed, Err(OnceError::Failed { attempt: 2, .. })));
     let given_up = run(&limited, b"").await.unwrap_err();
@@ -161,7 +165,7 @@ pub(super) async fn a_failure_is_shared_by_those_who_waited_and_later_callers_ru
 
 pub(super) async fn a_failure_that_is_kept_or_paused_is_told_to_all(engine: &Engine) {
     let [one, two] = pair(engine).await;
-    let paused = once(&one).pause(LONG);
+    let paused = once(&one).retry_after(LONG);
     let failed = soon(paused.run(async |_| Err::<Vec<u8>, _>("not yet"))).await;
     assert!(failed.is_err());
     let told = run(&once(&two), b"").await.unwrap_err();
@@ -225,7 +229,7 @@ pub(super) async fn a_run_that_crashed_is_followed_by_another_or_by_none(engine:
 
 pub(super) async fn a_run_that_never_began_counts_as_no_attempt(engine: &Engine) {
     let [one, two] = pair(engine).await;
-    let refusing = once(&one).on_crash(OnCrash::Refuse).attempts(2);
+    let refusing = once(&one).on_crash(OnCrash::Refuse).max_attempts(2);
     begun(&refusing).await.cancel().await.unwrap();
     assert_eq!(once(&two).state().await.unwrap(), OnceState::Absent);
     let failed = soon(refusing.run(async |_| Err::<Vec<u8>, _>("no funds"))).await;
@@ -246,7 +250,7 @@ pub(super) async fn another_request_under_the_same_key_is_refused(engine: &Engin
     run(&charge(&one, "42 EUR"), b"paid").await.unwrap();
     for other in [charge(&two, "43 EUR"), once(&two)] {
         let refused = run(&other, b"paid twice").await.unwrap_err();
-        assert!(matches!(refused, OnceError::Differs { .. }), "{refused}");
+        assert!(matches!(refused, OnceError::Mismatch { .. }), "{refused}");
         assert!(!refused.to_string().contains("EUR"));
     }
     let same = run(&charge(&two, "42 EUR"), b"").await.unwrap();
@@ -259,7 +263,7 @@ pub(super) async fn a_run_and_a_mutex_of_that_name_exclude_each_other(engine: &E
     let busy = once(&two).wait(Wait::Never).begin().await.unwrap_err();
     assert!(matches!(
         busy,
-        OnceError::Acquire(AcquireError::StillBusy { .. })
+        OnceError::Acquire(AcquireError::TimedOut { .. })
     ));
     let waits = {
         let once = once(&two);
@@ -367,9 +371,9 @@ pub(super) async fn a_result_of_a_mebibyte_is_kept_and_a_larger_one_is_not(engin
 pub(super) async fn what_a_once_cannot_have_is_refused(engine: &Engine) {
     let [client, _] = pair(engine).await;
     for (wrong, right) in [
-        (once(&client).kept(millis(10)), "1 s to 30 days"),
-        (once(&client).pause(LONG * 60 * 24 * 31), "outlasts"),
-        (once(&client).attempts(0), "at least one"),
+        (once(&client).keep_for(millis(10)), "1 s to 30 days"),
+        (once(&client).retry_after(LONG * 60 * 24 * 31), "outlasts"),
+        (once(&client).max_attempts(0), "at least one"),
         (once(&client).wait(Wait::retries(3)), "Timeout"),
         (once(&client).ttl(millis(1)), "10 ms"),
         (client.once(""), "at least one byte"),

@@ -1,6 +1,6 @@
 //! Owners: what one of them holds, it may acquire again.
 
-use leaselock::{AcquireError, Client, Lease, LostReason, Wait};
+use leaselock::{AcquireError, Client, Lease, LeaseError, LostReason, ReleaseError, Wait};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, millis, soon, until_queued, waiter};
@@ -124,7 +124,7 @@ pub(super) async fn tasks_of_one_owner_that_acquire_at_once_get_one_lease(engine
     eventually("one of them tries", async || {
         let limit = Wait::Timeout(millis(1));
         let busy = mutex.clone().wait(limit).acquire().await.unwrap_err();
-        matches!(busy, AcquireError::StillBusy { own: true, .. })
+        matches!(busy, AcquireError::TimedOut { own: true, .. })
     })
     .await;
     theirs.release().await.unwrap();
@@ -142,40 +142,25 @@ pub(super) async fn tasks_of_one_owner_that_acquire_at_once_get_one_lease(engine
     until_free(&two, "job").await;
 }
 
-pub(super) async fn the_end_of_a_borrowed_lease_leaves_it_to_the_lender(engine: &Engine) {
-    let (one, two) = (engine.client().await, engine.client().await);
-    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    let handle = lease.lend().unwrap().to_secret_string();
-    let borrowed = two.borrow(handle.parse().unwrap()).await.unwrap();
-    assert_eq!((borrowed.fence(), borrowed.ttl()), (lease.fence(), LONG));
-    borrowed.extend(2 * LONG).await.unwrap();
-    assert!(borrowed.remaining() > LONG);
-    let lent_on = one.borrow(borrowed.lend().unwrap()).await.unwrap();
-    drop((borrowed, lent_on));
-    assert!(is_busy(&two, "job").await);
-    lease.release().await.unwrap();
-    let refused = two.borrow(handle.parse().unwrap()).await.unwrap_err();
-    assert!(
-        matches!(refused, leaselock::ExtendError::Lost(_)),
-        "{refused:?}"
-    );
-    until_free(&one, "job").await;
-}
-
-/// Not by its deadline: the renewal finds out.
-pub(super) async fn a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go(
+pub(super) async fn a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone(
     engine: &Engine,
 ) {
     let (one, two) = (engine.client().await, engine.client().await);
-    let lease = one.mutex("job").ttl(millis(1500)).acquire().await.unwrap();
-    let borrowed = two.borrow(lease.lend().unwrap()).await.unwrap();
-    let deadline = borrowed.deadline();
-    eventually("the borrower renews", async || {
-        borrowed.deadline() > deadline
-    })
-    .await;
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let handle = lease.lend().unwrap().to_secret_string();
+    let lent = || two.attach(handle.parse().unwrap());
+    assert_eq!(
+        (lent().handle().fence(), lent().handle().sequencer()),
+        (lease.fence(), lease.sequencer())
+    );
+    lent().extend(2 * LONG).await.unwrap();
+    let refused = lent().release().await.unwrap_err();
+    assert!(matches!(refused, ReleaseError::Invalid(_)), "{refused:?}");
+    assert!(is_busy(&two, "job").await);
     lease.release().await.unwrap();
-    assert_eq!(soon(borrowed.lost()).await.reason, LostReason::KeyMissing);
+    let refused = lent().extend(LONG).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Lost(_)), "{refused:?}");
+    until_free(&one, "job").await;
 }
 
 pub(super) async fn reading_again_costs_nothing_also_while_a_writer_waits(engine: &Engine) {

@@ -1,6 +1,5 @@
 //! How a lease ends by its holder's will.
 
-use leaselock::error::NotHeld;
 use leaselock::inspect::BreakOptions;
 use leaselock::{AcquireError, LostReason, ReleaseError};
 
@@ -14,16 +13,22 @@ pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: 
         .await
         .unwrap();
     let why = |refused| match refused {
-        ReleaseError::NotHeld { name, why } if name.as_str() == "job" => why,
+        ReleaseError::NotHeld(lost) if lost.name.as_str() == "job" => lost.reason,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(lease.release().await.unwrap_err()), NotHeld::Expired);
+    assert_eq!(
+        why(lease.release().await.unwrap_err()),
+        LostReason::KeyMissing
+    );
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     two.break_lease("job", BreakOptions::default())
         .await
         .unwrap();
     let other = two.mutex("job").ttl(LONG).acquire().await.unwrap();
-    assert_eq!(why(lease.release().await.unwrap_err()), NotHeld::Taken);
+    assert_eq!(
+        why(lease.release().await.unwrap_err()),
+        LostReason::TakenOver
+    );
     assert!(
         !is_free(&one, "job").await,
         "a release by a former holder changes nothing"
@@ -61,10 +66,10 @@ pub(super) async fn a_panic_releases_the_lease(engine: &Engine) {
     eventually("it is released", async || is_free(&client, "job").await).await;
     let mutex = client.mutex("job").ttl(LONG);
     let panicked = tokio::spawn(async move {
-        mutex
-            .run(|_| async { std::panic::panic_any("on purpose") })
-            .await
-            .map(|ran: leaselock::lease::RunResult<()>| ran.value)
+        let body = async |_| -> Result<(), std::convert::Infallible> {
+            std::panic::panic_any("on purpose")
+        };
+        mutex.run(body).await
     });
     assert!(soon(panicked).await.unwrap_err().is_panic());
     eventually("it is released", async || is_free(&client, "job").await).await;

@@ -2,14 +2,14 @@
 
 use leaselock::inspect::{Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::rwlock::SharedLease;
-use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, Wait};
+use leaselock::lease::Shared;
+use leaselock::{AcquireError, Client, Lease, LeaseError, LostReason, ReleaseError, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
 use crate::support::{LONG, by_message, eventually, is_free, millis, soon, until_queued, waiter};
 
-fn reader(client: &Client, name: &str) -> JoinHandle<Result<SharedLease, AcquireError>> {
+fn reader(client: &Client, name: &str) -> JoinHandle<Result<Lease<Shared>, AcquireError>> {
     let lock = client.rwlock(name).ttl(LONG);
     tokio::spawn(async move { lock.read().await })
 }
@@ -220,18 +220,21 @@ pub(super) async fn inspect_and_list_show_every_reader_until_its_lease_ends(engi
     let short = two.rwlock("config").ttl(millis(500)).renewal(false);
     let mut short = Some(short.read().await.unwrap());
     let seen = two.inspect("config").await.unwrap();
-    let Holding::Shared { holders, count, .. } = &seen.state else {
+    let Holding::Held { holders, count, .. } = &seen.state else {
         panic!("{seen:?}")
     };
     assert_eq!((*count, seen.permits), (2, None));
-    let ids: Vec<&str> = holders.iter().map(|one| one.client.as_str()).collect();
+    let ids = holders
+        .iter()
+        .filter_map(|one| Some(&*one.process.as_ref()?.client));
+    let ids: Vec<&str> = ids.collect();
     assert_eq!(ids, [two.id(), one.id()], "the one that ends first");
     for holder in holders {
         assert_eq!(holder.mode, LockMode::Shared);
         assert_eq!(holder.fence, long.fence());
-        assert_eq!((holder.since_unix_ms, holder.digest.len()), (None, 8));
+        assert_eq!((holder.since, holder.digest.len()), (None, 8));
     }
-    assert!(holders[0].remaining <= millis(500) && holders[1].remaining > LONG / 2);
+    assert!(holders[0].remaining <= Some(millis(500)) && holders[1].remaining > Some(LONG / 2));
     if engine.lists {
         let listed = two.list("*").await.unwrap();
         assert_eq!((listed.len(), &listed[0].name), (1, &seen.name));
@@ -240,11 +243,11 @@ pub(super) async fn inspect_and_list_show_every_reader_until_its_lease_ends(engi
     let reading = soon(reading).await.unwrap().unwrap();
     let seen = one.mutex("config").wait(Wait::Never).holder().await;
     let last = seen.unwrap().unwrap();
-    assert!(!last.foreign && last.remaining.unwrap() > LONG / 2);
+    assert!(!last.is_foreign() && last.remaining.unwrap() > LONG / 2);
     eventually("the expired one is not shown any more", async || {
         let seen = two.inspect("config").await.unwrap();
-        matches!(&seen.state, Holding::Shared { count: 2, holders, .. }
-            if holders.iter().all(|holder| holder.remaining > LONG / 4))
+        matches!(&seen.state, Holding::Held { count: 2, holders, .. }
+            if holders.iter().all(|holder| holder.remaining > Some(LONG / 4)))
     })
     .await;
     drop(short.take());
@@ -308,14 +311,15 @@ pub(super) async fn a_detached_read_is_extended_and_released_by_another_client(e
     one.close().await;
 
     let attached = two.attach(handle.parse().unwrap());
-    let seen = (attached.name().as_str(), attached.kind(), attached.fence());
+    let shown = attached.handle();
+    let seen = (shown.name().as_str(), shown.kind(), shown.fence());
     assert_eq!(seen, ("config", "read-write lock", fence));
     assert!(theirs.try_write().await.unwrap().is_none());
     attached.extend(2 * LONG).await.unwrap();
-    let Holding::Shared { holders, .. } = two.inspect("config").await.unwrap().state else {
+    let Holding::Held { holders, .. } = two.inspect("config").await.unwrap().state else {
         panic!("it is read")
     };
-    assert!(holders.len() == 1 && holders[0].remaining > LONG);
+    assert!(holders.len() == 1 && holders[0].remaining > Some(LONG));
     assert!(holders[0].process.is_some(), "who acquired it");
     let writing = waiter(&two, "config", LONG);
     until_queued(&two, "config", 1).await;
@@ -328,10 +332,7 @@ pub(super) async fn a_detached_read_is_extended_and_released_by_another_client(e
         .await
         .unwrap();
     let again = two.attach(handle.parse().unwrap()).release().await;
-    assert!(
-        matches!(again, Err(ReleaseError::NotHeld { .. })),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(ReleaseError::NotHeld(_))), "{again:?}");
 }
 
 pub(super) async fn a_lent_read_is_extended_by_its_borrower_and_stays_with_the_lender(
@@ -340,15 +341,17 @@ pub(super) async fn a_lent_read_is_extended_by_its_borrower_and_stays_with_the_l
     let [one, two] = clients(engine).await;
     let reading = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let handle = reading.lend().unwrap().to_secret_string();
-    let borrowed = two.borrow(handle.parse().unwrap()).await.unwrap();
-    assert_eq!((borrowed.fence(), borrowed.ttl()), (reading.fence(), LONG));
-    borrowed.extend(2 * LONG).await.unwrap();
-    drop(borrowed);
+    let lent = two.attach(handle.parse().unwrap());
+    assert_eq!(
+        (lent.handle().fence(), lent.handle().sequencer()),
+        (reading.fence(), reading.sequencer())
+    );
+    lent.extend(2 * LONG).await.unwrap();
     let writer = two.rwlock("config").ttl(LONG);
     assert!(writer.try_write().await.unwrap().is_none());
     reading.release().await.unwrap();
-    let refused = two.borrow(handle.parse().unwrap()).await.unwrap_err();
-    assert!(matches!(refused, ExtendError::Lost(_)), "{refused:?}");
+    let refused = lent.extend(LONG).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Lost(_)), "{refused:?}");
     writer.write().await.unwrap().release().await.unwrap();
 }
 
@@ -357,9 +360,12 @@ pub(super) async fn a_writer_whose_wait_ends_learns_which_client_reads(engine: &
     let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = two.rwlock("config").ttl(LONG);
     let busy = writing.write_within(millis(50)).await.unwrap_err();
-    let AcquireError::StillBusy { holder, own, .. } = &busy else {
+    let AcquireError::TimedOut { holder, own, .. } = &busy else {
         panic!("{busy:?}")
     };
-    assert_eq!((holder.as_deref(), *own), (Some(one.id()), false));
+    assert_eq!(
+        (holder.as_deref().map(|it| &*it.client), *own),
+        (Some(one.id()), false)
+    );
     reader.release().await.unwrap();
 }

@@ -3,8 +3,8 @@
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::semaphore::Permit;
-use leaselock::{AcquireError, Client, ExtendError, ReleaseError};
+use leaselock::lease::Permits;
+use leaselock::{AcquireError, Client, Lease, LeaseError, ReleaseError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -13,7 +13,11 @@ use crate::support::{LONG, by_message, soon, until_queued, waiter};
 const POOL: &str = "pool";
 
 /// A request for so many of so many permits that waits.
-fn waiting(client: &Client, count: u32, of: u32) -> JoinHandle<Result<Permit, AcquireError>> {
+fn waiting(
+    client: &Client,
+    count: u32,
+    of: u32,
+) -> JoinHandle<Result<Lease<Permits>, AcquireError>> {
     let pool = client.semaphore(POOL, of).ttl(LONG);
     tokio::spawn(async move { pool.acquire_many(count).await })
 }
@@ -183,18 +187,18 @@ pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_
     let waits = waiting(&two, 2, 5);
     until_queued(&one, POOL, 1).await;
     let seen = two.inspect(POOL).await.unwrap();
-    let Holding::Shared { holders, count, .. } = &seen.state else {
+    let Holding::Held { holders, count, .. } = &seen.state else {
         panic!("{seen:?}")
     };
     assert_eq!(*count, 2);
     for (client, mode, lease) in [
-        (&one, LockMode::Permits(3), &*held),
-        (&two, LockMode::Permits(1), &*other),
+        (&one, LockMode::Permits(3), &held),
+        (&two, LockMode::Permits(1), &other),
     ] {
         let shown = holders.iter().find(|holder| holder.mode == mode).unwrap();
-        assert_eq!(shown.client, client.id());
+        assert_eq!(shown.process.as_ref().unwrap().client, client.id());
         assert_eq!(shown.fence, lease.fence());
-        assert!(shown.since_unix_ms.is_some() && shown.remaining > LONG / 2);
+        assert!(shown.since.is_some() && shown.remaining > Some(LONG / 2));
     }
     let permits = seen.permits.unwrap();
     assert_eq!((permits.total, permits.used, permits.pinned), (5, 4, false));
@@ -228,10 +232,13 @@ pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_the
     let terms = BreakOptions::default();
     let none = leaselock::Fence::new(fence.get() + 1_000_000);
     let spared = two.break_lease(POOL, terms.only(none)).await;
-    assert!(matches!(spared, Err(BreakError::Changed { .. })));
+    assert!(matches!(spared, Err(BreakError::Mismatch { .. })));
     let broken = two.break_lease(POOL, terms.only(fence)).await.unwrap();
     assert_eq!((broken.count, broken.fence), (1, Some(fence)));
-    assert_eq!(broken.client.as_deref(), Some(one.id()));
+    assert_eq!(
+        broken.process.as_ref().map(|it| &*it.client),
+        Some(one.id())
+    );
     let permits = two.inspect(POOL).await.unwrap().permits.unwrap();
     assert_eq!((permits.total, permits.used), (3, 2));
     assert!(held.remove(1).release().await.is_err());
@@ -263,7 +270,8 @@ pub(super) async fn detached_permits_are_extended_and_released_by_another_client
     one.close().await;
 
     let attached = two.attach(handle.parse().unwrap());
-    let seen = (attached.name().as_str(), attached.kind(), attached.fence());
+    let shown = attached.handle();
+    let seen = (shown.name().as_str(), shown.kind(), shown.fence());
     assert_eq!(seen, (POOL, "semaphore", fence));
     attached.extend(2 * LONG).await.unwrap();
     assert!(theirs.try_acquire_many(2).await.unwrap().is_none());
@@ -276,7 +284,7 @@ pub(super) async fn detached_permits_are_extended_and_released_by_another_client
         .await
         .unwrap();
     let seen = two.inspect(POOL).await.unwrap();
-    let Holding::Shared { holders, .. } = seen.state else {
+    let Holding::Held { holders, .. } = seen.state else {
         panic!("{seen:?}")
     };
     assert_eq!((holders.len(), holders[0].mode), (1, LockMode::Permits(2)));
@@ -285,10 +293,7 @@ pub(super) async fn detached_permits_are_extended_and_released_by_another_client
     let all = theirs.try_acquire_many(3).await.unwrap().unwrap();
     all.release().await.unwrap();
     let again = two.attach(handle.parse().unwrap()).release().await;
-    assert!(
-        matches!(again, Err(ReleaseError::NotHeld { .. })),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(ReleaseError::NotHeld(_))), "{again:?}");
 }
 
 pub(super) async fn lent_permits_are_extended_by_their_borrower_and_stay_with_the_lender(
@@ -302,15 +307,17 @@ pub(super) async fn lent_permits_are_extended_by_their_borrower_and_stay_with_th
         .await
         .unwrap();
     let handle = both.lend().unwrap().to_secret_string();
-    let borrowed = two.borrow(handle.parse().unwrap()).await.unwrap();
-    assert_eq!((borrowed.fence(), borrowed.ttl()), (both.fence(), LONG));
-    borrowed.extend(2 * LONG).await.unwrap();
-    drop(borrowed);
+    let lent = two.attach(handle.parse().unwrap());
+    assert_eq!(
+        (lent.handle().fence(), lent.handle().sequencer()),
+        (both.fence(), both.sequencer())
+    );
+    lent.extend(2 * LONG).await.unwrap();
     let theirs = two.semaphore(POOL, 3).ttl(LONG);
     assert!(theirs.try_acquire_many(2).await.unwrap().is_none());
     both.release().await.unwrap();
-    let refused = two.borrow(handle.parse().unwrap()).await.unwrap_err();
-    assert!(matches!(refused, ExtendError::Lost(_)), "{refused:?}");
+    let refused = lent.extend(LONG).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Lost(_)), "{refused:?}");
     theirs
         .acquire_many(3)
         .await

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use leaselock::cron::{Claim, Cron, CronError, Overlap, TickState};
+use leaselock::options::OnCrash;
 use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::notes::{lines, note};
 use testkit::{Child, Cut, Fault, Proxy, Server, Way, tempdir};
@@ -18,9 +19,13 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What a child does: one tick after the other. What was run before a kill is not run by this process.
 pub(crate) async fn obeys(order: &str, url: &str, folder: &Path) {
     let client = Client::open(url).unwrap();
-    let cron = client.cron("job").ttl(millis(300)).late(LONG * 60);
+    let cron = client.cron("job").ttl(millis(300)).start_within(LONG * 60);
     // A tick that has crashed keeps the name for as long as its lease lasts, and must not leave out the others.
-    let cron = cron.again(order == "again").overlap(Overlap::Wait);
+    let cron = cron.overlap(Overlap::Wait);
+    let cron = match order {
+        "again" => cron.on_crash(OnCrash::Again),
+        _ => cron,
+    };
     let first_s: u64 = lines(folder, "first")[0].parse().unwrap();
     let mut number = 0;
     while number < TICKS {
@@ -110,7 +115,7 @@ async fn a_tick_whose_connection_ends_anywhere_is_run_exactly_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let client = Client::open(&proxy.url()).unwrap();
-    let cron = |client: &Client| client.cron("job").ttl(LONG).late(LONG * 60);
+    let cron = |client: &Client| client.cron("job").ttl(LONG).start_within(LONG * 60);
     let (one, other) = (cron(&client), cron(&Client::open(&server.url()).unwrap()));
     let mut tick = server_time(&other).await - LONG * 30;
     until_over(&one, tick).await;
@@ -149,7 +154,7 @@ async fn a_claim_that_is_dropped_is_taken_back() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let [one, other] = [proxy.url(), server.url()].map(|url| Client::open(&url).unwrap());
-    let [one, other] = [one, other].map(|client| client.cron("job").ttl(LONG).late(LONG));
+    let [one, other] = [one, other].map(|client| client.cron("job").ttl(LONG).start_within(LONG));
     let tick = server_time(&other).await;
     run(&one, tick).await.finish().await.unwrap();
     proxy.set(Way::ToClient, Fault::Swallow);

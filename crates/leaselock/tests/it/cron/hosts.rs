@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use leaselock::Client;
 use leaselock::clock::Clock;
 use leaselock::cron::{Claim, Cron, CronRun, Overlap, TickState};
+use leaselock::options::OnCrash;
 use leaselock_cron::Schedule;
 use testkit::Server;
 use tokio::task::JoinSet;
@@ -38,7 +39,7 @@ async fn each_of_a_thousand_ticks_is_run_by_exactly_one_of_five_clients() {
     for _ in 0..HOSTS {
         let (client, runs) = (Client::open(&server.url()).unwrap(), Arc::clone(&runs));
         hosts.spawn(async move {
-            let cron = client.cron("job").ttl(LONG).late(LONG * 60);
+            let cron = client.cron("job").ttl(LONG).start_within(LONG * 60);
             let cron = cron.overlap(Overlap::Wait); // no tick leaves the next one out
             for number in 0..TICKS {
                 match cron.claim(first + number * SECOND).await.unwrap() {
@@ -95,7 +96,7 @@ type Counts = BTreeMap<usize, (usize, usize)>;
 /// order; up to shortly before the first one the time passes at once.
 async fn on_hosts(
     url: &str,
-    again: bool,
+    again: OnCrash,
     crashes_of_100: usize,
     ticks_after: impl Fn(SystemTime) -> Vec<SystemTime>,
 ) -> Counts {
@@ -111,7 +112,7 @@ async fn on_hosts(
     let mut hosts: Vec<Host> = [0, 300, -300, 7, -120]
         .into_iter()
         .map(|ahead_s| Host {
-            cron: client().unwrap().cron("job").ttl(TTL).again(again),
+            cron: client().unwrap().cron("job").ttl(TTL).on_crash(again),
             ahead_s,
             next: 0,
             asks_at: start,
@@ -154,7 +155,7 @@ async fn on_hosts(
                     assert_eq!(now + wait, tick);
                     host.asks_at = tick;
                 }
-                Claim::Running { rest } if again => host.asks_at = now + rest,
+                Claim::Running { rest } if again == OnCrash::Again => host.asks_at = now + rest,
                 Claim::Over | Claim::Running { .. } | Claim::Missed { .. } => host.next += 1,
                 other => panic!("a run ends before the next tick: {other:?}"),
             }
@@ -181,7 +182,7 @@ fn each_once(ticks: u32) -> Counts {
 
 #[tokio::test]
 async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_and_in_time() {
-    let counts = on_hosts("mem:hosts", false, 0, every_interval(TICKS)).await;
+    let counts = on_hosts("mem:hosts", OnCrash::Refuse, 0, every_interval(TICKS)).await;
     assert_eq!(counts, each_once(TICKS));
 }
 
@@ -215,14 +216,14 @@ async fn ticks_of_hosts_with_clocks_minutes_apart_begin_once_each_where_the_hour
                 .collect()
         };
         let url = format!("mem:changing-{hours}-{expected}");
-        let counts = on_hosts(&url, false, 0, ticks_after).await;
+        let counts = on_hosts(&url, OnCrash::Refuse, 0, ticks_after).await;
         assert_eq!(counts, each_once(expected), "{expression}");
     }
 }
 
 #[tokio::test]
 async fn ticks_of_hosts_that_crash_begin_once_each() {
-    let counts = on_hosts("mem:crashing", false, 20, every_interval(150)).await;
+    let counts = on_hosts("mem:crashing", OnCrash::Refuse, 20, every_interval(150)).await;
     let begun: Counts = (0..150).map(|tick| (tick, (1, counts[&tick].1))).collect();
     assert_eq!(counts, begun);
     let finished = counts.values().filter(|(_, finished)| *finished == 1);
@@ -231,7 +232,7 @@ async fn ticks_of_hosts_that_crash_begin_once_each() {
 
 #[tokio::test]
 async fn ticks_of_hosts_that_crash_are_run_again_until_one_run_of_each_has_finished() {
-    let counts = on_hosts("mem:repairing", true, 20, every_interval(150)).await;
+    let counts = on_hosts("mem:repairing", OnCrash::Again, 20, every_interval(150)).await;
     let once_done: Counts = (0..150).map(|tick| (tick, (counts[&tick].0, 1))).collect();
     assert_eq!(counts, once_done);
     assert!(counts.values().any(|(begun, _)| *begun > 1), "some crashed");

@@ -3,7 +3,7 @@
 //! The operation ends as done, refused or unknown, and each means what it says: after "done" the lock is ours and
 //! nobody else's, after "refused" it is free at once, after "unknown" it is free again long before its ttl.
 
-use leaselock::{AcquireError, Client, ExtendError, ReleaseError};
+use leaselock::{AcquireError, Client, LeaseError, ReleaseError};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, soon};
@@ -133,7 +133,7 @@ async fn an_extend_cut_at_any_byte_leaves_the_lease_held() {
         rig.proxy.heal();
         match outcome {
             Ok(()) => assert!(lease.deadline() > before),
-            Err(ExtendError::Unknown { .. } | ExtendError::Store { .. }) => {
+            Err(LeaseError::Unknown { .. } | LeaseError::Store { .. }) => {
                 assert!(lease.deadline() >= before);
             }
             Err(other) => panic!("{other:?}"),

@@ -1,7 +1,6 @@
 //! Keys that somebody changes by hand while they are held.
 
-use leaselock::error::NotHeld;
-use leaselock::{Client, Lease, LostReason, ReleaseError};
+use leaselock::{Client, Lease, Lost, LostReason, ReleaseError};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, leftovers, millis, pttl, soon};
@@ -68,10 +67,10 @@ async fn a_key_that_another_took_is_a_lost_lease_and_stays_the_others() {
     assert!(
         matches!(
             refused,
-            ReleaseError::NotHeld {
-                why: NotHeld::Taken,
+            ReleaseError::NotHeld(Lost {
+                reason: LostReason::TakenOver,
                 ..
-            }
+            })
         ),
         "{refused:?}"
     );

@@ -1,6 +1,6 @@
 //! Servers that are there and do not serve at the moment.
 
-use leaselock::{AcquireError, Client, ErrorKind, ExtendError, LostReason};
+use leaselock::{AcquireError, Client, ErrorKind, LeaseError, LostReason};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, leftovers, lets_scripts_write, millis, soon};
@@ -176,7 +176,7 @@ async fn a_primary_whose_replica_is_frozen_grants_and_extends_nothing_until_that
     })
     .await;
     match soon(lease.extend(LONG)).await {
-        Err(ExtendError::Store { source, .. }) => {
+        Err(LeaseError::Store { source, .. }) => {
             assert_eq!(source.kind(), ErrorKind::NoReplicas, "{source}");
         }
         outcome => panic!("{outcome:?}"),

@@ -1,7 +1,7 @@
 //! Servers that answer but refuse: each refusal is an error of its own kind, at once, and never "busy".
 
-use leaselock::error::NotHeld;
-use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
+use leaselock::error::RequestError;
+use leaselock::{AcquireError, Client, ErrorKind, Lost, LostReason, ReleaseError};
 use testkit::Server;
 
 use crate::support::{LONG, leftovers, soon, until_queued, waiter};
@@ -140,9 +140,19 @@ async fn a_foreign_sorted_set_under_the_key_is_refused_and_never_changed() {
         assert_eq!(source.kind(), ErrorKind::WrongType);
     }
     let seen = client.inspect("job").await.unwrap();
-    assert!(matches!(seen.state, leaselock::inspect::Holding::NotALock { kind } if kind == "zset"));
+    assert!(
+        matches!(seen.state, leaselock::inspect::Holding::NotALock { kind, .. } if kind == "zset")
+    );
+    let RequestError::Store(error) = client.mutex("job").holder().await.unwrap_err() else {
+        panic!("the name is well-formed")
+    };
+    assert_eq!(error.kind(), ErrorKind::WrongType);
+    assert!(
+        error.to_string().contains("a zset lies under this name"),
+        "{error}"
+    );
     assert!(client.list("*").await.unwrap().is_empty());
-    let terms = leaselock::inspect::BreakOptions::default().foreign(true);
+    let terms = leaselock::inspect::BreakOptions::default().foreign();
     assert!(client.break_lease("job", terms).await.is_err());
     let left = server.cli(&["ZRANGE", "job", "0", "-1"]);
     assert_eq!(
@@ -158,12 +168,11 @@ async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
     server.cli(&["RPUSH", "job", "theirs"]);
     refused_as(&client, ErrorKind::WrongType).await;
     let seen = client.inspect("job").await.unwrap();
-    assert!(matches!(seen.state, leaselock::inspect::Holding::NotALock { kind } if kind == "list"));
+    assert!(
+        matches!(seen.state, leaselock::inspect::Holding::NotALock { kind, .. } if kind == "list")
+    );
     let broken = client
-        .break_lease(
-            "job",
-            leaselock::inspect::BreakOptions::default().foreign(true),
-        )
+        .break_lease("job", leaselock::inspect::BreakOptions::default().foreign())
         .await;
     assert!(broken.is_err(), "{broken:?}");
     assert_eq!(
@@ -179,7 +188,7 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     server.cli(&["SET", "job", "theirs"]);
     assert!(client.mutex("job").try_acquire().await.unwrap().is_none());
     let holder = client.mutex("job").holder().await.unwrap().unwrap();
-    assert!(holder.foreign && holder.client.is_none() && holder.remaining.is_none());
+    assert!(holder.is_foreign() && holder.process.is_none() && holder.remaining.is_none());
     let next = waiter(&client, "job", LONG);
     until_queued(&client, "job", 1).await;
     next.abort();
@@ -220,7 +229,13 @@ async fn a_waiter_that_is_refused_in_the_queue_leaves_it() {
     until_queued(&one, "job", 0).await;
     let released = held.release().await.unwrap_err();
     assert!(
-        matches!(&released, ReleaseError::NotHeld { why, .. } if *why == NotHeld::Taken),
+        matches!(
+            &released,
+            ReleaseError::NotHeld(Lost {
+                reason: LostReason::TakenOver,
+                ..
+            })
+        ),
         "{released:?}"
     );
     assert_eq!(server.cli(&["LLEN", "job"]).integer(), Some(1));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Sequencer};
+use leaselock::{Client, Lease, Sequencer};
 
 /// The sequencer of a lease, after its way through text.
 fn through_text(shown: Option<Sequencer>) -> Sequencer {
@@ -18,7 +18,9 @@ async fn every_lease_with_a_fence_shows_its_name_its_fence_and_whose_grant_it_is
     let mutex = client.mutex("invoices/2026 07").acquire().await.unwrap();
     let permit = client.semaphore("pool", 3).acquire().await.unwrap();
     let leading = client.election("scheduler").campaign().await.unwrap();
-    for lease in [&mutex, &*permit, &*leading] {
+    assert_eq!(through_text(leading.sequencer()).fence(), leading.term());
+    for lease in [mutex.into(), permit.into(), leading.into()] {
+        let lease: Lease<()> = lease;
         let shown = through_text(lease.sequencer());
         assert_eq!(
             (shown.name(), Some(shown.fence())),
@@ -27,7 +29,6 @@ async fn every_lease_with_a_fence_shows_its_name_its_fence_and_whose_grant_it_is
         assert_eq!(shown.owner().len(), 16);
         assert_eq!(lease.view().sequencer(), Some(shown));
     }
-    assert_eq!(through_text(leading.sequencer()).fence(), leading.term());
 
     let several = client
         .mutex("from")
@@ -73,9 +74,8 @@ async fn a_sequencer_stays_while_the_lease_lives_and_is_new_with_the_next_one() 
     let shown = through_text(lease.sequencer());
     lease.extend(Duration::from_secs(20)).await.unwrap();
     assert_eq!(through_text(lease.sequencer()), shown);
-    let borrowed = borrower.borrow(lease.lend().unwrap()).await.unwrap();
-    assert_eq!(through_text(borrowed.sequencer()), shown);
-    drop(borrowed);
+    let lent = borrower.attach(lease.lend().unwrap());
+    assert_eq!(through_text(lent.handle().sequencer()), shown);
     lease.release().await.unwrap();
     let next = through_text(mutex.acquire().await.unwrap().sequencer());
     assert!(next.fence() > shown.fence());

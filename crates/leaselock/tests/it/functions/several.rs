@@ -33,7 +33,7 @@ fn allowed(servers: &[Server], more: &str) -> bool {
 fn client(url: &str, role: &str) -> Client {
     let url = access::url_of(url, role);
     let builder = Client::builder().url(&url).prefix(PREFIX);
-    builder.functions(true).open().unwrap()
+    builder.functions_only().open().unwrap()
 }
 
 /// No script was sent to any of them, and nothing was refused.
@@ -112,7 +112,7 @@ async fn on_a_quorum_every_node_has_the_library_and_those_without_it_do_not_vote
     let quorum = |role| {
         let urls = nodes.iter().map(|node| access::url_of(&node.url(), role));
         let builder = Client::builder().urls(urls).durable_nodes().prefix(PREFIX);
-        builder.functions(true).open().unwrap()
+        builder.functions_only().open().unwrap()
     };
     // What is down is named, and the others have it.
     nodes[1].kill();

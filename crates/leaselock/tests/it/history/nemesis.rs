@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{Client, ExtendError};
+use leaselock::{Client, LeaseError};
 use testkit::{Child, Recorder, Server, clock, history};
 
 use crate::support::{LONG, millis, soon};
@@ -56,7 +56,7 @@ async fn one_turn(mutex: &leaselock::Mutex, recorder: &Recorder, turn: u64) {
                 let now = clock::now();
                 attempt.extended(fence, now + lease.remaining());
             }
-            Err(ExtendError::Lost(_)) => attempt.lost(),
+            Err(LeaseError::Lost(_)) => attempt.lost(),
             Err(_) => {}
         }
     }

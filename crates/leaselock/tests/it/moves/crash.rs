@@ -72,7 +72,7 @@ async fn dies_in_the_middle_of_its_turns(server: &Server, ahead_us: u64) -> (Vec
     let next = waiter(&client, "job", LONG);
     eventually("it waits behind them", async || {
         let line = client.inspect("job").await.unwrap().queue;
-        line.iter().any(|place| place.client == client.id())
+        line.iter().any(|place| place.process.client == client.id())
     })
     .await;
     assert!(!next.is_finished());

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::error::NotHeld;
 use leaselock::interop::{DEFAULT_LATENCY_GUARD, Protocol};
-use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
+use leaselock::{AcquireError, Client, ErrorKind, Lost, LostReason, ReleaseError};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::job;
@@ -184,10 +183,10 @@ async fn watch_multi_has_a_connection_for_each_lock_and_says_when_there_are_too_
     let taken = leases.remove(7).release().await.unwrap_err();
     assert!(matches!(
         taken,
-        ReleaseError::NotHeld {
-            why: NotHeld::Taken,
+        ReleaseError::NotHeld(Lost {
+            reason: LostReason::TakenOver,
             ..
-        }
+        })
     ));
     assert!(value(&server, "job7:real_lock").is_some());
 }
@@ -201,7 +200,7 @@ async fn a_lock_set_without_its_end_is_held_for_ever_unless_both_are_one_step() 
     assert_eq!(pttl(&server, "job"), -1);
     let lock = job(&ours, Protocol::SetnxPexpire);
     let busy = lock.acquire_within(millis(500)).await;
-    assert!(matches!(busy, Err(AcquireError::StillBusy { .. })));
+    assert!(matches!(busy, Err(AcquireError::TimedOut { .. })));
     assert_eq!(lock.holder().await.unwrap().unwrap().remaining, None);
     server.cli(&["DEL", "job"]);
     let lease = lock.acquire().await.unwrap();

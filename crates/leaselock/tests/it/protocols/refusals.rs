@@ -1,7 +1,7 @@
 //! What a way cannot do is refused when it is asked for, before anything is sent, with the reason.
 
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ExtendError, Mutex};
+use leaselock::{AcquireError, Client, LeaseError, Mutex};
 use testkit::Server;
 
 use super::job;
@@ -104,11 +104,11 @@ async fn a_lease_of_another_way_is_not_extended_or_detached_where_that_cannot_be
         let extended = lease.extend(2 * LONG).await;
         let can = !OTHERS[..3].contains(&protocol);
         assert_eq!(extended.is_ok(), can, "{protocol}: {extended:?}");
-        assert!(can || matches!(extended, Err(ExtendError::Invalid(_))));
+        assert!(can || matches!(extended, Err(LeaseError::Invalid(_))));
         assert!(lease.is_held());
         let detached = lease.detach().await;
         assert!(
-            matches!(detached, Err(ExtendError::Invalid(_))),
+            matches!(detached, Err(LeaseError::Invalid(_))),
             "{detached:?}"
         );
         // It is given up then.

@@ -141,7 +141,7 @@ async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_o
         assert!(text.contains(&refused), "{text}");
     }
     let kinds = votes.iter().map(|one| Some(one.error.as_ref()?.kind()));
-    let (late, refused) = (Some(ErrorKind::TimedOut), Some(ErrorKind::Unreachable));
+    let (late, refused) = (Some(ErrorKind::NoReply), Some(ErrorKind::Unreachable));
     assert_eq!(
         kinds.collect::<Vec<_>>(),
         [late, refused, refused, None, None]

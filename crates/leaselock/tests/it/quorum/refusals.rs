@@ -60,7 +60,7 @@ async fn what_a_majority_cannot_have_is_refused_before_anything_is_sent() {
     refused!("priority": mutex().priority(1).acquire(); mutex().priority(1));
     let copies = || mutex().min_replicas(1, millis(10));
     refused!("min_replicas": copies().acquire(); copies());
-    let fsynced = || mutex().fsynced(true, 0, millis(10));
+    let fsynced = || mutex().fsynced(0, millis(10));
     refused!("fsynced": fsynced().acquire(); fsynced());
     let redlock = || mutex().protocol(Protocol::WatchMulti);
     refused!("protocol": redlock().acquire(); redlock());

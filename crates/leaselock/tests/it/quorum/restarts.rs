@@ -69,7 +69,7 @@ async fn a_second_holder_was_seen(nodes: &Nodes, delayed_restart: bool) -> bool 
 async fn all_vote(nodes: &Nodes) {
     eventually("all nodes are old enough to vote", async || {
         let report = quorum(nodes, true).doctor().await.unwrap();
-        let checks = report.nodes.iter().flat_map(|node| &node.checks);
+        let checks = report.nodes.iter().flat_map(|node| &node.findings);
         let votes =
             |check: &&leaselock::report::Finding| check.topic == "vote" && check.found == "votes";
         checks.filter(votes).count() == nodes.0.len()

@@ -1,9 +1,9 @@
 //! What counts as a vote, and what is refused.
 
 use leaselock::error::Vote;
-use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::inspect::BreakOptions;
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ExtendError, LostReason};
+use leaselock::{AcquireError, Client, LeaseError, LostReason};
 
 use testkit::Value;
 
@@ -56,7 +56,7 @@ async fn an_extension_needs_a_majority_of_all_nodes_and_its_failure_releases_not
     nodes.0[0].cli(&["DEL", "job"]);
     let gone = soon(lease.extend(LONG)).await.unwrap_err();
     assert!(
-        matches!(&gone, ExtendError::Lost(lost) if lost.reason == LostReason::KeyMissing),
+        matches!(&gone, LeaseError::Lost(lost) if lost.reason == LostReason::KeyMissing),
         "{gone:?}"
     );
     assert_eq!(nodes.holding("job"), 4, "nothing was released");
@@ -72,7 +72,7 @@ async fn an_extension_that_no_majority_answers_leaves_the_lease_until_its_deadli
     let lease = mutex.acquire().await.unwrap();
     let frozen = [nodes.0[0].pause(), nodes.0[1].pause()];
     let unknown = soon(lease.extend(LONG)).await.unwrap_err();
-    let ExtendError::Unknown { source, .. } = &unknown else {
+    let LeaseError::Unknown { source, .. } = &unknown else {
         panic!("{unknown:?}")
     };
     let said: Vec<&Vote> = source.votes().iter().map(|one| &one.vote).collect();
@@ -109,7 +109,7 @@ async fn one_server_under_two_addresses_has_one_vote() {
     )
     .await;
     let report = quorum.doctor().await.unwrap();
-    let mut checks = report.nodes.iter().flat_map(|node| &node.checks);
+    let mut checks = report.nodes.iter().flat_map(|node| &node.findings);
     let identity = checks.find(|check| check.topic == "identity");
     assert!(
         identity.is_some_and(|check| check.found.contains("the same server")),
@@ -166,7 +166,7 @@ async fn what_makes_no_sense_on_a_quorum_is_refused_with_the_reason() {
     let lease = job().acquire().await.unwrap();
     let refusal = lease.extend(2 * LONG).await.unwrap_err();
     assert!(
-        matches!(refusal, ExtendError::Invalid(_)) && lease.is_held(),
+        matches!(refusal, LeaseError::Invalid(_)) && lease.is_held(),
         "{refusal}"
     );
 }
@@ -183,11 +183,11 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
         .await
         .unwrap();
     nodes.all_have_voted().await;
-    let Holding::Held(holder) = two.inspect("job").await.unwrap().state else {
+    let Some(holder) = two.inspect("job").await.unwrap().state.exclusive().cloned() else {
         panic!("it is held")
     };
     assert_eq!(
-        (holder.client.as_deref(), holder.fence),
+        (holder.process.as_ref().map(|it| &*it.client), holder.fence),
         (Some(one.id()), lease.fence())
     );
     let broken = two
@@ -195,7 +195,7 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
         .await;
     assert_eq!(broken.unwrap().fence, lease.fence());
     let gone = soon(lease.extend(LONG)).await.unwrap_err();
-    assert!(matches!(gone, ExtendError::Lost(_)), "{gone:?}");
+    assert!(matches!(gone, LeaseError::Lost(_)), "{gone:?}");
     assert!(
         soon(two.mutex("job").try_acquire())
             .await

@@ -14,7 +14,7 @@ async fn examined(url: &str) -> Report {
 
 #[track_caller]
 fn check<'a>(report: &'a Report, topic: &str) -> &'a Finding {
-    let found = report.checks.iter().find(|check| check.topic == topic);
+    let found = report.findings.iter().find(|check| check.topic == topic);
     found.unwrap_or_else(|| panic!("no {topic} in {report:#?}"))
 }
 
@@ -23,7 +23,7 @@ fn says(report: &Report, topic: &str, fit: Verdict, words: &str) {
     let check = check(report, topic);
     let advice = check.advice.as_deref().unwrap_or_default();
     let said = format!("{} {advice}", check.found);
-    assert!(check.fit == fit && said.contains(words), "{check:#?}");
+    assert!(check.verdict == fit && said.contains(words), "{check:#?}");
 }
 
 /// On each of them, which answers at once.
@@ -35,9 +35,9 @@ fn set(sentinels: &Sentinels, setting: &str, value: &str) {
 }
 
 fn promised(report: &Report, words: &str) -> Option<GuaranteeStatus> {
-    let mut promises = report.promises.iter();
+    let mut promises = report.guarantees.iter();
     let found = promises.find(|promise| promise.text.contains(words));
-    found.map(|promise| promise.kept)
+    found.map(|promise| promise.status)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,7 +115,7 @@ async fn sentinels_that_name_different_primaries_are_unfit_and_an_even_number_is
     eventually("one of them names another", async || {
         let report = examined(&url).await;
         let check = check(&report, "primary named");
-        check.fit == Verdict::Unfit && check.found.contains(&format!("127.0.0.1:{port} by 1"))
+        check.verdict == Verdict::Unfit && check.found.contains(&format!("127.0.0.1:{port} by 1"))
     })
     .await;
 }

@@ -136,7 +136,7 @@ async fn a_leader_that_resigns_behind_a_closed_gate_makes_nobody_lead() {
     let holder = opened(&server).await;
     let election = holder.election("job").ttl(LONGEST);
     let leading = election.try_campaign().await.unwrap().unwrap();
-    goes_to_nobody(&server, &holder, async || leading.resign().await.unwrap()).await;
+    goes_to_nobody(&server, &holder, async || leading.release().await.unwrap()).await;
 }
 
 /// A replica that lacks the grant has the queue all the same.

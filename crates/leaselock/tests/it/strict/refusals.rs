@@ -1,7 +1,7 @@
 //! What strict mode does not go along with.
 
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, ErrorKind, ExtendError};
+use leaselock::{AcquireError, Client, ErrorKind, LeaseError};
 use testkit::Server;
 
 use super::{LONGEST, lock, opened, quarantined, strict_for, taken};
@@ -21,10 +21,10 @@ async fn a_lease_that_could_outlive_a_quarantine_is_refused_before_anything_is_s
     assert!(lock(&client).ttl(too_long).validate().is_err());
     let lease = taken(&client).await;
     let error = lease.extend(too_long).await.unwrap_err();
-    assert!(matches!(error, ExtendError::Invalid(_)), "{error:?}");
+    assert!(matches!(error, LeaseError::Invalid(_)), "{error:?}");
     let handle = lease.detach().await.unwrap();
     let error = client.attach(handle).extend(too_long).await.unwrap_err();
-    assert!(matches!(error, ExtendError::Invalid(_)), "{error:?}");
+    assert!(matches!(error, LeaseError::Invalid(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_client_that_disagrees_about_the_longest_ttl_is_refused_and_told_both(
     let AcquireError::Store { source, .. } = &error else {
         panic!("{error:?}")
     };
-    assert_eq!(source.kind(), ErrorKind::ConfigMismatch);
+    assert_eq!(source.kind(), ErrorKind::Mismatch);
     let said = error.to_string();
     assert!(said.contains("3s") && said.contains("6s"), "{said}");
     // Until an operator says so; then it is the other way round.

@@ -58,7 +58,7 @@ async fn a_failed_poll_is_told_with_its_error_and_what_was_known_before() {
     let paused = server.pause();
     for (told, _) in &waiters {
         let failed = has_heard(told, "a failure", |waiting| waiting.error.is_some()).await;
-        assert_eq!(failed.error.unwrap().kind(), ErrorKind::TimedOut);
+        assert_eq!(failed.error.unwrap().kind(), ErrorKind::NoReply);
         assert!(failed.position > 0 && failed.remaining.is_none());
     }
     let before: Vec<usize> = waiters

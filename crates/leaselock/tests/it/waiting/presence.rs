@@ -39,7 +39,7 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
         1,
         "a waiter that seems gone is skipped and not removed"
     );
-    assert_eq!(line[0].client, dead.id());
+    assert_eq!(line[0].process.client, dead.id());
     lease.release().await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use super::Lease;
 use crate::base::error::LostReason;
 
-impl Lease {
+impl<M> Lease<M> {
     /// Sets whether a request may change how the lease is held. Meanwhile a refused renewal is no loss: it may have come
     /// after the change.
     pub(crate) fn set_changing(&mut self, changing: bool) {
@@ -29,7 +29,7 @@ impl Lease {
 
     /// Goes on with the token of a lease that was changed into this one: what its acquisition may have left is cleaned
     /// up at the end of this one.
-    pub(crate) fn succeed(&mut self, mut before: Lease) {
+    pub(crate) fn succeed<N>(&mut self, mut before: Lease<N>) {
         if before.expects_late_requests() {
             self.expect_late_requests();
         }

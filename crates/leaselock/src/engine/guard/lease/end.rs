@@ -8,7 +8,7 @@ use crate::engine::values::calls::Cancel;
 /// Pauses between two attempts to record an end; the last one repeats.
 const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
 
-impl Lease {
+impl<M> Lease<M> {
     /// Makes the request, and ends the lease if by this reply the store has given it back in the same step.
     pub(crate) async fn end_by<T, F: Future<Output = Result<T, StoreError>>>(
         mut self,

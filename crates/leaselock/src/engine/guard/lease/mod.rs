@@ -2,11 +2,13 @@
 
 mod change;
 mod end;
+mod extend;
 pub(crate) mod handle;
+pub(crate) mod mode;
 mod pass_on;
+mod read;
 mod release;
-pub(crate) mod release_all;
-mod sequencer;
+mod release_all;
 mod view;
 
 pub use self::handle::Lease;

@@ -1,10 +1,12 @@
 //! Releasing a lease.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::Name;
+use leaselock_fence::{Fence, Name};
 
-use crate::base::error::{NotHeld, ReleaseError, StoreError};
+use super::handle::Lease;
+use crate::base::error::{Lost, LostReason, ReleaseError, StoreError};
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls::Release;
@@ -15,6 +17,7 @@ use crate::engine::values::grant::ReleaseAnswer;
 pub(crate) async fn release(
     engine: &Engine,
     name: &Name,
+    fence: Option<Fence>,
     release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
@@ -25,7 +28,26 @@ pub(crate) async fn release(
     } else {
         first
     };
-    given_back(name, answer, again)
+    given_back(name, fence, answer, again)
+}
+
+impl<M> Lease<M> {
+    pub(super) async fn release_one(mut self) -> Result<(), ReleaseError> {
+        if self.pass_on() {
+            return Ok(());
+        }
+        let left = self.remaining();
+        let guard = self.give_up();
+        let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
+        let within = engine.request_timeout(record.ttl());
+        let outcome = release_record(&engine, &record, left, within).await;
+        let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld(_)));
+        if known && !self.late_requests {
+            guard.end();
+        }
+        self.engine.erase_note(&record);
+        outcome
+    }
 }
 
 /// Releases a lease in the way in which it was acquired. `left`: the time until its deadline.
@@ -35,10 +57,12 @@ pub(super) async fn release_record(
     left: Duration,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let name = &record.name;
     match &record.custom {
-        Some(custom) => Box::pin(release_custom(engine, name, &**custom, left, within)).await,
-        None => release(engine, name, &release_of(record), within).await,
+        Some(custom) => Box::pin(release_custom(engine, record, &**custom, left, within)).await,
+        None => {
+            let request = release_of(record);
+            release(engine, &record.name, record.fence, &request, within).await
+        }
     }
 }
 
@@ -57,7 +81,7 @@ pub(super) fn release_of(record: &LeaseRecord) -> Release<'_> {
 /// does compare, handles what may be left.
 async fn release_custom(
     engine: &Engine,
-    name: &Name,
+    record: &LeaseRecord,
     custom: &dyn CustomLock,
     left: Duration,
     within: Duration,
@@ -70,26 +94,28 @@ async fn release_custom(
         custom.release(&engine.store, left, within).await
     };
     engine.limits.poll_mutexes.notify(custom.lock());
-    given_back(name, answer, false)
+    given_back(&record.name, record.fence, answer, false)
 }
 
 /// `again`: the request was sent twice, and the first one may have worked.
 pub(super) fn given_back(
     name: &Name,
+    fence: Option<Fence>,
     answer: Result<ReleaseAnswer, StoreError>,
     again: bool,
 ) -> Result<(), ReleaseError> {
-    let not_held = |why| {
-        Err(ReleaseError::NotHeld {
-            name: name.clone(),
-            why,
-        })
+    let not_held = |reason| {
+        Err(ReleaseError::NotHeld(Lost::new(
+            name.clone(),
+            fence,
+            reason,
+        )))
     };
     match answer {
         Ok(ReleaseAnswer::Released) => Ok(()),
         Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
-        Ok(ReleaseAnswer::Expired) => not_held(NotHeld::Expired),
-        Ok(ReleaseAnswer::Taken) => not_held(NotHeld::Taken),
+        Ok(ReleaseAnswer::Expired) => not_held(LostReason::KeyMissing),
+        Ok(ReleaseAnswer::Taken) => not_held(LostReason::TakenOver),
         Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
             name: name.clone(),
             source,

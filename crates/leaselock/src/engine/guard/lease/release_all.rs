@@ -1,19 +1,68 @@
-//! Releasing several leases by one request.
+//! Releasing a lease of one name, or of several by one request.
 
 use std::sync::Arc;
 
-use super::handle::Lease;
-use super::release::{given_back, release, release_of};
+use super::handle::{EachName, Lease};
+use super::release::{self, given_back, release_of};
 use crate::base::error::{ReleaseError, StoreError};
 use crate::base::join::join_all;
 use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::values::calls_many::{Item, ReleaseMany};
 
+impl<M> Lease<M> {
+    /// Releases the lease, and returns whether it was still held: a reader's or permits as well, and a leader resigns.
+    ///
+    /// The waiters in the queue that fit then get it in the same step. If that is a task of this client, it may get the lease
+    /// without a request; `Ok` then means that this client knew of no loss.
+    ///
+    /// # Waiting
+    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
+    /// harm. Several names that one request acquired are released by one, unless one of them has waiters.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, other clients may have held it meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// if let Err(error) = lease.release().await {
+    ///     println!("another client may have held the lock meanwhile: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias = "resign")]
+    pub async fn release(mut self) -> Result<(), ReleaseError> {
+        if self.several.leases.is_empty() {
+            return self.release_one().await;
+        }
+        release_each(std::mem::take(&mut self.several)).await
+    }
+}
+
+/// Releases each of them.
+async fn release_each(names: EachName) -> Result<(), ReleaseError> {
+    let EachName { leases, together } = names;
+    let released = match together {
+        true => Box::pin(release_together(leases)).await,
+        false => join_all(leases.into_iter().map(Lease::release_one)).await,
+    };
+    let errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(ReleaseError::Several(errors)),
+    }
+}
+
 /// Releases leases whose keys can be in one call, and returns the outcome of each, in order.
 ///
 /// Every lease was granted at once, so none is handed over within the client. A lock with waiters is released by a
 /// request of its own, which grants the next waiter.
-pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError>> {
+async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError>> {
     let Some(first) = leases.first() else {
         return Vec::new();
     };
@@ -39,18 +88,21 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
     let each = leases.iter().zip(guards).zip(answers);
     join_all(each.map(|((lease, guard), answer)| async move {
         let (engine, record, _) = lease.parts();
-        let (name, request) = (&record.name, release_of(record));
+        let (name, fence) = (&record.name, record.fence);
         let outcome = match answer {
-            Some(answer) => given_back(name, Ok(answer), false),
-            None => Box::pin(release(engine, name, &request, within)).await, // rare, and large
+            Some(answer) => given_back(name, fence, Ok(answer), false),
+            None => {
+                let request = release_of(record);
+                Box::pin(release::release(engine, name, fence, &request, within)).await // rare, and large
+            }
         };
-        let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
+        let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld(_)));
         if is_known {
             guard.end();
         }
         engine.erase_note(record);
         match outcome {
-            Err(ReleaseError::NotHeld { .. }) if again => Ok(()),
+            Err(ReleaseError::NotHeld(_)) if again => Ok(()),
             outcome => outcome,
         }
     }))

@@ -24,7 +24,7 @@ const PART_MAX: usize = 40;
 /// | the owner holds | and acquires the mutex or `write()` | `read()` | permits |
 /// |---|---|---|---|
 /// | the mutex, or writes | another guard | another guard | [`Deadlock`](crate::AcquireError::Deadlock) |
-/// | a read, also an [upgradable](crate::rwlock::UpgradableLease) one | [`Deadlock`](crate::AcquireError::Deadlock) | another guard, also while a writer waits | [`Deadlock`](crate::AcquireError::Deadlock) |
+/// | a read, also an [upgradable](crate::lease::Upgradable) one | [`Deadlock`](crate::AcquireError::Deadlock) | another guard, also while a writer waits | [`Deadlock`](crate::AcquireError::Deadlock) |
 /// | permits | [`Deadlock`](crate::AcquireError::Deadlock) | [`Deadlock`](crate::AcquireError::Deadlock) | more permits, as for any other client |
 ///
 /// An upgrade or a downgrade needs the only guard of its lease; the owner holds the name as before, in the new way.

@@ -12,7 +12,7 @@ use crate::engine::services::core::Engine;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::services::lease::state::LeaseTerms;
-use crate::engine::values::mode::{Beside, Mode};
+use crate::engine::values::lock_mode::{Beside, LockMode};
 use crate::engine::values::request::{AcquireRequest, Copies};
 
 /// The holds of an owner, by the lock's key. Only permits of one name may be several holds.
@@ -26,7 +26,7 @@ pub(crate) struct Holds {
 /// A lease of an owner.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    mode: Mode,
+    mode: LockMode,
     record: Arc<LeaseRecord>,
     id: Id,
     /// True if the server may still run a request of the acquisition.
@@ -52,7 +52,7 @@ pub(crate) enum FoundHold<'a> {
 
 impl Holds {
     /// Finds the hold of this name that decides about a request. Returns the number of a new guard with it.
-    pub(crate) fn find(&mut self, key: &str, asked: Mode) -> (FoundHold<'_>, u64) {
+    pub(crate) fn find(&mut self, key: &str, asked: LockMode) -> (FoundHold<'_>, u64) {
         self.guards += 1;
         for hold in self.by_key.get_mut(key).into_iter().flatten() {
             if let Some(lost) = hold.record.lost_by_now() {
@@ -73,7 +73,7 @@ impl Holds {
     }
 
     /// Adds the lease that the store has granted, and returns the number of its guard.
-    pub(crate) fn add(&mut self, mode: Mode, lease: &Lease, request: &AcquireRequest) -> u64 {
+    pub(crate) fn add(&mut self, mode: LockMode, lease: &Lease, request: &AcquireRequest) -> u64 {
         self.guards += 1;
         let (_, record, id) = lease.parts();
         let key = Arc::clone(&record.resource.lock);
@@ -171,7 +171,7 @@ impl Hold {
 
     /// Goes on as the lease that its only guard was changed into.
     pub(super) fn becomes(&mut self, record: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
-        self.mode = Mode::of(&record.resource);
+        self.mode = LockMode::of(&record.resource);
         (self.record, self.id) = (Arc::clone(record), id);
         self.late_requests = late_requests;
         self.changing = false;

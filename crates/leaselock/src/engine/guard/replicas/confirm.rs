@@ -126,7 +126,7 @@ pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), St
     let (have, want, within) = (counted.replicas, asked.replicas, asked.within);
     let message =
         format!("{have} of {want} replicas have confirmed it within {within:?}{own_disk}");
-    Err(StoreError::refused(ErrorKind::TimedOut, message))
+    Err(StoreError::refused(ErrorKind::NoReply, message))
 }
 
 fn verdict(
@@ -154,7 +154,7 @@ fn verdict(
 /// Returns the error when there were enough copies, but the lease had expired or was released by then.
 fn late(name: &Name) -> AcquireError {
     let source = StoreError::refused(
-        ErrorKind::TimedOut,
+        ErrorKind::NoReply,
         "the replicas had confirmed the grant when its time was over",
     );
     AcquireError::Store {
@@ -165,7 +165,7 @@ fn late(name: &Name) -> AcquireError {
 
 fn no_count() -> StoreError {
     StoreError::refused(
-        ErrorKind::TimedOut,
+        ErrorKind::NoReply,
         "the server has not said in time how many replicas have the grant",
     )
 }
@@ -177,7 +177,6 @@ fn error_or_unknown(
     clear_in: Duration,
 ) -> AcquireError {
     match released {
-        Ok(()) | Err(ReleaseError::NotHeld { .. }) => error,
         Err(ReleaseError::Unknown { name, source } | ReleaseError::Store { name, source }) => {
             let message = format!("{error}; whether it was given back is not known: {source}");
             let source = StoreError::unknown(source.kind(), message);
@@ -187,5 +186,6 @@ fn error_or_unknown(
                 source,
             }
         }
+        _ => error,
     }
 }

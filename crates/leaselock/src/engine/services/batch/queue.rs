@@ -180,7 +180,7 @@ impl<R> BatchQueue<R> {
             }
             if now >= entry.asked.until {
                 let message = "no answer to earlier requests in time";
-                let late = StoreError::refused(ErrorKind::TimedOut, message);
+                let late = StoreError::refused(ErrorKind::NoReply, message);
                 entry.asked.reply.set(BatchOutcome::Answer(Err(late)));
                 continue;
             }

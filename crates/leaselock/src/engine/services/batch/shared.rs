@@ -51,7 +51,7 @@ impl<B: Batchable> BatchState<B> {
     pub(super) fn no_reply_in_time(&self) -> StoreError {
         let store = self.store.describe();
         StoreError::unknown(
-            ErrorKind::TimedOut,
+            ErrorKind::NoReply,
             format!("no answer from {store} in time"),
         )
     }
@@ -59,7 +59,7 @@ impl<B: Batchable> BatchState<B> {
     pub(super) fn not_sent_in_time(&self) -> StoreError {
         let store = self.store.describe();
         StoreError::refused(
-            ErrorKind::TimedOut,
+            ErrorKind::NoReply,
             format!("no answer from {store} to earlier requests in time"),
         )
     }

@@ -17,6 +17,8 @@ use crate::base::error::Lost;
 /// runs. It also resolves when the holder itself gives the lease up
 /// ([`LostReason::Released`](crate::LostReason::Released)).
 ///
+/// That of several names resolves when the first of their leases ends, and says which.
+///
 /// It resolves sooner when a renewal finds the lease gone from the store. The next renewal follows after a third of the
 /// time that is left. It follows at once when a connection to a server has ended, when Sentinels name another primary,
 /// when slots of a cluster move, and when a server's clock jumps. A lease without renewal ends by its deadline alone.
@@ -27,6 +29,8 @@ use crate::base::error::Lost;
 pub struct LossWatch {
     record: Arc<LeaseRecord>,
     ticket: Option<u64>,
+    /// Those of the other names, if there are several.
+    others: Vec<LossWatch>,
 }
 
 impl LossWatch {
@@ -34,72 +38,73 @@ impl LossWatch {
         LossWatch {
             record,
             ticket: None,
+            others: Vec::new(),
         }
+    }
+
+    /// Resolves for these too, whichever ends first.
+    pub(crate) fn and(mut self, others: impl Iterator<Item = Arc<LeaseRecord>>) -> Self {
+        self.others.extend(others.map(LossWatch::new));
+        self
     }
 
     /// Returns true if the lease has ended. Reads the clock, so it is exact even when no other code runs.
     pub fn is_lost(&self) -> bool {
-        self.record.lost_by_now().is_some()
+        self.check().is_err()
     }
 
     /// Returns `Err` with the reason once the lease has ended: for loops, with `?`.
     ///
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// # let lease = client.mutex("invoices").acquire().await?;
-    /// # fn settle(_: u32) {}
-    /// let lost = lease.lost();
-    /// for invoice in 1..=100 {
-    ///     lost.check()?; // stop between two invoices when the lease is gone
-    ///     settle(invoice);
-    /// }
-    /// # Ok(()) }
-    /// ```
     pub fn check(&self) -> Result<(), Lost> {
-        self.record.lost_by_now().map_or(Ok(()), Err)
+        self.record.lost_by_now().map_or(Ok(()), Err)?;
+        self.others.iter().try_for_each(LossWatch::check)
     }
-}
 
-impl LossWatch {
+    /// Returns the loss of its own record, or has the task woken by it.
+    fn poll_record(&mut self, cx: &mut Context<'_>) -> Option<Lost> {
+        let record = Arc::clone(&self.record);
+        if let Some(lost) = record.lost_by_now() {
+            return Some(lost);
+        }
+        let mut wakers = record.loss_signal.lock();
+        if let Some(lost) = record.loss_signal.get() {
+            return Some(lost.clone());
+        }
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            wakers.next += 1;
+            wakers.next
+        });
+        wakers.waiting.insert(ticket, cx.waker().clone());
+        None
+    }
+
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
     ///
     /// # Cancel safety
     /// Safe: the call only waits.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// # let lease = client.mutex("invoices").acquire().await?;
-    /// let lost = lease.lost().within(std::time::Duration::from_millis(10)).await;
-    /// assert_eq!(lost, None); // it is held
-    /// # Ok(()) }
-    /// ```
     pub async fn within(self, limit: Duration) -> Option<Lost> {
-        let record = Arc::clone(&self.record);
+        let (last, clock) = (self.clone(), self.record.clock.clone());
         tokio::select! {
             biased;
             lost = self => Some(lost),
-            () = record.clock.sleep(limit) => record.lost_by_now(),
+            () = clock.sleep(limit) => last.check().err(),
         }
     }
 }
 
 impl Clone for LossWatch {
     fn clone(&self) -> Self {
-        LossWatch::new(Arc::clone(&self.record))
+        let others = self.others.iter().map(|other| Arc::clone(&other.record));
+        LossWatch::new(Arc::clone(&self.record)).and(others)
     }
 }
 
 impl fmt::Debug for LossWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LossWatch")
-            .field("lost", &self.record.loss_signal.get())
+            .field("lost", &self.check().err())
             .finish_non_exhaustive()
     }
 }
@@ -108,19 +113,14 @@ impl Future for LossWatch {
     type Output = Lost;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lost> {
-        if let Some(lost) = self.record.lost_by_now() {
+        if let Some(lost) = self.poll_record(cx) {
             return Poll::Ready(lost);
         }
-        let record = Arc::clone(&self.record);
-        let mut wakers = record.loss_signal.lock();
-        if let Some(lost) = record.loss_signal.get() {
-            return Poll::Ready(lost.clone());
+        for other in &mut self.others {
+            if let Some(lost) = other.poll_record(cx) {
+                return Poll::Ready(lost);
+            }
         }
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            wakers.next += 1;
-            wakers.next
-        });
-        wakers.waiting.insert(ticket, cx.waker().clone());
         Poll::Pending
     }
 }

@@ -15,7 +15,7 @@ use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::values::custom::CustomLock;
-use crate::engine::values::mode::Mode;
+use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::resource::Resource;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -111,13 +111,8 @@ impl LeaseRecord {
 
     /// Returns what the holder shows to a protected resource; `None` without fencing.
     pub(crate) fn sequencer(&self) -> Option<Sequencer> {
-        let owner = match Mode::of(&self.resource) {
-            Mode::Exclusive | Mode::Permits => self.token.owner_id(),
-            // Readers that hold together have one fencing token.
-            Mode::Shared | Mode::Upgradable => Sequencer::SHARED.to_owned(),
-        };
-        let fence = self.fence?;
-        Sequencer::new(self.name.clone(), fence, &owner).ok() // `None`: no number that we grant
+        let mode = LockMode::of(&self.resource);
+        mode.sequencer(&self.name, self.fence?, &self.token)
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {

@@ -11,9 +11,9 @@ use super::calls::{InspectHolds, InspectedHolds, Waits, WakeVictim};
 use super::graph::{Circle, Digest, Graph, GraphWait};
 use super::published::Published;
 use crate::base::error::{Deadlock, Link, StoreError};
+use crate::base::process::tame;
 use crate::engine::guard::owner::OwnerState;
 use crate::engine::services::core::Engine;
-use crate::engine::values::identity::tame;
 use crate::script::keys;
 use crate::script::keys::LockKeys;
 

@@ -15,7 +15,7 @@ use crate::engine::ways::ask::Ask;
 use crate::engine::ways::key_watch::{Foreign, may_mean_free};
 use crate::engine::ways::outcome::Outcome;
 use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{Attempt, AttemptReply, Callers, Wake};
+use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Wake};
 use crate::engine::ways::schedule;
 use crate::engine::ways::turn_budget::Share;
 
@@ -29,7 +29,7 @@ pub(crate) struct Queued<'w, 'a> {
     pub(crate) entry: QueueEntry,
 }
 
-impl Attempt for Queued<'_, '_> {
+impl Attempts for Queued<'_, '_> {
     type Granted = (Lease, Share);
 
     async fn ask<C: Callers>(

@@ -12,7 +12,7 @@ use crate::engine::ways::ask::Ask;
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{Attempt, Callers, WaitEnd, run};
+use crate::engine::ways::run::{Attempts, Callers, WaitEnd, run};
 use crate::engine::ways::solo::Solo;
 use crate::engine::ways::turn_budget::Share;
 use crate::engine::ways::way::Way;

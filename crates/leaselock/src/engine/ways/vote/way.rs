@@ -16,7 +16,7 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
 use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{Attempt, AttemptReply, Callers, Wake, run};
+use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Wake, run};
 use crate::engine::ways::solo::Solo;
 use crate::engine::ways::way::Way;
 use crate::quorum::group::QuorumStore;
@@ -140,7 +140,7 @@ impl Voting<'_, '_> {
     }
 }
 
-impl Attempt for Voting<'_, '_> {
+impl Attempts for Voting<'_, '_> {
     type Granted = Lease;
 
     async fn ask<C: Callers>(

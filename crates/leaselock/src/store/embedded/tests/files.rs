@@ -93,8 +93,8 @@ async fn a_folder_that_cannot_be_made_says_how_to_name_another() {
     let error = store.run(&inspect("job"), WITHIN).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CannotCreate);
     assert!(error.to_string().contains("file:///"), "{error}");
-    let checks = store.examine(WITHIN).await.unwrap().checks;
-    assert!(checks.iter().any(|check| check.fit == Verdict::Unfit));
+    let checks = store.examine(WITHIN).await.unwrap().findings;
+    assert!(checks.iter().any(|check| check.verdict == Verdict::Unfit));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_file_held_by_another_process_is_a_time_out_and_can_be_inspected() {
         .await
         .unwrap_err();
     assert!(
-        error.kind() == ErrorKind::TimedOut && !error.maybe_applied(),
+        error.kind() == ErrorKind::NoReply && !error.maybe_applied(),
         "{error}"
     );
     assert_eq!(peer.tag(&inspect("job")).await, "held");
@@ -193,9 +193,9 @@ async fn nothing_is_left_of_locks_that_are_over() {
 async fn the_doctor_finds_an_ordinary_folder_fit() {
     let scratch = Scratch::new();
     let peer = Peer::on(&scratch, &Clock::boot(), true);
-    let checks = peer.store.examine(WITHIN).await.unwrap().checks;
+    let checks = peer.store.examine(WITHIN).await.unwrap().findings;
     assert!(
-        checks.iter().all(|check| check.fit < Verdict::Unfit),
+        checks.iter().all(|check| check.verdict < Verdict::Unfit),
         "{checks:?}"
     );
     assert!(

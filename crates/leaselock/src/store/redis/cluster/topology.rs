@@ -211,7 +211,7 @@ impl Topology {
 
     fn silent(&self) -> StoreError {
         let message = format!("no node of {self} has answered in time");
-        StoreError::refused(ErrorKind::TimedOut, message)
+        StoreError::refused(ErrorKind::NoReply, message)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, calls, error_map};
-use crate::store::report::{Finding, NodeReport, Report, Verdict};
+use crate::store::report::{Finding, Report, Verdict};
 use crate::store::url::Place;
 
 /// Settings that are not in INFO, and those that may be missing there.
@@ -63,7 +63,7 @@ pub(crate) async fn all(
             }
         };
         let store = link.describe();
-        nodes.push(NodeReport { store, checks });
+        nodes.push(Report::new(store, checks, Vec::new()));
     }
     if known.is_empty() {
         let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
@@ -99,7 +99,7 @@ async fn examine(
     }
     checks.extend(refused.map(|refusal| unread("CONFIG", &refusal)));
     facts.open = is_open(link, until).await?;
-    facts.readable = transport(link).map(|check| check.fit > Verdict::Fit);
+    facts.readable = transport(link).map(|check| check.verdict > Verdict::Fit);
     checks.extend(facts.checks(shape));
     checks.push(latency);
     checks.extend(facts.offset_us.map(facts::clock));

@@ -16,7 +16,7 @@ pub(super) fn of(known: &[Facts]) -> Vec<Guarantee> {
 
 /// Returns the sentence for the worst server.
 fn worst(known: &[Facts], sentence: impl Fn(&Facts) -> Guarantee) -> Guarantee {
-    let badness = |promise: &Guarantee| match promise.kept {
+    let badness = |promise: &Guarantee| match promise.status {
         GuaranteeStatus::Yes => 0,
         GuaranteeStatus::Unknown => 1,
         GuaranteeStatus::No => 2,

@@ -25,7 +25,7 @@ fn fit(checks: &[Finding], topic: &str) -> Verdict {
     let check = checks.iter().find(|check| check.topic == topic);
     check
         .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
-        .fit
+        .verdict
 }
 
 /// Returns the verdict of the one sentence with these words.
@@ -40,7 +40,7 @@ fn kept(promises: &[Guarantee], words: &str) -> GuaranteeStatus {
         matching.next().is_none(),
         "{words:?} twice in {promises:#?}"
     );
-    promise.kept
+    promise.status
 }
 
 #[test]

@@ -45,7 +45,10 @@ fn check(view: &View, topic: &str) -> (Verdict, String) {
     let checks = view.checks(TTL);
     let found = checks.iter().find(|check| check.topic == topic);
     let Finding {
-        found, fit, advice, ..
+        found,
+        verdict: fit,
+        advice,
+        ..
     } = found.unwrap_or_else(|| panic!("no {topic} in {checks:#?}"));
     let advice = advice.as_deref().unwrap_or_default();
     (*fit, format!("{found} {advice}"))
@@ -56,13 +59,13 @@ fn three_that_answer_and_agree_are_fit_and_outlive_the_failure_of_one() {
     let view = view(3, 3);
     for check in view.checks(TTL) {
         assert_eq!(
-            (check.fit, check.advice.clone()),
+            (check.verdict, check.advice.clone()),
             (Verdict::Fit, None),
             "{check:?}"
         );
     }
     let promise = view.promise().unwrap();
-    assert_eq!(promise.kept, GuaranteeStatus::Yes);
+    assert_eq!(promise.status, GuaranteeStatus::Yes);
     assert!(promise.text.contains("while 1 more"), "{promise:?}");
 }
 
@@ -103,7 +106,7 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
     assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("no other primary is chosen now"), "{said}");
     let promise = view.promise().unwrap();
-    assert_eq!(promise.kept, GuaranteeStatus::No);
+    assert_eq!(promise.status, GuaranteeStatus::No);
     assert!(
         promise
             .text
@@ -135,7 +138,7 @@ fn a_quorum_that_can_never_be_met_and_quorums_that_differ_are_told() {
     let (fit, said) = check(&view, "Sentinel quorum");
     assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("ever chosen"), "{said}");
-    assert_eq!(view.promise().unwrap().kept, GuaranteeStatus::No);
+    assert_eq!(view.promise().unwrap().status, GuaranteeStatus::No);
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn times_are_held_against_the_ttl() {
     );
     let long = view.checks(Duration::from_secs(600));
     assert!(
-        long.iter().all(|check| check.fit == Verdict::Fit),
+        long.iter().all(|check| check.verdict == Verdict::Fit),
         "{long:#?}"
     );
 }

@@ -17,7 +17,7 @@ fn fit(checks: &[Finding], topic: &str) -> Verdict {
     let check = checks.iter().find(|check| check.topic == topic);
     check
         .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
-        .fit
+        .verdict
 }
 
 fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Finding> {
@@ -116,13 +116,13 @@ fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
         (1_000_001, Verdict::Warn),
         (i64::MIN, Verdict::Warn),
     ] {
-        assert_eq!(clock(offset).fit, expected, "{offset}");
+        assert_eq!(clock(offset).verdict, expected, "{offset}");
     }
     assert_eq!(
         latency(Duration::from_micros(1203)).found,
         "1.203 ms per round trip"
     );
-    assert_eq!(latency(Duration::from_millis(80)).fit, Verdict::Warn);
+    assert_eq!(latency(Duration::from_millis(80)).verdict, Verdict::Warn);
 }
 
 /// Every command in the scripts is among those whose permissions are checked.
@@ -174,9 +174,9 @@ async fn several_servers_are_examined_at_once_and_each_is_named() {
     for (node, store) in report.nodes.iter().zip(&stores) {
         assert_eq!(node.store, store.describe());
     }
-    assert_eq!(fit(&report.nodes[1].checks, "role"), Verdict::Fit);
-    assert_eq!(fit(&report.nodes[2].checks, "answer"), Verdict::Unfit);
-    assert_eq!(fit(&report.checks, "servers that answer"), Verdict::Warn);
+    assert_eq!(fit(&report.nodes[1].findings, "role"), Verdict::Fit);
+    assert_eq!(fit(&report.nodes[2].findings, "answer"), Verdict::Unfit);
+    assert_eq!(fit(&report.findings, "servers that answer"), Verdict::Warn);
     assert!(!report.is_fit(), "one is unfit");
 
     servers[0].kill();
@@ -187,7 +187,11 @@ async fn several_servers_are_examined_at_once_and_each_is_named() {
 #[tokio::test]
 async fn a_plain_server_is_fit_with_warnings() {
     let server = Server::start();
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    let checks = store(&server.url())
+        .examine(PATIENCE)
+        .await
+        .unwrap()
+        .findings;
     for topic in [
         "server",
         "role",
@@ -214,12 +218,20 @@ async fn what_is_unfit_is_found_on_a_real_server() {
         .config("cluster-enabled", "yes")
         .config("maxmemory-policy", "allkeys-lru")
         .start();
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    let checks = store(&server.url())
+        .examine(PATIENCE)
+        .await
+        .unwrap()
+        .findings;
     assert_eq!(fit(&checks, "cluster"), Verdict::Unfit);
     assert_eq!(fit(&checks, "eviction policy"), Verdict::Unfit);
     let server = Server::builder().password("sekret").start();
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    let checks = store(&server.url())
+        .examine(PATIENCE)
+        .await
+        .unwrap()
+        .findings;
     assert_eq!(fit(&checks, "role"), Verdict::Unfit);
     assert_eq!(fit(&checks, "login"), Verdict::Fit);
 }
@@ -231,7 +243,7 @@ async fn a_server_that_keeps_things_to_itself_gets_warnings() {
         "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-info", "-config",
     ]);
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
-    let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
+    let checks = store(&url).examine(PATIENCE).await.unwrap().findings;
     assert_eq!(
         (fit(&checks, "INFO"), fit(&checks, "CONFIG")),
         (Verdict::Warn, Verdict::Warn)
@@ -253,7 +265,7 @@ async fn commands_that_are_not_allowed_are_named() {
         ];
         server.cli(&[&user[..], denied].concat());
         let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
-        let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
+        let checks = store(&url).examine(PATIENCE).await.unwrap().findings;
         let check = checks
             .into_iter()
             .find(|check| check.topic == "permissions");

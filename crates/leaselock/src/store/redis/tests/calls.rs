@@ -150,7 +150,7 @@ async fn a_connection_of_the_user_runs_scripts_and_cannot_wake_anybody() {
             .await
             .is_err()
     );
-    assert!(!store.examine(PATIENCE).await.unwrap().checks.is_empty());
+    assert!(!store.examine(PATIENCE).await.unwrap().findings.is_empty());
 
     server.cli(&["DEL", "job"]);
     server.cli(&["LPUSH", "job", "x"]);

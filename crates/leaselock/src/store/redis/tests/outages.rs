@@ -45,7 +45,7 @@ async fn a_server_that_is_silent_is_silent_to_all_who_wait_for_it() {
     );
     for error in [hasty.unwrap_err(), patient.unwrap_err()] {
         let what = (error.kind(), error.maybe_applied());
-        assert_eq!(what, (ErrorKind::TimedOut, true), "{error}");
+        assert_eq!(what, (ErrorKind::NoReply, true), "{error}");
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_call_to_a_stalled_server_ends_on_time_and_its_clean_up_comes_after_it
     let took = Clock::boot().now().saturating_since(began);
     assert_eq!(
         (error.kind(), error.maybe_applied()),
-        (ErrorKind::TimedOut, true),
+        (ErrorKind::NoReply, true),
         "{error}"
     );
     assert!(took >= within && took < within * 5, "{took:?}");

@@ -50,7 +50,7 @@ fn outcome(pending: &mut PendingReply<()>) -> Option<BatchOutcome<()>> {
 
 fn is_refused(outcome: Option<BatchOutcome<()>>) -> bool {
     matches!(outcome, Some(BatchOutcome::Answer(Err(error)))
-        if error.kind() == ErrorKind::TimedOut && !error.maybe_applied())
+        if error.kind() == ErrorKind::NoReply && !error.maybe_applied())
 }
 
 #[test]

@@ -264,7 +264,7 @@ pub(crate) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
             "the Sentinel at {node} wants another login: its own goes into the URL as \
              ?sentinel_user=…&sentinel_pass=…, or ?sentinel_pass=… alone"
         ),
-        ErrorKind::Unreachable | ErrorKind::TimedOut => format!("Sentinel: {error}"),
+        ErrorKind::Unreachable | ErrorKind::NoReply => format!("Sentinel: {error}"),
         _ => format!("the Sentinel at {node}: {error}"),
     };
     StoreError::refused(error.kind(), message)

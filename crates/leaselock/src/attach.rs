@@ -1,0 +1,18 @@
+//! Leases of any kind that another process has detached or lent.
+
+use std::sync::Arc;
+
+use crate::KINDS;
+use crate::client::detached::DetachedLease;
+use crate::client::handle::Client;
+use crate::client::lease_handle::Handle;
+
+impl Client {
+    /// Continues a lease that another process has detached or lent, as its handle says. A majority continues a lease of
+    /// the same servers.
+    ///
+    /// Sends nothing. A handle of a kind of lock that this store does not have is refused by the first operation.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        DetachedLease::new(Arc::clone(&self.state.engine), KINDS, handle)
+    }
+}

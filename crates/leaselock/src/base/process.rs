@@ -1,0 +1,53 @@
+//! Who is behind a lease or a queue entry.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use super::unseen::is_unseen;
+
+pub(crate) const TEXT_MAX: usize = 200;
+
+/// Makes text from a store safe to show: without invisible characters, and of at most `most` characters.
+pub(crate) fn tame(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
+}
+
+/// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.
+///
+/// `Display` is `report[27293] on vm`, or the id of the client when nothing more is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Process {
+    /// The id of its client.
+    pub client: String,
+    /// Host name.
+    pub host: Option<String>,
+    /// Process id on that host.
+    pub pid: Option<u32>,
+    /// Name of the process.
+    pub name: Option<String>,
+    /// When the client was built, by that host's clock.
+    pub started: Option<SystemTime>,
+}
+
+impl Process {
+    /// Creates a process of which only the id of its client is known.
+    pub(crate) fn unknown(client: String) -> Self {
+        Process {
+            client,
+            host: None,
+            pid: None,
+            name: None,
+            started: None,
+        }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.pid, &self.host) {
+            (Some(name), Some(pid), Some(host)) => write!(f, "{name}[{pid}] on {host}"),
+            _ => write!(f, "client {}", tame(&self.client, TEXT_MAX)),
+        }
+    }
+}

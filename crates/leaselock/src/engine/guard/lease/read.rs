@@ -1,0 +1,171 @@
+//! What a lease tells its holder.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use leaselock_fence::{Name, Sequencer};
+
+use super::handle::Lease;
+use super::mode::{Granted, SingleName};
+use super::view::{self, LeaseState, LeaseView};
+use crate::base::clock::Moment;
+use crate::base::error::{Lost, StoreError};
+use crate::engine::services::lease::loss::LossWatch;
+use crate::engine::services::lease::record::LeaseRecord;
+
+impl<M: SingleName> Lease<M> {
+    /// Returns the name that the lease protects.
+    pub fn name(&self) -> &Name {
+        &self.record.name
+    }
+
+    /// Returns the fencing token, which stays the same for the whole life of the lease.
+    ///
+    /// An `Option`, `None` without fencing; for a leader and for a run, which always have one, the
+    /// [`Fence`](crate::Fence) itself. Where the resource can keep a text, hand over the
+    /// [`sequencer`](Lease::sequencer): it says whose number it is.
+    pub fn fence(&self) -> M::Fence {
+        M::Fence::of(self.record.fence)
+    }
+
+    /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
+    ///
+    /// `None` without fencing. It stays the same for the whole life of the lease. The fence checkers of the crate
+    /// [`leaselock-fence`](leaselock_fence) admit it or refuse it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// let shown = lease.sequencer().ok_or("fencing is on")?;
+    /// println!("Leaselock-Sequencer: {shown}"); // a header of each request to the service that keeps the invoices
+    /// # Ok(()) }
+    /// ```
+    pub fn sequencer(&self) -> Option<Sequencer> {
+        self.record.sequencer()
+    }
+}
+
+impl<M> Lease<M> {
+    /// Returns how many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
+    ///
+    /// More than 0 means that other clients held the lock, or that the store did not reply. A waiter in the queue makes
+    /// no tries, so its lease returns 0.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Returns the ttl that each renewal asks for.
+    pub fn ttl(&self) -> Duration {
+        self.record.ttl().as_duration()
+    }
+
+    /// Returns until when you may act unless it is extended: counted from before the request was sent, less drift.
+    ///
+    /// Until its first renewal, a lease that was handed over lasts at most 5 s.
+    pub fn deadline(&self) -> Moment {
+        view::deadline(self.records())
+    }
+
+    /// Returns how long you may still act, unless the lease is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        view::remaining(self.records())
+    }
+
+    /// Returns true if you may act now. Reads the clock, so it is exact even when no other code has run.
+    pub fn is_held(&self) -> bool {
+        view::lost_by_now(self.records()).is_none()
+    }
+
+    /// Returns whether the lease is held, suspect or lost.
+    pub fn state(&self) -> LeaseState {
+        view::state(self.records())
+    }
+
+    /// Returns the error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
+    ///
+    /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the server,
+    /// without its password.
+    pub fn last_error(&self) -> Option<StoreError> {
+        view::last_error(self.records())
+    }
+
+    /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply.
+    pub fn unconfirmed_for(&self) -> Duration {
+        view::unconfirmed_for(self.records())
+    }
+
+    /// Returns a future that resolves when the lease ends. See [`LossWatch`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// # async fn settle_invoices() {}
+    /// tokio::select! {
+    ///     () = settle_invoices() => {}
+    ///     lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn lost(&self) -> LossWatch {
+        let others = self.several.leases.iter().skip(1);
+        let others = others.map(|lease| Arc::clone(&lease.record));
+        LossWatch::new(Arc::clone(&self.record)).and(others)
+    }
+
+    /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
+    ///
+    /// # Errors
+    /// [`Lost`]: stop work on what the lease protects.
+    pub fn check(&self) -> Result<(), Lost> {
+        view::lost_by_now(self.records()).map_or(Ok(()), Err)
+    }
+
+    /// Calls `call` once, on the client's own thread, when the lease ends: also by a release.
+    ///
+    /// The call must not block. See [`Client::block_on`](crate::Client::block_on) for an example.
+    pub fn on_lost(&self, call: impl FnOnce(Lost) + Send + 'static) {
+        let lost = self.lost();
+        if let Some(background) = self.engine.started() {
+            drop(background.handle.spawn(async move { call(lost.await) }));
+        }
+    }
+
+    /// Returns a view for other tasks: it can read, but not extend or release, and does not keep the lease.
+    pub fn view(&self) -> LeaseView<M>
+    where
+        M: Clone,
+    {
+        let others = self.several.leases.iter().skip(1);
+        let others = others.map(|lease| Arc::clone(&lease.record)).collect();
+        LeaseView::new(Arc::clone(&self.record), others, self.known().clone())
+    }
+
+    /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
+    ///
+    /// The hook must not block. It is meant for a process that stops the work at the deadline when this one cannot.
+    pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
+        if self.several.leases.is_empty() {
+            return self.record.add_hook(Arc::new(hook));
+        }
+        let hook = Arc::new(hook);
+        // A lease stores its hook, so the hook must not keep the lease.
+        let records = self
+            .several
+            .leases
+            .iter()
+            .map(|lease| Arc::downgrade(&lease.record));
+        let records: Arc<[Weak<LeaseRecord>]> = records.collect();
+        for lease in &self.several.leases {
+            let (hook, records) = (Arc::clone(&hook), Arc::clone(&records));
+            lease.record.add_hook(Arc::new(move |deadline| {
+                let living = records.iter().filter_map(Weak::upgrade);
+                let earliest = living.map(|record| record.core().deadline()).min();
+                hook(earliest.unwrap_or(deadline));
+            }));
+        }
+    }
+}

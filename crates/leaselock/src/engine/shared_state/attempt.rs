@@ -1,0 +1,87 @@
+//! The way in which a recorded run holds its name.
+
+use leaselock_fence::Fence;
+
+use crate::engine::guard::lease::mode::modes;
+use crate::engine::guard::lease::{Lease, LeaseView};
+
+/// One run of work that runs once, or of a tick of a schedule.
+///
+/// [`OnceRun`](crate::once::OnceRun) and [`CronRun`](crate::cron::CronRun) end it, by `finish` or `cancel`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    pub(crate) number: u32,
+}
+
+modes! {
+    Attempt: Fence;
+}
+
+/// Gives what has this mode the number of its run.
+macro_rules! attempt {
+    ($($of:ident)*) => {
+        $(impl $of<Attempt> {
+            /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
+            /// done the work in part.
+            pub fn attempt(&self) -> u32 {
+                self.known().number
+            }
+        })*
+    };
+}
+
+attempt!(Lease LeaseView);
+
+/// Gives the guard of a run what its lease tells.
+macro_rules! run_reads {
+    ($run:ident) => {
+        impl $run {
+            /// Returns the lease under which it runs, to extend it or to follow its deadline.
+            pub fn lease(&self) -> &$crate::engine::guard::lease::Lease<Attempt> {
+                &self.lease
+            }
+
+            /// Returns the run as its body sees it.
+            pub fn view(&self) -> $crate::engine::guard::lease::LeaseView<Attempt> {
+                self.lease.view()
+            }
+
+            /// Returns the name that it holds.
+            pub fn name(&self) -> &leaselock_fence::Name {
+                self.lease.name()
+            }
+
+            /// Returns what you show to a protected resource, which refuses it when another run has begun.
+            pub fn sequencer(&self) -> Option<leaselock_fence::Sequencer> {
+                self.lease.sequencer()
+            }
+
+            /// Returns the fencing token of the run, larger than that of every earlier run.
+            ///
+            /// Pass it to what the work writes to, so that a resource can refuse a run that was replaced.
+            pub fn fence(&self) -> leaselock_fence::Fence {
+                self.lease.fence()
+            }
+
+            /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
+            /// done the work in part.
+            pub fn attempt(&self) -> u32 {
+                self.lease.attempt()
+            }
+
+            /// Returns a future that resolves when the lease of the run ends.
+            pub fn lost(&self) -> $crate::engine::services::lease::loss::LossWatch {
+                self.lease.lost()
+            }
+
+            /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
+            ///
+            /// # Errors
+            /// [`Lost`](crate::Lost): stop; another run may begin.
+            pub fn check(&self) -> Result<(), crate::base::error::Lost> {
+                self.lease.check()
+            }
+        }
+    };
+}
+pub(crate) use run_reads;
