@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use leaselock::Fence;
-use leaselock::inspect::{Holder, Holding, Inspection, LockMode, PermitCount, Process, Waiter};
+use leaselock::inspect::{Holder, Holding, Inspection, LockMode, Process, Waiter};
+use leaselock::semaphore::PermitCount;
 use serde_json::{Value, json};
 
 use crate::boottime;

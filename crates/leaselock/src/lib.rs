@@ -152,13 +152,13 @@ pub use redis;
 
 /// How a lease is held, as the parameter of [`Lease`], and its state.
 pub mod lease {
-    pub use crate::election::Leader;
+    pub use crate::election::mode::Leader;
     pub use crate::engine::guard::lease::LeaseState;
     pub use crate::engine::guard::lease::mode::{Detachable, Exclusive, Mode, SingleName};
     pub use crate::engine::shared_state::attempt::Attempt;
-    pub use crate::multilock::Several;
-    pub use crate::rwlock::{Shared, Upgradable};
-    pub use crate::semaphore::Permits;
+    pub use crate::multilock::mode::Several;
+    pub use crate::rwlock::mode::{Shared, Upgradable};
+    pub use crate::semaphore::permits::Permits;
 }
 
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
@@ -185,7 +185,7 @@ pub mod options {
 pub mod inspect {
     pub use crate::base::process::Process;
     pub use crate::client::inspection::{
-        BreakOptions, BreakOutcome, Holder, Holding, Inspection, PermitCount, Waiter,
+        BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,
     };
     pub use crate::engine::values::lock_mode::LockMode;
 }

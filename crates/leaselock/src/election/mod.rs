@@ -3,7 +3,7 @@
 mod calls;
 mod handle;
 mod kind;
-mod mode;
+pub(crate) mod mode;
 mod observer;
 mod proclaimer;
 mod proclamation;
@@ -12,6 +12,5 @@ mod tests;
 
 pub use self::handle::Election;
 pub(crate) use self::kind::LEADERSHIP;
-pub use self::mode::Leader;
 pub use self::observer::LeaderObserver;
 pub use self::proclamation::Proclamation;

@@ -2,7 +2,6 @@
 
 mod acquire;
 mod lock;
-mod mode;
+pub(crate) mod mode;
 
 pub use self::lock::MultiLock;
-pub use self::mode::Several;

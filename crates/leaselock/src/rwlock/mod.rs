@@ -3,9 +3,8 @@
 mod change;
 mod kind;
 pub(crate) mod lock;
-mod mode;
+pub(crate) mod mode;
 mod upgradable;
 
 pub use self::change::ChangeError;
 pub(crate) use self::kind::{DOWNGRADE, READ, UPGRADE};
-pub use self::mode::{Shared, Upgradable};

@@ -2,8 +2,8 @@
 
 mod kind;
 pub(crate) mod lock;
-mod permits;
+pub(crate) mod permits;
 mod resize;
 
 pub(crate) use self::kind::PERMITS;
-pub use self::permits::Permits;
+pub use crate::client::inspection::PermitCount;

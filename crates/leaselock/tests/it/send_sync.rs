@@ -21,6 +21,7 @@ use leaselock::once::*;
 use leaselock::options::*;
 use leaselock::report::*;
 use leaselock::rwlock::*;
+use leaselock::semaphore::*;
 use leaselock::strict::*;
 use leaselock::*;
 use leaselock_fence::{Admission, FenceChecker, FenceRefused, FileFenceChecker, FileFenceError};
