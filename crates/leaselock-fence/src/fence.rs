@@ -1,6 +1,9 @@
 //! The fencing token.
 
 use std::fmt;
+use std::str::FromStr;
+
+use crate::invalid_input::InvalidInput;
 
 /// The fencing token: a number that grows with every grant of one name.
 ///
@@ -25,8 +28,48 @@ impl Fence {
     }
 }
 
+impl From<u64> for Fence {
+    fn from(number: u64) -> Self {
+        Fence(number)
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> Self {
+        fence.0
+    }
+}
+
+impl FromStr for Fence {
+    type Err = InvalidInput;
+
+    /// Reads the number as it was shown.
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        let number = text.parse();
+        number.map(Fence).map_err(|_| {
+            InvalidInput::new("a fencing token is a whole number, such as 1785000000123456")
+        })
+    }
+}
+
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fencing_token_survives_the_way_through_text_and_nothing_else_is_one() {
+        for fence in [Fence::from(0), Fence::new(7), Fence::MAX] {
+            assert_eq!(fence.to_string().parse(), Ok(fence));
+        }
+        for bad in ["", "-1", "7 ", "1e3", "18446744073709551616"] {
+            let refusal = bad.parse::<Fence>().unwrap_err().to_string();
+            assert!(refusal.contains("a whole number"), "{bad:?}: {refusal}");
+        }
     }
 }

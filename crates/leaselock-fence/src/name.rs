@@ -1,7 +1,11 @@
 //! The name of a lock.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 
 use crate::invalid_input::InvalidInput;
 
@@ -40,6 +44,36 @@ impl Name {
         })
     }
 
+    /// Makes a name of any text, such as a key that a user has chosen. Never fails.
+    ///
+    /// A text that is a name stays as it is. Any other, and any that begins with `~`, becomes `~`, up to 64 readable bytes
+    /// of it, `~` and its SHA-256: two texts never get the same name.
+    ///
+    /// # Examples
+    /// ```
+    /// use leaselock_fence::Name;
+    ///
+    /// assert_eq!(Name::escaped("invoices/2026-07").as_str(), "invoices/2026-07");
+    /// let escaped = Name::escaped("Müller: {7}\n");
+    /// assert!(escaped.as_str().starts_with("~M_ller___7__~"));
+    /// ```
+    pub fn escaped(text: &str) -> Name {
+        if let (false, Ok(name)) = (text.starts_with('~'), Name::new(text)) {
+            return name;
+        }
+        let plain = |c: char| match c {
+            '.' | '-' | '/' => c,
+            c if c.is_ascii_alphanumeric() => c,
+            _ => '_',
+        };
+        let readable: String = text.chars().take(64).map(plain).collect();
+        let mut name = format!("~{readable}~");
+        for byte in Sha256::digest(text.as_bytes()) {
+            name.push_str(&format!("{byte:02x}"));
+        }
+        Name(name.into())
+    }
+
     /// Returns the name as given.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -49,6 +83,40 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Name {
+    type Err = InvalidInput;
+
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        Name::new(text)
+    }
+}
+
+impl TryFrom<&str> for Name {
+    type Error = InvalidInput;
+
+    fn try_from(text: &str) -> Result<Self, InvalidInput> {
+        Name::new(text)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0.as_ref().to_owned()
     }
 }
 
@@ -117,6 +185,28 @@ mod tests {
             assert_eq!(Name::new(good).unwrap().as_str(), good);
         }
         assert!(Name::new("x".repeat(512)).is_ok());
+    }
+
+    #[test]
+    fn every_text_becomes_a_name_and_no_two_become_the_same() {
+        let long = "x".repeat(600);
+        let longer = "x".repeat(601);
+        let texts = [
+            "", "a\nb", "a\0b", "ll:x", "{}", "a_b", "~a~", &long, &longer, "ü", "ö",
+        ];
+        let names = texts.map(Name::escaped);
+        for (text, name) in texts.iter().zip(&names) {
+            assert_eq!(Name::new(name.as_str()).as_ref(), Ok(name), "{text:?}");
+            assert!(name.as_str().len() <= 130, "{name}");
+            let again = Name::escaped(name.as_str());
+            let is_escaped = name.as_str().starts_with('~');
+            assert_eq!(again != *name, is_escaped, "{text:?}");
+        }
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), texts.len());
+        assert_eq!(names[5].as_str(), "a_b");
+        let found: std::collections::HashMap<Name, u8> = [(names[5].clone(), 1)].into();
+        assert_eq!(found.get("a_b"), Some(&1), "a name is found by its text");
     }
 
     #[test]

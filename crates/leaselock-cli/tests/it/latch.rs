@@ -18,7 +18,7 @@ fn a_latch_opens_when_all_have_arrived_and_says_who_has() {
         }
         store
             .run(&latch(&["-w", "50ms"]))
-            .refuses(75, "is still closed: 1 missing; arrived: shard-1");
+            .refuses(75, "ms: 1 missing; arrived: shard-1");
         let seen = object(&store.run(&latch(&["--json", "-w", "0"])).gives(75).out);
         assert_eq!((&seen["left"], &seen["open"]), (&1.into(), &false.into()));
         assert_eq!(seen["arrived"], serde_json::json!(["shard-1"]));

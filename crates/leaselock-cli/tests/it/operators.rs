@@ -16,7 +16,7 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
             holder.pid()
         )));
         assert!(
-            lines[1].contains(" left, fence ") && lines[1].ends_with(", why: nightly"),
+            lines[1].contains(" left, fence ") && lines[1].ends_with(", note: nightly"),
             "{done:?}"
         );
         let waiter = store.start(&["run", "--priority", "4", "job", "--", "true"]);
@@ -373,7 +373,7 @@ fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() 
                 "{}",
                 done.out
             );
-            assert!(done.out.contains("why: abcdefghi"), "{}", done.out);
+            assert!(done.out.contains("note: abcdefghi"), "{}", done.out);
         }
     }
     for words in [

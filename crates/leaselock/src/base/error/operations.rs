@@ -242,7 +242,7 @@ impl LeaseError {
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The lease had ended before: others may have held the lock meanwhile.
-    #[error("not held to the end: {0}")]
+    #[error("`{}` was not held any more: {}", .0.name, .0.reason)]
     NotHeld(Lost),
 
     /// No usable reply came.
