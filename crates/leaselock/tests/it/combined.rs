@@ -396,10 +396,13 @@ fn a_request_in_the_queue_ends_in_time_although_its_sender_stands_still() {
     let stands_still = runtime();
     stands_still.block_on(async {
         drop(take_all(&client, "warm", 1).await);
+        let tasks = tokio::runtime::Handle::current().metrics();
+        let before = tasks.num_alive_tasks();
         drop(try_all(&client, names("warm", 2)).await);
-        for _ in 0..8 {
-            tokio::task::yield_now().await; // their sender finds its queue empty, and ends
-        }
+        eventually("their sender finds its queue empty, and ends", async || {
+            tasks.num_alive_tasks() <= before
+        })
+        .await;
         for name in ["straight", "gathers"] {
             let mutex = client.mutex(name);
             drop(tokio::spawn(async move { mutex.try_acquire().await }));
