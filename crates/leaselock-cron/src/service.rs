@@ -124,7 +124,7 @@ async fn ended_if_any<R: Future<Output = ()>>(running: &mut Option<Pin<Box<R>>>)
 
 /// Runs the body until its end or the loss of the lease, and records the end.
 async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result<(), E>>) {
-    let name = run.lease().name().clone();
+    let name = run.name().clone();
     let outcome = {
         let body = pin!(body);
         tokio::select! {

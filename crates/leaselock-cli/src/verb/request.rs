@@ -83,8 +83,8 @@ pub(crate) fn open_leadership(
     let why = "elect: several servers have no place for what a leader says";
     let client = session::one_store(globals, purpose, why)?;
     let mut election = client.election(name).value(value);
-    if let Some(why) = &lock.note {
-        election = election.note(why);
+    if let Some(note) = &lock.note {
+        election = election.note(note);
     }
     let request = Request::Leadership(election).with(lock, globals);
     Ok((client, request))
@@ -94,8 +94,8 @@ impl Request {
     /// The mutex as the flags describe it.
     fn exclusive(client: &Client, name: &str, lock: &LockArgs, globals: &Globals) -> Request {
         let mut mutex = lock.like.mutex(client.mutex(name));
-        if let Some(why) = &lock.note {
-            mutex = mutex.note(why);
+        if let Some(note) = &lock.note {
+            mutex = mutex.note(note);
         }
         Request::Exclusive(mutex).with(lock, globals)
     }

@@ -70,10 +70,7 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         if globals.json || globals.quiet {
             return Ok(Exit::BUSY);
         }
-        let held_by = match &seen {
-            Some(seen) => show::held_by(seen),
-            None => None,
-        };
+        let held_by = seen.as_ref().and_then(show::held_by);
         let held_by = held_by.unwrap_or_else(|| show::holder(&holder));
         let holders = seen.map_or(vec![holder], |seen| show::all_holders(seen.state));
         let remark = ancestors.remark(&holders);

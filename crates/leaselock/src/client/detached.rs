@@ -8,7 +8,7 @@ use crate::base::error::{InvalidInput, LeaseError, Lost, LostReason, ReleaseErro
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
-use crate::engine::guard::lease::mode::{Detachable, SingleName};
+use crate::engine::guard::lease::mode::{Detachable, Mode, SingleName};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::cleanup::PendingCleanup;
 use crate::engine::services::cleanup::guard::CleanupGuard;
@@ -77,7 +77,7 @@ impl<M: Detachable> Lease<M> {
     }
 }
 
-impl<M: SingleName> Lease<M> {
+impl<M: Mode + SingleName> Lease<M> {
     /// Lends the lease: another process can extend it by the handle, but not release it.
     ///
     /// Nothing is sent. This client goes on to renew the lease. **It must outlive the borrower**: after the release

@@ -14,7 +14,6 @@ use crate::base::error::{BreakError, RequestError, StoreError};
 use crate::base::process::{Process, tame};
 use crate::base::token;
 use crate::engine::services::core::Engine;
-use crate::engine::values::identity::{SelfDescription, Who};
 use crate::engine::values::lock_mode::LockMode;
 use crate::script::damage::Types;
 use crate::script::keys::LockKeys;
@@ -41,9 +40,7 @@ impl People<'_> {
         if let Some(process) = self.known.get(client) {
             return Ok(process.clone());
         }
-        let record = self.engine.record_of(client);
-        let about = self.engine.ask(&Who { record: &record }, WITHIN).await?;
-        let process = SelfDescription::process(client.to_owned(), about);
+        let process = self.engine.who(client, WITHIN).await?;
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
     }
@@ -231,7 +228,7 @@ pub(crate) async fn break_lease(
         } => {
             let process = match &holder {
                 Some(client) => {
-                    let found = People::of(engine).find(client).await;
+                    let found = engine.who(client, WITHIN).await;
                     Some(found.unwrap_or_else(|_| Process::unknown(client.clone())))
                 }
                 None => None,

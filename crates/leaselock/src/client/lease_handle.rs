@@ -88,8 +88,7 @@ impl Handle {
 
     /// Returns what its bearer shows to the resource that the lease protects; `None` without fencing.
     pub fn sequencer(&self) -> Option<Sequencer> {
-        let word = self.mode.as_deref().and_then(|mode| mode.split(' ').next());
-        let mode = LockMode::of_word(word.unwrap_or_default());
+        let mode = LockMode::of_mode(self.mode.as_deref());
         mode.sequencer(&self.name, self.fence?, &self.token)
     }
 

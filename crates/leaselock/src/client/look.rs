@@ -31,18 +31,15 @@ pub(crate) async fn look(
     let keys = LockKeys::new(&engine.ids.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
-        (Protocol::SetnxGetset, held @ Holding::Held { .. }) => {
+        (Protocol::SetnxGetset, Holding::Held { mut holders, count }) => {
             let value = engine.store.plain(&["GET", &keys.lock], WITHIN).await?;
-            match setnx_getset::left(&value)? {
-                Some(remaining) => Holding::by(Holder {
-                    digest: held
-                        .exclusive()
-                        .map(|one| one.digest.clone())
-                        .unwrap_or_default(),
-                    ..Holder::foreign(Some(remaining))
-                }),
-                None => Holding::Free,
+            let Some(remaining) = setnx_getset::left(&value)? else {
+                return Ok(Holding::Free);
+            };
+            for holder in &mut holders {
+                holder.remaining = Some(remaining);
             }
+            Holding::Held { holders, count }
         }
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
             match engine.store.plain(&["PTTL", &keys.lock], WITHIN).await? {

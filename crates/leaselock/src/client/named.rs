@@ -10,7 +10,6 @@ use super::options::Options;
 use super::state::ClientState;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::engine::guard::lease::Lease;
-use crate::engine::values::identity::{SelfDescription, Who};
 use crate::engine::values::kind::Kind;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
@@ -130,9 +129,10 @@ impl Named {
             && let Some(holder) = holder.as_mut().filter(|_| !*own)
             && !engine.store.is_majority()
         {
-            let record = &engine.record_of(&holder.client);
-            let about = engine.ask(&Who { record }, WHO_WITHIN).await;
-            **holder = SelfDescription::process(holder.client.clone(), about.ok().flatten());
+            let known = Box::pin(engine.who(&holder.client, WHO_WITHIN)).await; // rare
+            if let Ok(process) = known {
+                **holder = process;
+            }
         }
         acquired
     }

@@ -28,7 +28,7 @@ pub enum AcquireError {
         name: Name,
         /// How long the attempt waited.
         waited: Duration,
-        /// Who held it at the last poll, or one of several; `None` when another library did.
+        /// Who held it at the last poll, or one of several; `None` when another library did, or when no reply said who.
         ///
         /// It costs one read after the end of the wait. Without a reply, and on a majority, it has the client's id only.
         holder: Option<Box<Process>>,
@@ -184,7 +184,7 @@ fn by_whom(holder: Option<&Process>, remaining: Option<Duration>, own: bool) -> 
     let mut text = match holder {
         Some(_) if own => " by this very client".to_owned(),
         Some(holder) => format!(" by {holder}"),
-        None => " by another library".to_owned(),
+        None => " by another client".to_owned(), // of another library, or the store did not say
     };
     if let Some(remaining) = remaining {
         text.push_str(&format!("; its lease expires in {:?}", rounded(remaining)));

@@ -26,7 +26,7 @@ use crate::base::ttl::{Drift, Ttl};
 use crate::engine::values::custom::Connections;
 use crate::engine::values::gate::Strict;
 use crate::engine::values::grant::Seen;
-use crate::engine::values::identity::{Announce, SelfDescription};
+use crate::engine::values::identity::{Announce, SelfDescription, Who};
 use crate::engine::values::note::Note;
 use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
@@ -324,6 +324,13 @@ impl Engine {
 
     pub(crate) fn record_of(&self, client: &str) -> String {
         keys::client_record(&self.ids.prefix, client)
+    }
+
+    /// Reads who is behind a client, by its own description.
+    pub(crate) async fn who(&self, client: &str, within: Duration) -> Result<Process, StoreError> {
+        let record = &self.record_of(client);
+        let about = self.ask(&Who { record }, within).await?;
+        Ok(SelfDescription::process(client.to_owned(), about))
     }
 }
 

@@ -22,13 +22,15 @@ pub(crate) struct SelfDescription {
 impl SelfDescription {
     /// Describes the client with this id, which may have said nothing.
     pub(crate) fn process(client: String, about: Option<SelfDescription>) -> Process {
-        let about = about.as_ref();
+        let Some(about) = about else {
+            return Process::unknown(client);
+        };
         Process {
             client,
-            host: about.map(|about| about.host.clone()),
-            pid: about.map(|about| about.pid),
-            name: about.map(|about| about.name.clone()),
-            started: about.and_then(|about| clock::from_unix_ms(about.started_unix_ms)),
+            host: Some(about.host),
+            pid: Some(about.pid),
+            name: Some(about.name),
+            started: clock::from_unix_ms(about.started_unix_ms),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use super::resource::Resource;
+use super::resource::{Resource, mode_word};
 use crate::base::token::Token;
 
 /// How a lock is held or asked for.
@@ -33,7 +33,12 @@ pub(crate) enum Beside {
 impl LockMode {
     /// Returns how this resource is held, or asked for.
     pub(crate) fn of(resource: &Resource) -> LockMode {
-        LockMode::of_word(resource.mode_word().unwrap_or_default())
+        LockMode::of_mode(resource.mode.as_deref())
+    }
+
+    /// Reads how a name is held, as a resource and a handle have it.
+    pub(crate) fn of_mode(mode: Option<&str>) -> LockMode {
+        LockMode::of_word(mode_word(mode).unwrap_or_default())
     }
 
     /// Reads the kind of a request or of a hold, as in `lua/holds.lua`.

@@ -8,6 +8,11 @@ use crate::script::keys::LockKeys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::script::{Call, Script};
 
+/// Returns the first word of how a name is held.
+pub(crate) fn mode_word(mode: Option<&str>) -> Option<&str> {
+    mode?.split(' ').next()
+}
+
 /// The lock of one name. Every lease stores this value.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
@@ -34,7 +39,7 @@ impl Resource {
 
     /// Returns the first word of how it is held, which queue entries and renewals have.
     pub(crate) fn mode_word(&self) -> Option<&str> {
-        self.mode.as_deref()?.split(' ').next()
+        mode_word(self.mode.as_deref())
     }
 
     /// Creates the lock of this kind at this key.

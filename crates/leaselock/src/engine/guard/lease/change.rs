@@ -13,7 +13,7 @@ impl<M> Lease<M> {
 
     /// Tells its owner that the lease is about to change, or is not any more. A waiting task does not get it next.
     pub(crate) fn announce_change(&mut self, changing: bool) {
-        let next = self.passes_to().as_ref();
+        let next = self.passes_to.as_ref();
         let goes_on = next.is_some_and(|next| next.set_changing(changing));
         if changing && !goes_on {
             self.end_passing();
@@ -36,10 +36,10 @@ impl<M> Lease<M> {
         if before.parts().1.was_queued() {
             self.set_queued();
         }
-        if let Some(next) = before.passes_to().take() {
+        if let Some(next) = before.passes_to.take() {
             let (_, record, id) = self.parts();
             next.changed(record, id, self.expects_late_requests());
-            *self.passes_to() = Some(next);
+            self.passes_to = Some(next);
         }
         before.retire();
         before.disown();

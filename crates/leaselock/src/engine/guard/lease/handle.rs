@@ -16,8 +16,8 @@ use crate::engine::values::custom::CustomLock;
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///
-/// `M` is how it is held: each [`Mode`] adds what only its leases can do. `Lease<()>`, into which all
-/// convert, has what every lease has.
+/// `M` is how it is held: each [`Mode`] adds what only its leases can do. `Lease<()>`, into which all convert, has what
+/// every lease has.
 ///
 /// **Dropping a lease releases it soon, not now**: the release runs in the background, on the client's own thread, also
 /// outside a runtime and during a panic. Call [`release`](Lease::release) when the result of the release matters.
@@ -118,9 +118,15 @@ impl<M> Lease<M> {
         &self.mode
     }
 
-    pub(crate) fn records(&self) -> impl Iterator<Item = &LeaseRecord> + Clone {
+    /// Returns the records of the other names, if there are several.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<LeaseRecord>> + Clone {
         let others = self.several.leases.iter().skip(1);
-        std::iter::once(&*self.record).chain(others.map(|lease| &*lease.record))
+        others.map(|lease| &lease.record)
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = &LeaseRecord> + Clone {
+        let others = self.others().map(|record| &**record);
+        std::iter::once(&*self.record).chain(others)
     }
 
     /// Sets how many tries after the first the acquisition took.
@@ -138,11 +144,6 @@ impl<M> Lease<M> {
     /// Returns what a local group remembers of the lease that it hands from task to task.
     pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<LeaseRecord>, Id) {
         (&self.engine, &self.record, self.id)
-    }
-
-    /// Returns who gets it next without a request.
-    pub(super) fn passes_to(&mut self) -> &mut Option<Arc<dyn PassOn>> {
-        &mut self.passes_to
     }
 
     /// Drops this value without an effect: its parts were given to another owner.
@@ -182,9 +183,7 @@ impl<M> Lease<M> {
     pub(crate) fn set_queued(&self) {
         self.record.set_queued();
     }
-}
 
-impl<M> Lease<M> {
     /// Refuses what the lease's protocol cannot do.
     pub(crate) fn can_be(
         &self,

@@ -111,9 +111,7 @@ impl<M> Lease<M> {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> LossWatch {
-        let others = self.several.leases.iter().skip(1);
-        let others = others.map(|lease| Arc::clone(&lease.record));
-        LossWatch::new(Arc::clone(&self.record)).and(others)
+        LossWatch::new(Arc::clone(&self.record)).and(self.others().cloned())
     }
 
     /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
@@ -139,9 +137,8 @@ impl<M> Lease<M> {
     where
         M: Clone,
     {
-        let others = self.several.leases.iter().skip(1);
-        let others = others.map(|lease| Arc::clone(&lease.record)).collect();
-        LeaseView::new(Arc::clone(&self.record), others, self.known().clone())
+        let (record, others) = (Arc::clone(&self.record), self.others().cloned());
+        LeaseView::new(record, others.collect(), self.known().clone())
     }
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
@@ -153,11 +150,8 @@ impl<M> Lease<M> {
         }
         let hook = Arc::new(hook);
         // A lease stores its hook, so the hook must not keep the lease.
-        let records = self
-            .several
-            .leases
-            .iter()
-            .map(|lease| Arc::downgrade(&lease.record));
+        let leases = self.several.leases.iter();
+        let records = leases.map(|lease| Arc::downgrade(&lease.record));
         let records: Arc<[Weak<LeaseRecord>]> = records.collect();
         for lease in &self.several.leases {
             let (hook, records) = (Arc::clone(&hook), Arc::clone(&records));

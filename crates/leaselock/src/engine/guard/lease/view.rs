@@ -103,8 +103,7 @@ impl<M> LeaseView<M> {
 
     /// Returns a future that resolves when the lease ends. See [`LossWatch`].
     pub fn lost(&self) -> LossWatch {
-        let others = self.others.iter().map(Arc::clone);
-        LossWatch::new(Arc::clone(&self.record)).and(others)
+        LossWatch::new(Arc::clone(&self.record)).and(self.others.iter().cloned())
     }
 
     /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
