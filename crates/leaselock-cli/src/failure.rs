@@ -242,7 +242,7 @@ impl From<ReleaseError> for Failure {
 impl From<BreakError> for Failure {
     fn from(error: BreakError) -> Self {
         let hint = match &error {
-            BreakError::Foreign { .. } => "; --foreign breaks it all the same",
+            BreakError::Foreign { .. } => "; --now --foreign breaks it all the same",
             BreakError::Store(source) => return source.clone().into(),
             BreakError::Mismatch { .. } => "; see status for the present one",
             _ => "",

@@ -60,7 +60,10 @@ Examples:
 pub(crate) const BREAK: &str = "\
 Examples:
   leaselock break --fence 1795372321031611 deploy
-                                            only the grant that status has shown";
+                                            only the grant that status has shown; its holder
+                                            stops, and then the next has the lock
+  leaselock break --now --fence 1795372321031611 deploy
+                                            its holder is dead: the next has it at once";
 
 pub(crate) const PERMITS: &str = "\
 Examples:

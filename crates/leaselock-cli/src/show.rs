@@ -46,10 +46,18 @@ pub(crate) fn holder(holder: &Holder) -> String {
     if let Some(fence) = holder.fence {
         text.push_str(&format!(", fence {fence}"));
     }
+    text.push_str(broken(holder));
     if let Some(note) = &holder.note {
         text.push_str(&format!(", note: {}", sanitized(note)));
     }
     text
+}
+
+fn broken(holder: &Holder) -> &'static str {
+    match holder.broken {
+        true => ", broken",
+        false => "",
+    }
 }
 
 fn age(since: Option<SystemTime>) -> String {
@@ -74,7 +82,8 @@ fn shared_holder(one: &Holder) -> String {
         None => String::new(),
     };
     let left = for_people(whole(one.remaining.unwrap_or_default()));
-    format!("{who}{mode}{}, {left} left{fence}", age(one.since))
+    let broken = broken(one);
+    format!("{who}{mode}{}, {left} left{fence}{broken}", age(one.since))
 }
 
 /// Who holds the lock, in one line; `None` when no lock of ours is held.
@@ -137,7 +146,7 @@ pub(crate) fn duration(duration: Duration) -> String {
 }
 
 /// People need no nanoseconds.
-fn whole(duration: Duration) -> Duration {
+pub(crate) fn whole(duration: Duration) -> Duration {
     if duration > Duration::from_secs(10) {
         Duration::from_secs(duration.as_secs())
     } else {
@@ -260,6 +269,7 @@ fn shared_json(one: &Holder) -> Value {
         "since_unix_ms": one.since.map(unix_ms),
         "remaining_ms": one.remaining.map(ms),
         "digest": one.digest,
+        "broken": one.broken,
     })
 }
 
@@ -282,6 +292,7 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
         "since_unix_ms": holder.since.map(unix_ms),
         "remaining_ms": holder.remaining.map(ms),
         "digest": holder.digest,
+        "broken": holder.broken,
     })
 }
 

@@ -18,9 +18,9 @@ local function many_exist(keys, first, last)
 end
 
 -- Reads only: a letter for each of the locks: `mine` where it holds its token, which is behind `before` other
--- arguments; 'e' where there is no key, 't' where another client holds it, '-' where the server refuses or there are
+-- arguments; `theirs` where there is another value, 'e' where there is no key, '-' where the server refuses or there are
 -- too many.
-local function many_letters(keys, args, before, mine)
+local function many_letters(keys, args, before, mine, theirs)
   local count = #args - before
   local held = count <= MANY_MAX and many_values(keys, 1, count)
   local letters = {}
@@ -31,7 +31,7 @@ local function many_letters(keys, args, before, mine)
     elseif not holder then
       letters[i] = redis.pcall('EXISTS', keys[i]) == 0 and 'e' or '-'
     else
-      letters[i] = holder == args[before + i] and mine or 't'
+      letters[i] = holder == args[before + i] and mine or theirs
     end
   end
   return letters

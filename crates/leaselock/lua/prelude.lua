@@ -28,8 +28,9 @@ end
 
 -- Whether a grant of this token has a fencing token.
 local function is_fenced(token)
-  local FENCED_AT, FENCED = 23, 46
-  return string.byte(token, FENCED_AT) == FENCED
+  local SIGN_AT, FENCED, FENCED_BROKEN = 23, 46, 33 -- '.' and '!' (lua/inline/holder.lua)
+  local sign = string.byte(token, SIGN_AT)
+  return sign == FENCED or sign == FENCED_BROKEN
 end
 
 -- What redis.pcall returned; nil and true when the key holds another type. Any other refusal is raised.

@@ -30,7 +30,7 @@ mod stream;
 mod waiters;
 
 pub(crate) use self::fence::number;
-pub(crate) use self::held::{How, is_fenced, member, readers_number};
+pub(crate) use self::held::{How, before_break, is_fenced, member, readers_number};
 pub(crate) use self::keys::{Part, parse};
 pub use self::report::{Report, Rule, Violation};
 pub use self::stream::{Oracle, Watch};

@@ -62,9 +62,10 @@ pub(crate) struct WaitArgs {
 /// Take a lock away from its holder, as an operator
 ///
 /// From all holders, when several read or hold permits; --fence takes the permits of one hold alone.
-/// The holder is told at its next renewal at the latest. Until then it may go on working, so make
-/// sure that it has stopped. The first waiter in the queue acquires the lock at once. Without --yes
-/// or --fence the command asks first; without a terminal one of the two is required.
+/// The holder cannot renew its lease any more, and is told at its next renewal at the latest. The
+/// first waiter in the queue has the lock when the holder has released it or its lease has ended.
+/// With --now it has it at once, although the holder may work on: make sure that it has stopped.
+/// Without --yes or --fence the command asks first; without a terminal one of the two is required.
 #[derive(Debug, Args)]
 #[command(after_help = manual::BREAK)]
 pub(crate) struct BreakArgs {
@@ -76,8 +77,12 @@ pub(crate) struct BreakArgs {
     #[arg(short, long)]
     pub(crate) yes: bool,
 
-    /// Also if the holder uses another lock library on the same key
+    /// Free the lock at once, although its holder may work on until its next renewal
     #[arg(long)]
+    pub(crate) now: bool,
+
+    /// Also if the holder uses another lock library on the same key
+    #[arg(long, requires = "now")]
     pub(crate) foreign: bool,
 
     #[command(flatten)]

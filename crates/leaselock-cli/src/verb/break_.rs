@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::inspect::BreakArgs;
+use crate::duration::for_people;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
@@ -19,6 +20,9 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
         let mut terms = BreakOptions::default();
+        if args.now {
+            terms = terms.now();
+        }
         if args.foreign {
             terms = terms.foreign();
         }
@@ -41,6 +45,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "process": show::process_json(broken.process.as_ref()),
                     "fence": broken.fence.map(Fence::get),
                     "holders": broken.count,
+                    "remaining_ms": broken.remaining.map(show::ms),
                 },
             });
             output::print(output::json(&object).as_bytes())?;
@@ -49,16 +54,20 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                 .fence
                 .map(|fence| format!(", fence {fence}"))
                 .unwrap_or_default();
-            let (who, goes_on) = match broken.count {
-                1 => (who, "it may work on until its next renewal"),
-                count => (
-                    format!("all {count} holders"),
-                    "each may work on until its next renewal",
+            let (who, has, works) = match broken.count {
+                1 => (who, "its holder has", "it may work"),
+                count => (format!("all {count} holders"), "they have", "each may work"),
+            };
+            let what_next = match broken.remaining {
+                Some(rest) => format!(
+                    "it is free when {has} released it, in {} at the latest",
+                    for_people(show::whole(rest))
                 ),
+                None => format!("{works} on until its next renewal"),
             };
             let name = output::sanitized(&name);
             output::say(&format!(
-                "leaselock: `{name}` was taken from {who}{fence}; {goes_on}\n"
+                "leaselock: `{name}` was taken from {who}{fence}; {what_next}\n"
             ));
         }
         Ok(Exit::OK)

@@ -52,7 +52,9 @@ fn a_value_set_by_hand_is_a_lock_of_another_library_and_a_hash_is_none() {
     store
         .run(&["break", "--yes", "job"])
         .refuses(77, "--foreign breaks it all the same");
-    store.run(&["break", "--yes", "--foreign", "job"]).gives(0);
+    store
+        .run(&["break", "--yes", "--now", "--foreign", "job"])
+        .gives(0);
     assert_eq!(server.cli(&["GET", "job"]), Value::Nil);
 
     server.cli(&["HSET", "job", "a", "b"]);
@@ -73,7 +75,7 @@ fn a_value_set_by_hand_is_a_lock_of_another_library_and_a_hash_is_none() {
         .run(&["wait", "-n", "job"])
         .refuses(65, "a hash lies under this name");
     store
-        .run(&["break", "--yes", "--foreign", "job"])
+        .run(&["break", "--yes", "--now", "--foreign", "job"])
         .refuses(65, "something that is no lock");
     assert_eq!(server.cli(&["HGET", "job", "a"]), Value::from("b"));
     assert!(!store.path("ran").exists());
@@ -160,12 +162,27 @@ fn break_takes_only_what_was_seen_and_asks_when_it_can() {
             .run(&["break", "--fence", &older, "job"])
             .refuses(79, "see status for the present one");
         assert_eq!(store.status()["holder"]["fence"], fence);
+        let seen = ["--fence", &fence.to_string(), "job"];
+        let broken = store.run(&[&["break"], &seen[..]].concat()).gives(0);
+        assert!(
+            broken.err.contains("when its holder has released it, in 9"),
+            "{broken:?}"
+        );
+        assert_eq!(store.status()["holder"]["broken"], true);
+        let text = store.run(&["status", "job"]).gives(0).out;
+        assert!(text.contains(", broken"), "{text}");
         store
-            .run(&["break", "--fence", &fence.to_string(), "job"])
+            .run(&["run", "-n", "job", "--", "true"])
+            .refuses(75, "");
+        let at_once = store
+            .run(&[&["break", "--now"], &seen[..]].concat())
             .gives(0);
+        assert!(at_once.err.contains("may work on"), "{at_once:?}");
         assert_eq!(store.status()["state"], "free");
         store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
-        store.run(&["break", "-y", "-q", "job"]).refuses(0, "");
+        store
+            .run(&["break", "--now", "-y", "-q", "job"])
+            .refuses(0, "");
         assert_eq!(store.status()["state"], "free");
     });
 }

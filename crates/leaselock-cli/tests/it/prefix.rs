@@ -93,7 +93,7 @@ fn names_are_given_and_shown_without_it_and_other_prefixes_are_other_locks() {
         with(&["release"]).gives(0);
         app(&["wait", "-n", "job"]).gives(0);
         app(&["acquire", "--ttl", "60s", "job"]).gives(0);
-        app(&["break", "--yes", "job"]).gives(0);
+        app(&["break", "--now", "--yes", "job"]).gives(0);
         assert_eq!(app(&["ls"]).gives(0).out, "");
     });
 }

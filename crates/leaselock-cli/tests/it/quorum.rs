@@ -62,7 +62,7 @@ fn a_lock_of_several_servers_is_taken_extended_and_released_while_one_of_them_is
         assert!(ran.gives(0).out.trim().parse::<u64>().unwrap() > 0);
         let broken = nodes.run(&["acquire", "job"]).gives(0);
         drop(broken);
-        nodes.run(&["break", "--yes", "job"]).gives(0);
+        nodes.run(&["break", "--now", "--yes", "job"]).gives(0);
         nodes.run(&["wait", "-n", "job"]).gives(0);
     }
 }

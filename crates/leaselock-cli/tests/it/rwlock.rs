@@ -109,7 +109,7 @@ fn status_ls_wait_and_break_show_the_readers() {
             (&true.into(), &().into())
         );
         assert_eq!(waited["holders"].as_array().unwrap().len(), 2);
-        let broken = store.run(&["break", "--yes", "job"]).gives(0);
+        let broken = store.run(&["break", "--now", "--yes", "job"]).gives(0);
         assert!(
             broken.err.contains("`job` was taken from all 2 holders"),
             "{broken:?}"

@@ -7,6 +7,7 @@
 --
 -- Returns {"extended", ttl_ms, time_us}    held for at least ttl_ms from time_us
 --         {"expired", time_us}             the hold has expired, also when it is still in the set
+--         {"broken", time_us}              an operator broke it: it ends as it would have, or by its holder's release
 --         {"taken", time_us}               another client holds the name alone
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
@@ -24,7 +25,10 @@ if other then
   return { 'extended', ttl_ms, whole(now_us) }
 end
 ends = tonumber(ends or '-1')
-if ends < now_us then return { 'expired', whole(now_us) } end
+if ends < now_us then
+--#inline broken
+  return { redis.call('ZSCORE', lock, member_of(mode, broken)) and 'broken' or 'expired', whole(now_us) }
+end
 local until_us = now_us + ttl_ms * 1000
 if ends < until_us then member_extend(lock, hold, until_us, ttl_ms) end
 return { 'extended', ttl_ms, whole(now_us) }

@@ -7,7 +7,6 @@
 --
 -- Returns {"answered", time_us, letters}   one letter for each item, in the order of the locks:
 --           x  extended: held for at least ttl_ms from time_us
---           e  expired, also when it is still in the set
 --           -  any other case: use hold/extend, which does no harm a second time
 -- Replay  harmless: the same answers as long as the tokens hold
 -- Writes  locks
@@ -29,12 +28,7 @@ end
 for i = 1, #KEYS do
   local hold = member_of(string.sub(ARGV[i + 1], HOLD_START), string.sub(ARGV[i + 1], 1, HOLD_START - 1))
   local ends = #KEYS > MANY_MAX and {} or redis.pcall('ZSCORE', KEYS[i], hold)
-  if type(ends) == 'table' then
-    letters[i] = '-'
-  elseif not ends or tonumber(ends) < now_us then
-    letters[i] = 'e'
-  else
-    letters[i] = (tonumber(ends) >= until_us or extend(KEYS[i], hold)) and 'x' or '-'
-  end
+  local ours = type(ends) == 'string' and tonumber(ends) >= now_us
+  letters[i] = ours and (tonumber(ends) >= until_us or extend(KEYS[i], hold)) and 'x' or '-'
 end
 return { 'answered', whole(now_us), table.concat(letters) }

@@ -6,6 +6,7 @@
 --
 -- Returns {"extended", pttl_ms, time_us}   held for at least ttl_ms from time_us
 --         {"expired", time_us}             there is no lock: the lease expired or was deleted
+--         {"broken", time_us}              an operator broke it: it ends as it would have, or by its holder's release
 --         {"taken", time_us}               another client holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
@@ -17,7 +18,10 @@ local time = redis.call('TIME')
 local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 if not held then return { 'expired', now } end
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
-if held ~= token then return { 'taken', now } end
+if held ~= token then
+--#inline broken
+  return { held == broken and 'broken' or 'taken', now }
+end
 local pttl_ms = redis.call('PTTL', lock)
 if pttl_ms < ttl_ms then -- -1 too: a lease always expires
   redis.call('PEXPIRE', lock, ttl_ms)

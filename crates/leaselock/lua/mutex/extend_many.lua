@@ -7,7 +7,6 @@
 -- Returns {"answered", time_us, letters}   one letter for each item, in the order of the locks:
 --           x  extended: held for at least ttl_ms from time_us
 --           e  expired: there is no lock
---           t  taken: another client holds it
 --           -  any other case: nothing was done, use mutex/extend
 -- Replay  harmless: the same answers as long as the tokens hold
 -- Writes  locks
@@ -15,7 +14,7 @@
 local ttl_ms = tonumber(ARGV[1])
 
 local now = whole(clock_us())
-local answers = many_letters(KEYS, ARGV, 1, 'x')
+local answers = many_letters(KEYS, ARGV, 1, 'x', '-')
 
 for i = 1, #answers do
   if answers[i] == 'x' then

@@ -12,7 +12,7 @@
 -- Writes  locks
 --#include many
 local count = #ARGV
-local answers = many_letters(KEYS, ARGV, 0, 'r')
+local answers = many_letters(KEYS, ARGV, 0, 'r', 't')
 
 if count <= MANY_MAX and many_exist(KEYS, count + 1, 2 * count) then
   for i = 1, count do

@@ -15,7 +15,7 @@
 --#include many callers
 local tell = ARGV[1]
 local count = #ARGV - 1
-local answers = many_letters(KEYS, ARGV, 1, 'r')
+local answers = many_letters(KEYS, ARGV, 1, 'r', 't')
 
 many_delete(KEYS, answers)
 if tell == '1' and count <= MANY_MAX and many_exist(KEYS, count + 1, 2 * count) then

@@ -6,7 +6,6 @@ pub(crate) mod clock_watch;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod hex;
-pub(crate) mod join;
 pub(crate) mod keyed_mutex;
 pub(crate) mod process;
 pub(crate) mod slots;

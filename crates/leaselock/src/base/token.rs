@@ -13,11 +13,15 @@ const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
 /// How many tokens get their random bytes from one system call.
 const STOCK: usize = 64;
-/// 22 characters of random, a separator, 8 characters of client.
+/// 22 characters of random, a sign, 8 characters of client.
 const LENGTH: usize = 31;
 const SECRET: usize = 22;
-/// The separator in the token of a lease with a fencing token.
+/// The sign in the token of a lease with a fencing token, and in that of one without.
 const FENCED: u8 = b'.';
+const UNFENCED: u8 = b'~';
+/// The same of a lease that was broken: no renewal finds it (`lua/inline/broken.lua`).
+const FENCED_BROKEN: u8 = b'!';
+const UNFENCED_BROKEN: u8 = b'?';
 
 /// The short id of a client: 48 random bits, 8 characters. Not a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,7 +55,7 @@ impl Token {
         let mut text = [0; LENGTH];
         let (secret, rest) = text.split_at_mut(SECRET);
         write_base64url(random, secret);
-        rest[0] = if fencing { FENCED } else { b'~' };
+        rest[0] = if fencing { FENCED } else { UNFENCED };
         rest[1..].copy_from_slice(client.0.as_bytes());
         Token(text)
     }
@@ -59,7 +63,18 @@ impl Token {
     /// Parses one of our tokens, or returns `None`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         client_of(text.as_bytes())?;
-        text.as_bytes().try_into().ok().map(Token)
+        let token = text.as_bytes().try_into().ok().map(Token);
+        token.filter(|_| !is_broken(text.as_bytes()))
+    }
+
+    /// Returns the token that is in the place of this one after a break.
+    pub(crate) fn broken(&self) -> Token {
+        let mut text = self.0;
+        text[SECRET] = match self.is_fenced() {
+            true => FENCED_BROKEN,
+            false => UNFENCED_BROKEN,
+        };
+        Token(text)
     }
 
     /// Returns true if a lease of this token has a fencing token.
@@ -166,12 +181,18 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
         .ok()
         .filter(|text| text.len() == LENGTH)?;
     let (secret, client) = text.split_at_checked(SECRET)?;
-    let client = client.strip_prefix(['.', '~'])?;
+    let client = client.strip_prefix(['.', '~', '!', '?'])?;
     let plain = |part: &str| {
         part.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     };
     (plain(secret) && plain(client)).then_some(client)
+}
+
+/// Returns true if it is one of our tokens, of a lease that was broken.
+pub(crate) fn is_broken(value: &[u8]) -> bool {
+    let sign = value.get(SECRET);
+    client_of(value).is_some() && matches!(sign, Some(&(FENCED_BROKEN | UNFENCED_BROKEN)))
 }
 
 /// Returns the client of the token that a text begins with, and the text behind that token.

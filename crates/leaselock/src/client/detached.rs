@@ -211,7 +211,6 @@ impl DetachedLease {
         });
         self.engine.check_strict(ttl)?;
         let within = self.engine.request_timeout(ttl);
-        let lost = |reason| Err(Lost::new(name(), self.handle.fence(), reason).into());
         let step = Extend {
             resource: &resource,
             token: self.handle.token(),
@@ -222,8 +221,9 @@ impl DetachedLease {
                 self.keep_record(ttl, within).await;
                 Ok(())
             }
-            Ok(ExtendAnswer::Expired) => lost(LostReason::KeyMissing),
-            Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
+            Ok(ExtendAnswer::Gone(reason)) => {
+                Err(Lost::new(name(), self.handle.fence(), reason).into())
+            }
             Err(source) => Err(LeaseError::from_store(self.handle.name(), source)),
         }
     }

@@ -16,7 +16,7 @@ use crate::base::token;
 use crate::engine::services::core::Engine;
 use crate::engine::values::lock_mode::LockMode;
 use crate::script::damage::Types;
-use crate::script::keys::LockKeys;
+use crate::script::keys::{self, LockKeys};
 
 /// How long a request of an operator may take.
 pub(super) const WITHIN: Duration = Duration::from_secs(2);
@@ -87,12 +87,16 @@ impl Client {
 
     /// Takes a lock away from its holder, as an operator.
     ///
-    /// All readers, or all holders of permits, lose it together, unless [`only`](BreakOptions::only) names one grant. On
-    /// a quorum every node that replies takes it away.
+    /// The store refuses each further renewal, and tells the holder, whose lease is lost from then on
+    /// ([`LostReason::Broken`](crate::LostReason::Broken)). A holder that waits for no lock of this store hears of it by
+    /// its next renewal. The next waiter in the queue gets the lock when the holder has released it, and when its lease
+    /// ends at the latest. So no two hold it at the same time.
     ///
-    /// The next waiter in the queue gets it in the same step. On a quorum no waiter is woken, and waiters poll after
-    /// five seconds at most. The holder learns of the break at its next renewal and may act until then: only fencing
-    /// protects against that.
+    /// With [`now`](BreakOptions::now) the next waiter gets it in the same step, although the holder may work on until it
+    /// hears of the break: only fencing protects against that.
+    ///
+    /// All readers, or all holders of permits, lose it together, unless [`only`](BreakOptions::only) names one grant. On
+    /// a quorum every node that replies breaks it; no waiter is woken there, and waiters poll after five seconds at most.
     ///
     /// # Cancel safety
     /// When dropped, it may have happened, on a quorum possibly on some nodes only.
@@ -166,6 +170,7 @@ pub(super) async fn look(
             since: fence.and_then(since),
             remaining: pttl_ms.map(Duration::from_millis),
             digest: token::digest(&value),
+            broken: token::is_broken(&value),
         }),
     };
     let mut queue = Vec::with_capacity(seen.queue.len());
@@ -200,6 +205,7 @@ async fn shared_holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder
         since: own_fence.and_then(since),
         remaining: Some(Duration::from_millis(hold.rest_ms)),
         digest: token::digest(&hold.token),
+        broken: token::is_broken(&hold.token),
     })
 }
 
@@ -214,10 +220,13 @@ pub(crate) async fn break_lease(
     terms: BreakOptions,
 ) -> Result<BreakOutcome, BreakError> {
     let keys = LockKeys::new(&engine.ids.prefix, name)?.behind(engine.gate());
+    let at_node = engine.store.subscriptions_at(&keys.lock);
+    let sharded = at_node.map(|(_, sharded)| sharded);
     let step = Break {
         keys: &keys,
-        only: terms.only_fence,
-        foreign: terms.foreign,
+        terms,
+        channel: &keys::wake_channels(&engine.ids.prefix),
+        ends: &keys::wake_channel_ends(&keys.lock, sharded),
     };
     let name = || name.clone();
     match engine.ask(&step, WITHIN).await? {
@@ -225,6 +234,7 @@ pub(crate) async fn break_lease(
             holder,
             fence,
             count,
+            rest_ms,
         } => {
             let process = match &holder {
                 Some(client) => {
@@ -237,6 +247,7 @@ pub(crate) async fn break_lease(
                 count,
                 process,
                 fence,
+                remaining: Some(Duration::from_millis(rest_ms)).filter(|rest| !rest.is_zero()),
             })
         }
         Broke::Free => Err(BreakError::NotHeld { name: name() }),

@@ -109,6 +109,8 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// A short hash of the holder's token, to tell one holder from another.
     pub digest: String,
+    /// True if an operator broke its lease: it ends when `remaining` is over, or by its holder's release.
+    pub broken: bool,
 }
 
 impl Holder {
@@ -127,6 +129,7 @@ impl Holder {
             since: None,
             remaining,
             digest: String::new(),
+            broken: false,
         }
     }
 }
@@ -154,6 +157,8 @@ pub struct BreakOptions {
     /// Readers that hold at the same time have the same token, so all of them lose the lock. Each holder of permits has
     /// a token of its own, and the others stay.
     pub only_fence: Option<Fence>,
+    /// True to free the lock although its holder may work on.
+    pub at_once: bool,
     /// True to break a lock of another library too.
     pub foreign: bool,
 }
@@ -166,7 +171,17 @@ impl BreakOptions {
         self
     }
 
-    /// Breaks a lock of another library too.
+    /// Frees the lock at once, although its holder may work on until its next renewal: two may work at the same time.
+    ///
+    /// For a holder that cannot release, such as one that is frozen, when its lease lasts too long to wait for. Only a
+    /// fencing token keeps such a holder from what it works on.
+    #[must_use]
+    pub fn now(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
+    /// Breaks a lock of another library too. Its renewals cannot be refused, so this works with [`now`](Self::now) alone.
     #[must_use]
     pub fn foreign(mut self) -> Self {
         self.foreign = true;
@@ -187,4 +202,6 @@ pub struct BreakOutcome {
     ///
     /// The next grant's is larger than all of them; make the protected resource refuse these.
     pub fence: Option<Fence>,
+    /// When the lease ends at the latest; `None` when it has ended.
+    pub remaining: Option<Duration>,
 }

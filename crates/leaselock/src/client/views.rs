@@ -2,6 +2,7 @@
 
 use leaselock_fence::Fence;
 
+use super::inspection::BreakOptions;
 use super::inspection::PermitCount;
 use crate::base::fence;
 use crate::engine::values::lock_mode::LockMode;
@@ -185,8 +186,10 @@ fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
 #[derive(Debug)]
 pub(crate) struct Break<'a> {
     pub(crate) keys: &'a LockKeys,
-    pub(crate) only: Option<Fence>,
-    pub(crate) foreign: bool,
+    pub(crate) terms: BreakOptions,
+    /// What the channel of a client begins with, and how the channels go on behind its id.
+    pub(crate) channel: &'a str,
+    pub(crate) ends: &'a [String],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,6 +198,8 @@ pub(crate) enum Broke {
         holder: Option<String>,
         fence: Option<Fence>,
         count: usize,
+        /// When it ends at the latest; 0: it has ended.
+        rest_ms: u64,
     },
     Free,
     Foreign,
@@ -218,11 +223,11 @@ impl Operation for Break<'_> {
         if let Some(gate) = &self.keys.gate {
             call.key(&*gate.key_for(&self.keys.lock));
         }
-        call.arg(
-            self.only
-                .map_or_else(String::new, |fence| fence.to_string()),
-        );
-        call.arg(u64::from(self.foreign));
+        let only = self.terms.only_fence;
+        call.arg(only.map_or_else(String::new, |fence| fence.to_string()));
+        call.arg(u64::from(self.terms.at_once));
+        call.arg(u64::from(self.terms.foreign)).arg(self.channel);
+        call.args(self.ends.iter().map(String::as_str));
     }
 
     fn script(&self) -> &'static Script {
@@ -240,6 +245,7 @@ impl Operation for Break<'_> {
                     holder: (!holder.is_empty()).then(|| holder.to_owned()),
                     fence: fence::of_reply(answer.number(1)?),
                     count: usize::try_from(answer.number(2)?).map_err(|_| Malformed)?,
+                    rest_ms: answer.number(3)?,
                 })
             }
             "free" => Ok(Broke::Free),

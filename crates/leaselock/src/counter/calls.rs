@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 
 use super::change::{Change, ChangeTerms, Settled};
-use crate::engine::shared_state::operation::operation;
+use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Malformed, Script, script};

@@ -3,7 +3,7 @@
 use super::kind::FINISH_TICK;
 use super::tick::Tick;
 use crate::base::token::Token;
-use crate::engine::shared_state::operation::operation;
+use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use leaselock_fence::Fence;
 
 use super::proclamation::Proclamation;
 use crate::base::token::Token;
-use crate::engine::shared_state::operation::operation;
+use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 use crate::script::{Script, script};
 

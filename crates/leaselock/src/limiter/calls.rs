@@ -2,7 +2,7 @@
 
 use super::rate::CheckedRates;
 use crate::base::token::Token;
-use crate::engine::shared_state::operation::operation;
+use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Malformed, Script, script};

@@ -7,12 +7,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::mode::Several;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{AcquireError, InvalidInput, Lost, OperationError};
-use crate::base::join::join_all;
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::lease::loss::LossWatch;

@@ -165,16 +165,32 @@ pub(crate) fn client_owners(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:owners:{client}")
 }
 
+/// What the name of each channel of a client begins with, before the client's id.
+pub(crate) fn wake_channels(prefix: &str) -> String {
+    format!("{prefix}ll:wake:")
+}
+
 /// Returns the channel on which a client's own thread receives grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
-    format!("{prefix}ll:wake:{}", client.as_str())
+    wake_channels(prefix) + client.as_str()
 }
 
 /// Returns the channel on which the connection of a client's requests receives grants.
 ///
 /// Another channel, so that each message arrives once.
 pub(crate) fn wake_channel_along(prefix: &str, client: &ClientId) -> String {
-    wake_channel(prefix, client) + ":r"
+    wake_channel(prefix, client) + ALONG
+}
+
+/// Returns how the names of a client's channels end on which it may hear of this lock, behind its id.
+///
+/// `sharded`: in a cluster, whether the channels of a slot are.
+pub(crate) fn wake_channel_ends(lock: &str, sharded: Option<bool>) -> Vec<String> {
+    let at_node = sharded.map(|sharded| wake_channel_at("", lock, sharded));
+    [String::new(), ALONG.to_owned()]
+        .into_iter()
+        .chain(at_node)
+        .collect()
 }
 
 /// Returns the channel on which a cluster's waiters for this lock receive messages.
@@ -202,6 +218,9 @@ pub(crate) fn broadcast_channel(prefix: &str, noun: &str, lock: &str, sharded: b
 pub(crate) fn is_broadcast(channel: &[u8]) -> bool {
     channel.ends_with(b"}")
 }
+
+/// Follows the id of a client in the name of the channel of its requests' connection.
+const ALONG: &str = ":r";
 
 /// Follows the braces of a channel's tag, and so ends no other channel's name.
 const SHARDED: &str = ":s";

@@ -208,11 +208,7 @@ fn a_holder_whose_fence_was_damaged_learns_so_when_it_acquires_again() {
 fn break_and_cancel_free_a_lock_whose_fence_is_damaged() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        let terms = |only| Break {
-            keys: &keys,
-            only,
-            foreign: false,
-        };
+        let terms = |only| break_now(&keys, only, false);
         lab.granted(&keys, &holder, &TRY).await;
         lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
         let named = lab.ask(&terms(Some(Fence::new(7)))).await;
@@ -234,14 +230,7 @@ async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Opt
         0 => lab.release(keys, token).await == ReleaseAnswer::Released,
         1 => lab.cancel(keys, token).await == CancelAnswer::Released,
         _ => {
-            let (only, foreign) = (fence, false);
-            let broke = lab
-                .ask(&Break {
-                    keys,
-                    only,
-                    foreign,
-                })
-                .await;
+            let broke = lab.ask(&break_now(keys, fence, false)).await;
             matches!(broke, Broke::Broken { .. })
         }
     };

@@ -60,12 +60,7 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
             assert_eq!(cancelled, CancelAnswer::Released, "{}", lab.engine);
         }
         Ending::Broken => {
-            let any = Break {
-                keys,
-                only: None,
-                foreign: false,
-            };
-            let broken = lab.ask(&any).await;
+            let broken = lab.ask(&break_now(keys, None, false)).await;
             assert!(
                 matches!(broken, Broke::Broken { .. }),
                 "{}: {broken:?}",

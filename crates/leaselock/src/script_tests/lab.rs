@@ -9,6 +9,7 @@ use testkit::Server;
 use crate::base::clock::Clock;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
+use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::guard::replicas::call::*;
 use crate::engine::values::calls::*;
@@ -92,6 +93,23 @@ pub(super) fn keys(name: &str) -> Resource {
         &MUTEX,
         LockKeys::new("", &Name::new(name).unwrap()).unwrap(),
     )
+}
+
+/// A break as an operator's, whom no client hears.
+pub(super) fn break_of(keys: &Resource, terms: BreakOptions) -> Break<'_> {
+    Break {
+        keys,
+        terms,
+        channel: "ll:wake:",
+        ends: &[],
+    }
+}
+
+/// The same, which frees it at once.
+pub(super) fn break_now(keys: &Resource, only: Option<Fence>, foreign: bool) -> Break<'_> {
+    let mut terms = BreakOptions::default().now();
+    (terms.only_fence, terms.foreign) = (only, foreign);
+    break_of(keys, terms)
 }
 
 pub(super) fn token() -> Token {

@@ -12,7 +12,8 @@ use contract::Model;
 use leaselock_fence::Fence;
 
 use super::lab::*;
-use crate::base::token::{Token, client_of};
+use crate::base::token::{Token, client_of, is_broken};
+use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls::*;
 use crate::engine::values::detach::*;
@@ -51,6 +52,7 @@ enum Op {
     Cancel(usize),
     Detach(usize),
     Break {
+        at_once: bool,
         foreign: bool,
     },
     /// The lease expires.
@@ -58,6 +60,12 @@ enum Op {
     /// Another library takes the lock, whichever client had it.
     Foreign,
     LoseFence,
+}
+
+fn a_break(at_once: bool, foreign: bool) -> BreakOptions {
+    let mut terms = BreakOptions::default();
+    (terms.at_once, terms.foreign) = (at_once, foreign);
+    terms
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -70,7 +78,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => anybody.clone().prop_map(Op::Release),
         2 => anybody.prop_map(Op::Cancel),
         1 => actor.prop_map(Op::Detach),
-        1 => any::<bool>().prop_map(|foreign| Op::Break { foreign }),
+        2 => any::<(bool, bool)>().prop_map(|(at_once, foreign)| Op::Break { at_once, foreign }),
         2 => Just(Op::Expire),
         1 => Just(Op::Foreign),
         1 => Just(Op::LoseFence),
@@ -100,6 +108,8 @@ enum Holder {
     #[default]
     Free,
     Actor(usize),
+    /// Cannot renew, and may release.
+    Broken(usize),
     Foreign,
 }
 
@@ -191,18 +201,24 @@ impl Subject<'_> {
             Op::Extend(actor) => {
                 Answer::Said(match lab.extend(&keys, &self.tokens[actor], 30_000).await {
                     ExtendAnswer::Extended { .. } => "yes",
-                    ExtendAnswer::Expired => "expired",
-                    ExtendAnswer::Taken => "taken",
+                    ExtendAnswer::EXPIRED => "expired",
+                    ExtendAnswer::BROKEN => "broken",
+                    ExtendAnswer::Gone(_) => "taken",
                 })
             }
             Op::Release(actor) => {
                 self.use_some();
-                let release = Release {
+                let release = |token| Release {
                     resource: &keys,
-                    token: &self.tokens[actor],
+                    token,
                     was_queued: false,
                 };
-                Answer::Said(match lab.ask(&release).await {
+                let token = &self.tokens[actor];
+                let mut reply = lab.ask(&release(token)).await;
+                if reply == ReleaseAnswer::Taken {
+                    reply = lab.ask(&release(&token.broken())).await;
+                }
+                Answer::Said(match reply {
                     ReleaseAnswer::Released => "yes",
                     ReleaseAnswer::Expired => "expired",
                     ReleaseAnswer::Taken => "taken",
@@ -229,21 +245,16 @@ impl Subject<'_> {
                     Detached::Taken => "taken",
                 })
             }
-            Op::Break { foreign } => match lab
-                .ask(&Break {
-                    keys: &keys,
-                    only: None,
-                    foreign,
-                })
-                .await
-            {
-                Broke::Broken { holder, .. } => {
-                    Answer::Broken(holder.map(|client| self.actor_of(&client)))
+            Op::Break { at_once, foreign } => {
+                match lab.ask(&break_of(&keys, a_break(at_once, foreign))).await {
+                    Broke::Broken { holder, .. } => {
+                        Answer::Broken(holder.map(|client| self.actor_of(&client)))
+                    }
+                    Broke::Free => Answer::Said("free"),
+                    Broke::Foreign => Answer::Said("foreign"),
+                    Broke::Changed { .. } => Answer::Said("changed"),
                 }
-                Broke::Free => Answer::Said("free"),
-                Broke::Foreign => Answer::Said("foreign"),
-                Broke::Changed { .. } => Answer::Said("changed"),
-            },
+            }
             Op::Expire => self.meddle(&EXPIRE, &keys.lock, &[]).await,
             Op::Foreign => self.meddle(&SET, &keys.lock, &["foreign"]).await,
             Op::LoseFence => {
@@ -268,10 +279,12 @@ impl Subject<'_> {
         let seen = self.lab.inspect(&self.keys).await;
         let holder = match seen.state {
             InspectedState::Free => Holder::Free,
-            InspectedState::Held { value, .. } => client_of(&value)
-                .map_or(Holder::Foreign, |client| {
-                    Holder::Actor(self.actor_of(client))
-                }),
+            InspectedState::Held { value, .. } => {
+                client_of(&value).map_or(Holder::Foreign, |client| match is_broken(&value) {
+                    true => Holder::Broken(self.actor_of(client)),
+                    false => Holder::Actor(self.actor_of(client)),
+                })
+            }
             InspectedState::Shared { .. } => panic!("shared"),
             InspectedState::Other { kind } => panic!("{kind} under the lock"),
         };

@@ -1,19 +1,23 @@
 //! One test per reply of the scripts for operators: break, inspect, survey, and the records and notes that they show.
 
 use super::lab::*;
+use super::rwlock::reads::as_kind;
+use crate::base::token::Token;
+use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
+use crate::engine::values::grant::*;
 use crate::engine::values::note::Note;
+use crate::engine::values::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::rwlock::READ;
 use crate::script::Value;
+use crate::semaphore::PERMITS;
 
 #[test]
 fn break_takes_away_what_its_terms_allow() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        let terms = |only, foreign| Break {
-            keys: &keys,
-            only,
-            foreign,
-        };
+        let terms = |only, foreign| break_now(&keys, only, foreign);
         assert_eq!(lab.ask(&terms(None, false)).await, Broke::Free);
         let fence = lab.granted(&keys, &holder, &TRY).await.unwrap();
         let older = crate::Fence::new(fence.get() - 1);
@@ -26,6 +30,7 @@ fn break_takes_away_what_its_terms_allow() {
             holder: was_holder,
             fence: broken,
             count: 1,
+            rest_ms: 0,
         } = lab.ask(&terms(Some(fence), false)).await
         else {
             panic!()
@@ -48,6 +53,58 @@ fn break_takes_away_what_its_terms_allow() {
             lab.inspect(&keys).await.state,
             InspectedState::Free
         ));
+    });
+}
+
+/// Each way of holding.
+fn every_hold() -> [(Resource, Token); 5] {
+    [
+        (keys("fenced"), token()),
+        (keys("unfenced"), unfenced_token()),
+        (as_kind(&READ, "s", "read"), token()),
+        (as_kind(&READ, "u", "upgradable"), token()),
+        (as_kind(&PERMITS, "w2 3", "permits"), token()),
+    ]
+}
+
+#[test]
+fn a_lease_that_is_broken_is_not_renewed_and_its_holder_alone_can_release_it() {
+    on_every_engine(async |lab| {
+        for (keys, holder) in every_hold() {
+            let fenced = holder.is_fenced();
+            let fencing = How {
+                fencing: fenced,
+                ..TRY
+            };
+            lab.granted(&keys, &holder, &fencing).await;
+            for _ in 0..2 {
+                let broke = lab.ask(&break_of(&keys, BreakOptions::default())).await;
+                let Broke::Broken {
+                    count: 1,
+                    rest_ms,
+                    fence,
+                    ..
+                } = broke
+                else {
+                    panic!("{}: {broke:?}", lab.engine)
+                };
+                assert!(rest_ms > 1_000, "{}: {rest_ms}", lab.engine);
+                assert_eq!(fence.is_some(), fenced, "{}", lab.engine);
+            }
+            assert_eq!(
+                lab.extend(&keys, &holder, 90_000).await,
+                ExtendAnswer::BROKEN,
+                "{}",
+                lab.engine
+            );
+            let alone = Resource::at(&MUTEX, keys.lock.clone(), None);
+            let next = lab.acquire(&alone, &token(), &TRY).await;
+            assert!(matches!(next, Acquired::Busy { .. }), "{}", lab.engine);
+            let released = lab.release(&keys, &holder).await;
+            assert_ne!(released, ReleaseAnswer::Released, "{}", lab.engine);
+            let released = lab.release(&keys, &holder.broken()).await;
+            assert_eq!(released, ReleaseAnswer::Released, "{}", lab.engine);
+        }
     });
 }
 
@@ -267,11 +324,7 @@ fn a_break_that_names_a_fence_spares_holders_without_one() {
             ..TRY
         };
         lab.granted(&keys, &unfenced, &how).await;
-        let terms = |only| Break {
-            keys: &keys,
-            only,
-            foreign: true,
-        };
+        let terms = |only| break_now(&keys, only, true);
         let spared = Broke::Changed { fence: None };
         assert_eq!(lab.ask(&terms(fence)).await, spared);
         assert!(lab.holds(&keys, &unfenced).await);

@@ -63,7 +63,7 @@ fn what_is_published_is_read_beside_each_hold_until_that_very_wait_is_withdrawn(
 fn inspect_shows_the_holder_and_the_waiters_that_hear_messages() {
     on_every_engine(async |lab| {
         let (keys, holder, deaf, waiter) = (keys("job"), token(), token(), token());
-        let seen = async || lab.ask(&InspectHolds(&keys)).await;
+        let seen = async || lab.ask(&InspectHolds { keys: &keys }).await;
         assert!(seen().await.lock.holds.is_empty() && seen().await.tokens.is_empty());
         lab.granted(&keys, &holder, &TRY).await;
         let ear = lab.listen("ll:wake:waiter").await;

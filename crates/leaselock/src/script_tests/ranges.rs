@@ -88,12 +88,7 @@ fn an_operator_names_the_last_number_of_the_grant_and_no_other() {
         assert_eq!(fence, Some(Fence::new(first + range - 1)));
         let named = async |number| {
             let only = Some(Fence::new(number));
-            lab.ask(&Break {
-                keys: &keys,
-                only,
-                foreign: false,
-            })
-            .await
+            lab.ask(&break_now(&keys, only, false)).await
         };
         for other in [first - 1, first, first + range] {
             let changed = Broke::Changed { fence };

@@ -4,7 +4,7 @@ use super::kind::RESIZE;
 use crate::base::error::{RequestError, StoreError};
 use crate::client::named::Named;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::shared_state::operation::operation;
+use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 
 operation! {

@@ -22,7 +22,7 @@ pub(crate) enum Event {
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
 /// A client with leases on a store.
-pub(crate) trait LeaseHolder: Send + Sync {
+pub(crate) trait LeaseHolder: std::fmt::Debug + Send + Sync {
     fn holds(&self) -> bool;
 
     /// Verifies every lease now, because something happened to the store.
@@ -60,4 +60,19 @@ pub(crate) struct Traffic {
 pub(crate) struct Timed<R> {
     pub(crate) reply: Result<R, StoreError>,
     pub(crate) time_us: Option<u64>,
+}
+
+/// Returns a client without leases.
+#[cfg(test)]
+pub(crate) fn no_leases() -> std::sync::Arc<dyn LeaseHolder> {
+    #[derive(Debug)]
+    struct NoLeases;
+    impl LeaseHolder for NoLeases {
+        fn holds(&self) -> bool {
+            false
+        }
+
+        fn verify_all(&self) {}
+    }
+    std::sync::Arc::new(NoLeases)
 }

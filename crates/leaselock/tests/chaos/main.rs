@@ -5,6 +5,7 @@
 
 #[cfg(feature = "embedded")]
 mod barrier;
+mod breaks;
 #[cfg(feature = "embedded")]
 mod child;
 mod cluster;

@@ -13,8 +13,9 @@ use self::stage::Stage;
 use crate::rounds;
 
 /// What every run reaches. A kind that no request reached would be one that nothing was shown of.
-const STEPS: [&str; 22] = [
+const STEPS: [&str; 23] = [
     "broken",
+    "broken, at once",
     "downgraded to an upgradable read",
     "downgraded to read",
     "ended by time",

@@ -93,7 +93,7 @@ fn a_loss_is_told_to_who_checks_who_waits_and_who_is_called() {
     two.block_on(two.break_lease("job", BreakOptions::default()))
         .unwrap();
     let lost = one.block_on(lease.lost().within(PATIENCE)).unwrap();
-    assert_eq!(lost.reason, LostReason::KeyMissing);
+    assert_eq!(lost.reason, LostReason::Broken);
     assert_eq!(hears.recv_timeout(PATIENCE).unwrap(), lost);
     assert_eq!(lease.check(), Err(lost.clone()));
     assert_eq!(

@@ -46,7 +46,7 @@ impl Rig {
 
     /// Takes the lock from its holder, as an expiry would.
     async fn take_away(&self) {
-        let terms = BreakOptions::default();
+        let terms = BreakOptions::default().now();
         self.two.break_lease("job", terms).await.unwrap();
     }
 }

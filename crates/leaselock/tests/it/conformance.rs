@@ -90,7 +90,10 @@ conformance! {
             inspect_shows_who_holds_why_and_who_waits
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             holder_reads_and_never_acquires
-            a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+            a_break_takes_the_lock_from_its_holder_and_only_under_the_terms
+            a_broken_lease_is_lost_for_its_holder_and_the_next_is_served_when_it_is_released
+            a_broken_lease_that_is_not_released_lasts_until_its_deadline
+            a_client_that_listens_hears_at_once_that_its_lease_was_broken;
         deadlock:
             one_owner_of_a_circle_is_told_and_the_others_go_on
             the_victim_is_the_owner_of_the_lowest_priority

@@ -200,4 +200,9 @@ impl Engine {
     pub(crate) fn wakes(&self) -> bool {
         !matches!(self.target, Target::Handed(_))
     }
+
+    /// A client that waits for one name gets messages about each other name too. In a cluster it listens for its slot.
+    pub(crate) fn hears_of_all(&self) -> bool {
+        self.wakes() && self._cluster.is_none()
+    }
 }

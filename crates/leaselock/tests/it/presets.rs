@@ -284,7 +284,7 @@ async fn inspect_break_and_handles_know_the_lock_by_the_librarys_key() {
     assert_eq!(client.attach(read).handle().name(), &key);
     assert_eq!(client.inspect(key.as_str()).await.unwrap().name, "job:lock");
     assert_eq!(client.list("*:lock").await.unwrap().len(), 1);
-    let terms = leaselock::inspect::BreakOptions::default();
+    let terms = leaselock::inspect::BreakOptions::default().now();
     client.break_lease(key.as_str(), terms).await.unwrap();
     assert!(is_free(&client, "job:lock").await);
 }

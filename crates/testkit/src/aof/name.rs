@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem;
 
 use super::verdict::{Fault, Verdict, Wrong};
-use crate::oracle::{How, Part, is_fenced, member, number, readers_number};
+use crate::oracle::{How, Part, before_break, is_fenced, member, number, readers_number};
 
 /// Tokens of ours, and any other text under the key of a lock.
 #[derive(Debug, Default)]
@@ -206,7 +206,7 @@ impl Name {
             self.mark(name, mark, &now, verdict);
         }
         for text in holds {
-            let Some(hold) = member(text, 0) else {
+            let Some(hold) = member(text, 0).filter(|_| before_break(text).is_none()) else {
                 continue;
             };
             if hold.how.reads() && self.repeats(&now) {

@@ -1,7 +1,7 @@
 //! One request, and what it did to a lock.
 
 use super::fence::Fences;
-use super::held::{Hold, How};
+use super::held::{Hold, How, SLACK_US};
 use super::report::{Report, Rule};
 use super::waiters::Entry;
 
@@ -26,12 +26,17 @@ impl Call {
         self.args.iter().any(|arg| arg == token)
     }
 
-    /// An operator takes the lock away: a fencing token or nothing, and whether another library's counts too.
+    /// An operator takes the lock away: a fencing token or nothing, whether at once, and whether another library's counts
+    /// too.
     pub(super) fn breaks(&self) -> bool {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         match &self.args[..] {
-            [only, foreign] => {
-                self.keys.len() >= 5 && is_number(only) && (foreign == "0" || foreign == "1")
+            [only, flags @ .., channel, _, _] if flags.len() >= 2 => {
+                let is_flag = |flag: &String| flag == "0" || flag == "1";
+                self.keys.len() >= 5
+                    && is_number(only)
+                    && flags.iter().take(2).all(is_flag)
+                    && channel.contains("ll:wake:")
             }
             _ => false,
         }
@@ -85,6 +90,8 @@ pub(super) struct Events {
     pub(super) fences: Fences,
     pub(super) extended: u32,
     pub(super) passed_on: bool,
+    /// Holds that were broken and last on.
+    pub(super) broken: u32,
     pub(super) resized: bool,
     /// The number of permits that was deleted.
     pub(super) permits_lost: Option<u64>,
@@ -118,6 +125,14 @@ impl Events {
             {
                 granted.from = Some(self.ended.remove(at).hold.how);
             }
+        }
+    }
+
+    /// A hold was broken: it did not begin, and ends no later than without the break.
+    pub(super) fn broke(&mut self, text: &str, ends_us: u64, until_us: Option<u64>) {
+        self.broken += 1;
+        if until_us.is_some_and(|until| ends_us > until + SLACK_US) {
+            self.accuse(Rule::Lease, format!("{text} was broken and lasts longer"));
         }
     }
 
@@ -159,7 +174,7 @@ pub(super) fn count(events: &Events, call: &Call, report: &mut Report) {
         } else if call.carries(&ended.hold.token) {
             "released"
         } else {
-            "broken"
+            "broken, at once"
         });
     }
     for entry in events
@@ -175,6 +190,9 @@ pub(super) fn count(events: &Events, call: &Call, report: &mut Report) {
     }
     for _ in 0..events.extended {
         report.step("extended");
+    }
+    for _ in 0..events.broken {
+        report.step("broken");
     }
     for _ in &events.joined {
         report.step("joined the queue");

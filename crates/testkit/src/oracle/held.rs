@@ -30,6 +30,17 @@ pub(crate) fn is_fenced(token: &str) -> bool {
     token.as_bytes().get(22) == Some(&b'.')
 }
 
+/// What a hold was, token first, before an operator broke it: until it ends it has another sign. `None` for any other.
+pub(crate) fn before_break(text: &str) -> Option<String> {
+    let (secret, rest) = text.split_at_checked(22)?;
+    let (sign, client) = rest.split_at_checked(1)?;
+    match sign {
+        "!" => Some(format!("{secret}.{client}")),
+        "?" => Some(format!("{secret}~{client}")),
+        _ => None,
+    }
+}
+
 /// The number of the readers, which lies beside their holds; `None` for any other member.
 pub(crate) fn readers_number(text: &str) -> Option<u64> {
     text.strip_prefix('f')?.parse().ok()

@@ -6,7 +6,7 @@ use std::mem;
 
 use super::call::{Call, Ended, Events, Granted};
 use super::fence::Fence;
-use super::held::{Held, How, MARK, SLACK_US, member, readers_number};
+use super::held::{Held, How, MARK, SLACK_US, before_break, member, readers_number};
 use super::keys::Part;
 use super::report::Rule;
 use super::waiters::{Entry, Waiters, score, set_aside};
@@ -157,6 +157,14 @@ impl Lock {
             }
             return;
         }
+        if let Some(its) = before_break(&token) {
+            let lasts = before.each().into_iter().find(|hold| hold.token == its);
+            return self.now.broke(
+                &token,
+                ends_us,
+                lasts.map(|hold| hold.sure_until_us + SLACK_US),
+            );
+        }
         let mut from = None;
         for hold in before.each() {
             if hold.token == token && hold.how != How::Alone {
@@ -219,6 +227,11 @@ impl Lock {
         let Held::Set(members) = &mut self.held else {
             return;
         };
+        if let Some(its) = before_break(text) {
+            let lasts = members.remove(&its);
+            members.insert(text.to_owned(), ends);
+            return self.now.broke(text, ends, lasts);
+        }
         let token = member(text, ends)
             .map(|hold| hold.token)
             .unwrap_or_default();

@@ -77,6 +77,9 @@ pub enum LostReason {
     Expired,
     /// The key has another holder's token.
     TakenOver,
+    /// An operator broke the lease. No other client gets it before this one's deadline, unless the operator freed it at
+    /// once, or this one releases it.
+    Broken,
     /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
     KeyMissing,
     /// The store did not reply until the deadline passed. The key may still exist for a moment.
@@ -92,6 +95,7 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             LostReason::Expired => "its deadline passed",
             LostReason::TakenOver => "another holder has it",
+            LostReason::Broken => "an operator broke it",
             LostReason::KeyMissing => "it is gone from the store",
             LostReason::StoreUnreachable => "the store could not be reached in time",
             LostReason::MaxHoldReached => "the longest hold allowed is over",

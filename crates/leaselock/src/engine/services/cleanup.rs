@@ -19,9 +19,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::engine::values::calls::{Cancel, Release};
-use crate::engine::values::calls_many::Item;
 use crate::engine::values::custom::CustomLock;
 use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
@@ -357,10 +355,6 @@ impl CleanupClient {
             token: &pending.token,
             was_queued: pending.queued,
         };
-        let item = || Item::of(&pending.resource, &pending.token, Ttl::DEFAULT, true);
-        self.releases
-            .ask(&release, item, TRY_WITHIN)
-            .await
-            .map(drop)
+        self.releases.release(&release, TRY_WITHIN).await.map(drop)
     }
 }

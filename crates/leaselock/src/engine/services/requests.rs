@@ -8,7 +8,6 @@ use super::batch::batchable::{Acquires, Releases};
 use super::batch::{Batcher, ContentionFilter, PendingReply};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
-use crate::base::ttl::Ttl;
 use crate::engine::values::calls::{Acquire, Release};
 use crate::engine::values::calls_many::Item;
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
@@ -113,7 +112,6 @@ impl Requests {
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let item = || Item::of(release.resource, release.token, Ttl::DEFAULT, true);
-        self.releases.ask(release, item, within).await
+        self.releases.release(release, within).await
     }
 }

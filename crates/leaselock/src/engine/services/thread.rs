@@ -80,7 +80,12 @@ impl Background {
             cleanup.clone(),
             Arc::clone(parts.clock_watch),
         ));
-        let notifier = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
+        let holder: Arc<dyn LeaseHolder> = renewal.clone();
+        let notifier = Arc::new(Notifier::new(
+            clock.clone(),
+            cleanup.clone(),
+            Arc::clone(&holder),
+        ));
         let subscriptions = store.subscriptions();
         let on_connection = Arc::clone(&notifier);
         let sink = Box::new(move |event| on_connection.receive_on_connection(event));
@@ -96,7 +101,6 @@ impl Background {
             let last = store.clone();
             let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
             let following = store.clone();
-            let holder: Arc<dyn LeaseHolder> = renewal.clone();
             async move {
                 drop(tokio::spawn(async move { following.follow(&holder).await }));
                 drop(tokio::spawn(renewal.run()));

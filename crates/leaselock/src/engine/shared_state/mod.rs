@@ -3,6 +3,5 @@
 pub(crate) mod attempt;
 pub(crate) mod noun;
 pub(crate) mod on_crash;
-pub(crate) mod operation;
 pub(crate) mod recorded_run;
 pub(crate) mod watch;

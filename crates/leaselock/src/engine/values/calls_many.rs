@@ -246,8 +246,7 @@ impl Operation for ExtendMany<'_> {
                 let time_us = answer.number(0)?;
                 each(answer.bytes(1)?, |letter| match letter {
                     b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
-                    b'e' => Ok(Some(ExtendAnswer::Expired)),
-                    b't' => Ok(Some(ExtendAnswer::Taken)),
+                    b'e' => Ok(Some(ExtendAnswer::EXPIRED)),
                     b'-' => Ok(None),
                     _ => Err(Malformed),
                 })

@@ -10,8 +10,9 @@ use crate::base::clock::Moment;
 use crate::base::error::Quarantine;
 use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
+use crate::engine::values::operation::operation;
 use crate::script::quarantine_key::QuarantineKey;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Answer, Malformed, Script, script};
 
 /// The state of strict mode on one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,75 +94,49 @@ impl Strict {
 /// The scripts that only concern the gate.
 pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
-/// Opens the gate. Runs `lua/strict/init.lua`.
-#[derive(Debug)]
-pub(crate) struct Init<'a> {
-    pub(crate) key: &'a str,
-    pub(crate) longest: Ttl,
-}
-
 static INIT: Script = script!("strict/init");
+static STATUS: Script = script!("strict/status", reads_only);
 
-impl Operation for Init<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &INIT
+operation! {
+    /// Opens the gate. Runs `lua/strict/init.lua`.
+    pub(crate) struct Init<'a> {
+        key: &'a str,
+        longest: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.key);
-        call.arg(self.longest.as_ms());
+    script &INIT;
+    fn encode(call) {
+        call.key(key).arg(longest.as_ms());
     }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "opened" => Ok(()),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> () {
+        "opened" => (),
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         answer.number(0).ok()
     }
 }
 
-/// Reads the gate. Runs `lua/strict/status.lua`.
-#[derive(Debug)]
-pub(crate) struct Status<'a> {
-    pub(crate) key: &'a str,
+operation! {
+    /// Reads the gate. Runs `lua/strict/status.lua`.
+    pub(crate) struct Status<'a> {
+        key: &'a str,
+    }
+    script &STATUS;
+    fn encode(call) {
+        call.key(key);
+    }
+    fn decode(answer) -> StrictStatus {
+        "missing" => StrictStatus::Missing,
+        "moved" => StrictStatus::Moved { longest: duration(answer, 0)? },
+        "closed" => StrictStatus::Quarantined {
+            remaining: duration(answer, 0)?,
+            longest: duration(answer, 1)?,
+        },
+        "open" => StrictStatus::Open { longest: duration(answer, 0)? },
+    }
 }
 
-static STATUS: Script = script!("strict/status", reads_only);
-
-impl Operation for Status<'_> {
-    type Reply = StrictStatus;
-
-    fn script(&self) -> &'static Script {
-        &STATUS
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.key);
-    }
-
-    fn decode(answer: &Answer) -> Result<StrictStatus, Malformed> {
-        let duration = |at| answer.number(at).map(Duration::from_millis);
-        Ok(match answer.tag() {
-            "missing" => StrictStatus::Missing,
-            "moved" => StrictStatus::Moved {
-                longest: duration(0)?,
-            },
-            "closed" => StrictStatus::Quarantined {
-                remaining: duration(0)?,
-                longest: duration(1)?,
-            },
-            "open" => StrictStatus::Open {
-                longest: duration(0)?,
-            },
-            _ => return Err(Malformed),
-        })
-    }
+fn duration(answer: &Answer, at: usize) -> Result<Duration, Malformed> {
+    answer.number(at).map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::error::Quarantine;
+use crate::base::error::{LostReason, Quarantine};
 use crate::base::fence;
 use crate::script::{Answer, Malformed};
 
@@ -147,19 +147,26 @@ pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, 
 /// The reply to an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExtendAnswer {
-    Extended { time_us: u64 },
-    Expired,
-    Taken,
+    Extended {
+        time_us: u64,
+    },
+    /// It is not held any more, or cannot be extended.
+    Gone(LostReason),
 }
 
 impl ExtendAnswer {
+    pub(crate) const EXPIRED: Self = ExtendAnswer::Gone(LostReason::KeyMissing);
+    pub(crate) const BROKEN: Self = ExtendAnswer::Gone(LostReason::Broken);
+    pub(crate) const TAKEN: Self = ExtendAnswer::Gone(LostReason::TakenOver);
+
     pub(crate) fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
         match answer.tag() {
             "extended" => Ok(ExtendAnswer::Extended {
                 time_us: answer.number(1)?,
             }),
-            "expired" => Ok(ExtendAnswer::Expired),
-            "taken" => Ok(ExtendAnswer::Taken),
+            "expired" => Ok(Self::EXPIRED),
+            "broken" => Ok(Self::BROKEN),
+            "taken" => Ok(Self::TAKEN),
             _ => Err(Malformed),
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod identity;
 pub(crate) mod kind;
 pub(crate) mod lock_mode;
 pub(crate) mod note;
+pub(crate) mod operation;
 pub(crate) mod position;
 pub(crate) mod release_alone;
 pub(crate) mod request;

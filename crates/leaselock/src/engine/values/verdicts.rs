@@ -160,8 +160,9 @@ fn extended(votes: &Votes<ExtendAnswer>) -> TallyVerdict<ExtendAnswer> {
     if !votes.prevents(|answer| !is_extended(answer)) {
         return TallyVerdict::Open;
     }
-    let taken = votes.prevents(|answer| *answer == A::Taken);
-    TallyVerdict::Decided(if taken { A::Taken } else { A::Expired })
+    let refused = |answer: &A| votes.prevents(|its| its == answer);
+    let why = [A::BROKEN, A::TAKEN].into_iter().find(refused);
+    TallyVerdict::Decided(why.unwrap_or(A::EXPIRED))
 }
 
 /// Counts each item for itself; decided when all items are.

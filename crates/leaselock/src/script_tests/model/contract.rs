@@ -50,7 +50,7 @@ impl Model {
 
     fn holder_actor(&self) -> Option<usize> {
         match self.holder {
-            Holder::Actor(actor) => Some(actor),
+            Holder::Actor(actor) | Holder::Broken(actor) => Some(actor),
             Holder::Free | Holder::Foreign => None,
         }
     }
@@ -96,16 +96,20 @@ impl Model {
         match self.holder {
             Holder::Actor(holder) if holder == actor => yes,
             Holder::Free => "expired",
-            Holder::Actor(_) | Holder::Foreign => "taken",
+            Holder::Actor(_) | Holder::Broken(_) | Holder::Foreign => "taken",
         }
     }
 
     pub(super) fn apply(&mut self, op: &Op) -> Answer {
         match *op {
             Op::Acquire { actor, waits } => self.acquire(actor, waits),
+            Op::Extend(actor) if self.holder == Holder::Broken(actor) => Answer::Said("broken"),
             Op::Extend(actor) => Answer::Said(self.as_holder(actor, "yes")),
             Op::Release(actor) => {
-                let said = self.as_holder(actor, "yes");
+                let said = match self.holder == Holder::Broken(actor) {
+                    true => "yes",
+                    false => self.as_holder(actor, "yes"),
+                };
                 if said == "yes" {
                     self.pass_on();
                 }
@@ -137,10 +141,14 @@ impl Model {
                 }
                 Answer::Said(said)
             }
-            Op::Break { foreign } => match self.holder {
+            Op::Break { at_once, foreign } => match self.holder {
                 Holder::Free => Answer::Said("free"),
-                Holder::Foreign if !foreign => Answer::Said("foreign"),
-                Holder::Foreign | Holder::Actor(_) => {
+                Holder::Foreign if !foreign || !at_once => Answer::Said("foreign"),
+                Holder::Actor(actor) | Holder::Broken(actor) if !at_once => {
+                    self.holder = Holder::Broken(actor);
+                    Answer::Broken(self.holder_actor())
+                }
+                Holder::Foreign | Holder::Actor(_) | Holder::Broken(_) => {
                     let broken = Answer::Broken(self.holder_actor());
                     self.pass_on();
                     broken

@@ -200,7 +200,7 @@ fn extend_renews_the_whole_ttl_never_shortens_and_never_creates() {
         let (keys, holder, other) = (keys("job"), token(), token());
         assert_eq!(
             lab.extend(&keys, &holder, 1_000).await,
-            ExtendAnswer::Expired
+            ExtendAnswer::EXPIRED
         );
         lab.granted(&keys, &holder, &TRY).await;
         assert!(matches!(
@@ -219,11 +219,11 @@ fn extend_renews_the_whole_ttl_never_shortens_and_never_creates() {
             panic!()
         };
         assert!(left > 55_000, "not extended: {left}");
-        assert_eq!(lab.extend(&keys, &other, 1_000).await, ExtendAnswer::Taken);
+        assert_eq!(lab.extend(&keys, &other, 1_000).await, ExtendAnswer::TAKEN);
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
         assert_eq!(
             lab.extend(&keys, &holder, 1_000).await,
-            ExtendAnswer::Expired
+            ExtendAnswer::EXPIRED
         );
         assert!(!lab.holds(&keys, &holder).await);
     });
@@ -309,7 +309,7 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
         };
         assert_eq!(seen.holder, None);
         assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Taken);
-        assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::Taken);
+        assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::TAKEN);
         assert_eq!(lab.cancel(&keys, &ours).await, CancelAnswer::Absent);
         let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
             panic!()

@@ -290,7 +290,7 @@ fn an_upgrade_is_extended_and_given_back_as_the_read_that_it_was() {
             assert!(matches!(extended, ExtendAnswer::Extended { .. }));
             assert!(left_ms(lab, &job).await > 50_000, "{}", lab.engine);
             let other = lab.extend(&job.upgradable, &token(), 60_000).await;
-            assert_eq!(other, ExtendAnswer::Taken, "{}", lab.engine);
+            assert_eq!(other, ExtendAnswer::TAKEN, "{}", lab.engine);
             if cancels {
                 let cancelled = lab.cancel(&job.upgradable, &up).await;
                 assert_eq!(cancelled, CancelAnswer::Released, "{}", lab.engine);

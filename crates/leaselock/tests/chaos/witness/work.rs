@@ -46,8 +46,8 @@ impl Work {
                 60..80 => self.permits().await,
                 80..86 => self.several().await,
                 86..90 => self.owns().await,
-                90..98 => self.own_name().await,
-                98 => self.operates().await,
+                90..96 => self.own_name().await,
+                96..99 => self.operates().await,
                 _ => tokio::time::sleep(Duration::from_millis(self.rng.u64(..5))).await, // others go on
             }
         }
@@ -242,11 +242,11 @@ impl Work {
             1 => drop(pool.unset_permits().await),
             _ => {
                 let name = self.name();
-                drop(
-                    self.client
-                        .break_lease(&name, BreakOptions::default())
-                        .await,
-                );
+                let mut terms = BreakOptions::default();
+                if self.rng.bool() {
+                    terms = terms.now();
+                }
+                drop(self.client.break_lease(&name, terms).await);
             }
         }
     }

@@ -69,11 +69,13 @@ async fn force_unlock_is_a_break_and_can_mean_one_holder_only() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
     let fence = lease.fence().unwrap();
-    let other = BreakOptions::default().only(leaselock::Fence::new(fence.get() + 1));
+    let other = BreakOptions::default()
+        .now()
+        .only(leaselock::Fence::new(fence.get() + 1));
     assert!(rig.two.break_lease("job", other).await.is_err());
     let broken = rig
         .two
-        .break_lease("job", BreakOptions::default().only(fence))
+        .break_lease("job", BreakOptions::default().now().only(fence))
         .await;
     assert_eq!(broken.unwrap().fence, Some(fence));
     assert!(lease.release().await.is_err());

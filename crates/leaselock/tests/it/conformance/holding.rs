@@ -110,7 +110,7 @@ pub(super) async fn an_extension_makes_the_time_whole_and_keeps_the_fence(engine
         lease.extend(millis(1)).await,
         Err(LeaseError::Invalid(_))
     ));
-    two.break_lease("job", BreakOptions::default())
+    two.break_lease("job", BreakOptions::default().now())
         .await
         .unwrap();
     let gone = lease.extend(LONG).await.unwrap_err();
@@ -180,7 +180,7 @@ pub(super) async fn a_body_that_ended_after_its_lease_was_broken_is_told_apart_f
     let (one, two) = (engine.client().await, engine.client().await);
     let mutex = one.mutex("job").ttl(LONG);
     let late = mutex.run(async |_| {
-        let broken = two.break_lease("job", BreakOptions::default()).await;
+        let broken = two.break_lease("job", BreakOptions::default().now()).await;
         broken.unwrap();
         Ok::<_, Infallible>("worked")
     });
@@ -212,5 +212,6 @@ pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) 
     let RunError::Lost(lost) = stopped else {
         panic!("{stopped:?}")
     };
-    assert_eq!(lost.reason, LostReason::KeyMissing);
+    assert_eq!(lost.reason, LostReason::Broken);
+    eventually("it is free", async || is_free(&two, "job").await).await;
 }

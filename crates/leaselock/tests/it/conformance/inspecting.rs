@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use leaselock::clock::Clock;
 use leaselock::error::{BreakError, RequestError};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
@@ -124,15 +125,102 @@ pub(super) async fn a_break_takes_the_lock_from_its_holder_and_only_under_the_te
     let another = BreakOptions::default().only(Fence::new(1));
     let refused = two.break_lease("job", another).await.unwrap_err();
     assert!(matches!(refused, BreakError::Mismatch { theirs, .. } if theirs == lease.fence()));
-    let exact = BreakOptions::default().only(lease.fence().unwrap());
+    let exact = BreakOptions::default().now().only(lease.fence().unwrap());
     let broken = two.break_lease("job", exact).await.unwrap();
     assert_eq!(
         (broken.process.as_ref().map(|it| &*it.client), broken.fence),
         (Some(one.id()), lease.fence())
     );
+    assert_eq!(broken.remaining, None);
     let next = soon(next).await.unwrap().unwrap();
     assert!(next.fence() > lease.fence(), "it went to the next in line");
     let gone = lease.extend(LONG).await.unwrap_err();
     assert!(gone.to_string().contains("another holder"), "{gone}");
     assert_eq!(soon(lease.lost()).await.reason, LostReason::TakenOver);
+}
+
+pub(super) async fn a_broken_lease_is_lost_for_its_holder_and_the_next_is_served_when_it_is_released(
+    engine: &Engine,
+) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let lease = one.mutex("job").ttl(millis(3_000)).acquire().await.unwrap();
+    let next = waiter(&two, "job", LONG);
+    until_queued(&one, "job", 1).await;
+    let broken = two.break_lease("job", BreakOptions::default()).await;
+    let broken = broken.unwrap();
+    assert_eq!((broken.count, broken.fence), (1, lease.fence()));
+    assert!(broken.remaining.unwrap() <= millis(3_000), "{broken:?}");
+    let lost = soon(lease.lost()).await;
+    assert_eq!(lost.reason, LostReason::Broken);
+    if Clock::boot().now() < lease.deadline() {
+        lease.release().await.unwrap(); // no other client has held it
+    }
+    let next = soon(next).await.unwrap().unwrap();
+    assert!(next.fence() > Some(broken.fence.unwrap()));
+}
+
+pub(super) async fn a_broken_lease_that_is_not_released_lasts_until_its_deadline(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let lease = one.mutex("job").ttl(millis(1_500)).acquire().await.unwrap();
+    let next = waiter(&two, "job", LONG);
+    until_queued(&one, "job", 1).await;
+    for _ in 0..2 {
+        let broken = two.break_lease("job", BreakOptions::default()).await;
+        assert!(broken.is_ok_and(|broken| broken.remaining.is_some()));
+        let seen = two.inspect("job").await.unwrap();
+        let holder = seen.state.exclusive().unwrap();
+        assert!(holder.broken, "{holder:?}");
+        assert_eq!(holder.process.as_ref().unwrap().client, one.id());
+    }
+    let next = soon(next).await.unwrap().unwrap();
+    assert!(
+        Clock::boot().now() >= lease.deadline(),
+        "no two hold it at a time"
+    );
+    assert!(next.fence() > lease.fence());
+    assert_eq!(lease.check().unwrap_err().reason, LostReason::Broken);
+}
+
+/// A third of the ttl is more than the test waits, where a message comes.
+pub(super) async fn a_client_that_listens_hears_at_once_that_its_lease_was_broken(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let other = two.mutex("other").ttl(LONG).acquire().await.unwrap();
+    let listening = waiter(&one, "other", LONG);
+    until_queued(&two, "other", 1).await;
+    let ttl = match engine.hears_of_all() {
+        true => 60 * LONG,
+        false => millis(3_000),
+    };
+    let held = one.mutex("job").ttl(ttl).acquire().await.unwrap();
+    let permit = one.semaphore("pool", 1).ttl(ttl).acquire().await.unwrap();
+    let reading = one.rwlock("config").ttl(ttl).read().await.unwrap();
+    let unfenced = one
+        .mutex("plain")
+        .fencing(false)
+        .ttl(ttl)
+        .acquire()
+        .await
+        .unwrap();
+    for name in ["job", "pool", "config", "plain"] {
+        two.break_lease(name, BreakOptions::default())
+            .await
+            .unwrap();
+    }
+    for lost in [held.lost(), unfenced.lost()] {
+        assert_eq!(soon(lost).await.reason, LostReason::Broken);
+    }
+    assert_eq!(soon(permit.lost()).await.reason, LostReason::Broken);
+    assert_eq!(soon(reading.lost()).await.reason, LostReason::Broken);
+    drop((held, permit, reading, unfenced));
+    for name in ["job", "pool", "config", "plain"] {
+        eventually("it was given back", async || is_free(&two, name).await).await;
+    }
+    other.release().await.unwrap();
+    soon(listening)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }

@@ -205,7 +205,7 @@ pub(super) async fn a_break_takes_the_lock_from_all_readers(engine: &Engine) {
     ];
     let writing = waiter(&two, "config", LONG);
     until_queued(&one, "config", 1).await;
-    let terms = leaselock::inspect::BreakOptions::default();
+    let terms = leaselock::inspect::BreakOptions::default().now();
     one.break_lease("config", terms).await.unwrap();
     let writer = soon(writing).await.unwrap().unwrap();
     for reader in readers {

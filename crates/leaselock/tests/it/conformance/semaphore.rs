@@ -229,7 +229,7 @@ pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_the
         held.push(pool.acquire().await.unwrap());
     }
     let fence = held[1].fence().unwrap();
-    let terms = BreakOptions::default();
+    let terms = BreakOptions::default().now();
     let none = leaselock::Fence::new(fence.get() + 1_000_000);
     let spared = two.break_lease(POOL, terms.only(none)).await;
     assert!(matches!(spared, Err(BreakError::Mismatch { .. })));

@@ -92,7 +92,7 @@ async fn an_acquire_cut_at_any_byte_is_granted_refused_or_unknown() {
         .await;
     let held = rig.client.held();
     rig.rival
-        .break_lease("job", leaselock::inspect::BreakOptions::default())
+        .break_lease("job", leaselock::inspect::BreakOptions::default().now())
         .await
         .unwrap();
     drop(held);

@@ -172,6 +172,21 @@ async fn what_makes_no_sense_on_a_quorum_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_lease_that_is_broken_on_a_majority_is_lost_and_goes_on_when_it_is_released() {
+    let nodes = Nodes::start(3);
+    let (one, two) = (nodes.quorum(), nodes.quorum());
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    nodes.all_have_voted().await;
+    let broken = two.break_lease("job", BreakOptions::default()).await;
+    assert!(broken.unwrap().remaining.is_some());
+    let gone = soon(lease.extend(LONG)).await.unwrap_err();
+    assert!(matches!(gone, LeaseError::Lost(lost) if lost.reason == LostReason::Broken));
+    assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
+    lease.release().await.unwrap();
+    assert!(soon(two.mutex("job").acquire()).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
     let nodes = Nodes::start(3);
     let (one, two) = (nodes.quorum(), nodes.quorum());
@@ -191,7 +206,10 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
         (Some(one.id()), lease.fence())
     );
     let broken = two
-        .break_lease("job", BreakOptions::default().only(lease.fence().unwrap()))
+        .break_lease(
+            "job",
+            BreakOptions::default().now().only(lease.fence().unwrap()),
+        )
         .await;
     assert_eq!(broken.unwrap().fence, lease.fence());
     let gone = soon(lease.extend(LONG)).await.unwrap_err();

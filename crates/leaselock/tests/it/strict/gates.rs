@@ -116,7 +116,9 @@ async fn a_lease_that_is_broken_behind_a_closed_gate_goes_to_nobody() {
     let holder = opened(&server).await;
     let lease = taken(&holder).await;
     goes_to_nobody(&server, &holder, async || {
-        let broken = holder.break_lease("job", BreakOptions::default()).await;
+        let broken = holder
+            .break_lease("job", BreakOptions::default().now())
+            .await;
         assert_eq!(broken.unwrap().fence, lease.fence());
     })
     .await;

@@ -228,7 +228,7 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
     let (first, waiters) = local_group(&holder, &together, lease, 2).await;
     let fence = first.fence();
     holder
-        .break_lease("job", BreakOptions::default())
+        .break_lease("job", BreakOptions::default().now())
         .await
         .unwrap();
     let other = holder.mutex("job").ttl(LONG).try_acquire().await.unwrap();
@@ -266,7 +266,7 @@ async fn a_holder_learns_of_its_loss_when_the_next_queue_entry_of_its_own_client
     let (first, waiters) = local_group(&holder, &together, lease, 2).await;
     until_queued(&holder, "job", 1).await;
     holder
-        .break_lease("job", BreakOptions::default())
+        .break_lease("job", BreakOptions::default().now())
         .await
         .unwrap();
     let lost = by_message(first.lost()).await;

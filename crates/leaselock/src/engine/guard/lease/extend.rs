@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::handle::Lease;
-use crate::base::error::{LeaseError, LostReason};
-use crate::base::join::join_all;
+use crate::base::error::LeaseError;
 use crate::base::ttl::Ttl;
 use crate::engine::values::calls::Extend;
 use crate::engine::values::grant::ExtendAnswer;
@@ -71,8 +72,7 @@ impl<M> Lease<M> {
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))
             }
-            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::KeyMissing).into()),
-            Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
+            Ok(ExtendAnswer::Gone(reason)) => Err(self.end(reason).into()),
             Err(source) => Err(LeaseError::from_store(&self.record.name, source)),
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::handle::{EachName, Lease};
 use super::release::{self, given_back, release_of};
 use crate::base::error::{ReleaseError, StoreError};
-use crate::base::join::join_all;
 use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::values::calls_many::{Item, ReleaseMany};
 

@@ -9,6 +9,7 @@ mod batcher;
 pub(crate) mod contention_filter;
 mod driver;
 mod queue;
+mod release;
 mod reply;
 mod shared;
 

@@ -4,18 +4,13 @@
 //! own would cost a request more than its share of the call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
 
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
-
-enum ReplyState<R> {
-    Waits(Option<Waker>),
-    BatchOutcome(BatchOutcome<R>),
-    /// The caller has its reply, or was dropped.
-    Gone,
-}
 
 /// What a request in a batch comes to.
 #[derive(Debug)]
@@ -27,64 +22,43 @@ pub(crate) enum BatchOutcome<R> {
     NotPlain,
 }
 
-type Cell<R> = Mutex<ReplyState<R>>;
-
 /// The sender's end: it sets the reply.
-pub(super) struct BatchReply<R>(Arc<Cell<R>>);
+pub(super) struct BatchReply<R>(Mutex<Option<oneshot::Sender<BatchOutcome<R>>>>);
 
 /// The caller's end: a future of the reply. Dropping it says that no caller waits for the reply.
 #[must_use = "a request that nobody waits for is not sent"]
-pub(crate) struct PendingReply<R>(Arc<Cell<R>>);
+pub(crate) struct PendingReply<R>(oneshot::Receiver<BatchOutcome<R>>);
 
 pub(super) fn pair<R>() -> (BatchReply<R>, PendingReply<R>) {
-    let cell = Arc::new(Mutex::new(ReplyState::Waits(None)));
-    (BatchReply(Arc::clone(&cell)), PendingReply(cell))
+    let (sender, receiver) = oneshot::channel();
+    (BatchReply(Mutex::new(Some(sender))), PendingReply(receiver))
 }
 
 impl<R> BatchReply<R> {
     /// Sets the reply. The first one counts; without a waiting caller nothing happens.
     pub(super) fn set(&self, outcome: BatchOutcome<R>) {
-        let waker = {
-            let mut state = hold(&self.0);
-            let ReplyState::Waits(waker) = &mut *state else {
-                return;
-            };
-            let waker = waker.take();
-            *state = ReplyState::BatchOutcome(outcome);
-            waker
-        };
-        if let Some(waker) = waker {
-            waker.wake();
+        let sender = hold(&self.0).take();
+        if let Some(sender) = sender {
+            drop(sender.send(outcome));
         }
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(*hold(&self.0), ReplyState::Waits(_))
+        let sender = hold(&self.0);
+        sender.as_ref().is_some_and(|sender| !sender.is_closed())
     }
 }
 
 impl<R> Future for PendingReply<R> {
     type Output = BatchOutcome<R>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BatchOutcome<R>> {
-        let mut state = hold(&self.0);
-        if let ReplyState::Waits(waker) = &mut *state {
-            match waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                none => *none = Some(cx.waker().clone()),
-            }
-            return Poll::Pending;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BatchOutcome<R>> {
+        if self.0.is_terminated() {
+            return Poll::Pending; // the caller has had its reply
         }
-        match std::mem::replace(&mut *state, ReplyState::Gone) {
-            ReplyState::BatchOutcome(outcome) => Poll::Ready(outcome),
-            ReplyState::Waits(_) | ReplyState::Gone => Poll::Pending, // the caller has had its reply
+        match Pin::new(&mut self.0).poll(cx) {
+            Poll::Ready(Ok(outcome)) => Poll::Ready(outcome),
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending, // the queue and its senders set every reply
         }
-    }
-}
-
-impl<R> Drop for PendingReply<R> {
-    fn drop(&mut self) {
-        let before = std::mem::replace(&mut *hold(&self.0), ReplyState::Gone);
-        drop(before); // outside the lock: this may drop a reply
     }
 }

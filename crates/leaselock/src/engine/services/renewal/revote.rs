@@ -21,7 +21,7 @@ impl Renewal {
         at: usize,
         answers: impl Iterator<Item = (&'a Id, Option<ExtendAnswer>)>,
     ) {
-        let expired = answers.filter(|(_, answer)| *answer == Some(ExtendAnswer::Expired));
+        let expired = answers.filter(|(_, answer)| *answer == Some(ExtendAnswer::EXPIRED));
         for (id, _) in expired {
             let mut table = self.table();
             if table.schedule.get(*id).is_some() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{DueLease, Renewal, request_timeout};
 use crate::base::clock::Moment;
-use crate::base::error::{LostReason, StoreError};
+use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
@@ -200,8 +200,7 @@ impl Renewal {
                 record.tell_hook();
                 self.revote(id, record);
             }
-            Ok(ExtendAnswer::Expired) => record.refused(now, LostReason::KeyMissing),
-            Ok(ExtendAnswer::Taken) => record.refused(now, LostReason::TakenOver),
+            Ok(ExtendAnswer::Gone(reason)) => record.refused(now, reason),
             Err(error) => {
                 tracing::debug!(lock = %record.name, %error, "renewal failed");
                 record.core().failed(now, error);

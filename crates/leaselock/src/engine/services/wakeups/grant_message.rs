@@ -13,6 +13,8 @@ pub(crate) struct Message<'a> {
     pub(crate) token: &'a str,
     /// `None` for words of another version: a reason to poll, as any message is.
     pub(crate) grant: Option<Grant>,
+    /// True if the lease of this token was broken, as `lua/mutex/break.lua` says it.
+    pub(crate) is_break: bool,
 }
 
 /// A lease that the store has written for a waiter already.
@@ -35,8 +37,11 @@ impl<'a> Message<'a> {
     pub(crate) fn parse(message: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(message).ok()?;
         let (words, token) = text.rsplit_once(' ').unwrap_or(("", text));
-        let grant = Grant::parse(words);
-        Some(Message { token, grant })
+        Some(Message {
+            token,
+            grant: Grant::parse(words),
+            is_break: words == "broken",
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::base::sync::hold;
 use crate::base::token::{ByRandom, Token};
 use crate::engine::services::cleanup::Cleanup;
 use crate::quorum::executor::Executor;
-use crate::store::Event;
+use crate::store::{Event, LeaseHolder};
 
 type Waiters = HashMap<Token, Arc<WaiterEntry>, BuildHasherDefault<ByRandom>>;
 
@@ -29,6 +29,7 @@ pub(crate) struct Notifier {
     wanted: Notify,
     clock: Clock,
     cleanup: Cleanup,
+    leases: Arc<dyn LeaseHolder>,
 }
 
 /// A waiter that can be woken. It is registered before its request is sent, so that no order between an answer and a
@@ -55,7 +56,7 @@ struct WaiterEntry {
 const NEAR: u64 = 2;
 
 impl Notifier {
-    pub(crate) fn new(clock: Clock, cleanup: Cleanup) -> Self {
+    pub(crate) fn new(clock: Clock, cleanup: Cleanup, leases: Arc<dyn LeaseHolder>) -> Self {
         let (waiters, listening) = (Mutex::default(), watch::Sender::new(false));
         Notifier {
             waiters,
@@ -64,6 +65,7 @@ impl Notifier {
             wanted: Notify::new(),
             clock,
             cleanup,
+            leases,
         }
     }
 
@@ -142,6 +144,10 @@ impl Notifier {
             return; // we have tried whether we may publish
         }
         let message = Message::parse(message);
+        if message.is_some_and(|message| message.is_break) {
+            self.leases.verify_all(); // the reply to a renewal says which one was broken
+            return;
+        }
         let token = message.and_then(|message| Token::parse(message.token));
         let entry = token
             .as_ref()
@@ -271,11 +277,16 @@ impl Drop for Registration {
 mod tests {
     use super::*;
     use crate::base::token::ClientId;
+    use crate::store::port;
 
     /// The answer that says "in the queue" may come after all that a gap has swallowed.
     #[tokio::test]
     async fn a_waiter_that_has_asked_to_enter_the_queue_polls_after_a_gap_and_no_other_one() {
-        let notifier = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
+        let notifier = Arc::new(Notifier::new(
+            Clock::boot(),
+            Cleanup::new().0,
+            port::no_leases(),
+        ));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
         let (asked, not_yet) = (notifier.register(&token()), notifier.register(&token()));
         asked.enters_queue();

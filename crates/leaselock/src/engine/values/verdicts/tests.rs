@@ -5,8 +5,8 @@ use crate::quorum::tally::said::{decided, votes};
 fn extension(letter: char) -> ExtendAnswer {
     match letter {
         'y' => ExtendAnswer::Extended { time_us: 7 },
-        'e' => ExtendAnswer::Expired,
-        _ => ExtendAnswer::Taken,
+        'e' => ExtendAnswer::EXPIRED,
+        _ => ExtendAnswer::TAKEN,
     }
 }
 
@@ -22,10 +22,10 @@ fn an_extension_needs_a_majority_of_all_nodes_and_only_nodes_that_refuse_can_ref
         ("yyexx", None),
         ("xxxxx", None),
         ("eexxx", None),
-        ("yyeee", Some(ExtendAnswer::Expired)),
-        ("eee..", Some(ExtendAnswer::Expired)),
-        ("tee..", Some(ExtendAnswer::Expired)),
-        ("ttt..", Some(ExtendAnswer::Taken)),
+        ("yyeee", Some(ExtendAnswer::EXPIRED)),
+        ("eee..", Some(ExtendAnswer::EXPIRED)),
+        ("tee..", Some(ExtendAnswer::EXPIRED)),
+        ("ttt..", Some(ExtendAnswer::TAKEN)),
     ] {
         assert_eq!(
             decided(extended(&votes(said, extension))),
@@ -53,7 +53,7 @@ fn of_many_extensions_each_has_its_own_majority() {
     );
     three.record(2, Ok(said("yeyy")), None);
     let yes = Some(ExtendAnswer::Extended { time_us: 0 });
-    let gone = Some(ExtendAnswer::Expired);
+    let gone = Some(ExtendAnswer::EXPIRED);
     assert_eq!(
         decided(each_item(&three, extended)),
         Some(vec![yes, gone, gone, None])

@@ -2,6 +2,7 @@
 
 use super::graph::{GraphHold, GraphShare, GraphWait, GraphWaiter, Lock};
 use crate::base::token;
+use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
@@ -15,99 +16,64 @@ pub(crate) static SCRIPTS: Scripts = &[
     &WAKE_VICTIM,
 ];
 
-/// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
-#[derive(Debug)]
-pub(crate) struct Publish<'a> {
-    pub(crate) owners: &'a str,
-    pub(crate) wait: &'a str,
-    pub(crate) held: &'a [String],
-}
-
 static PUBLISH: Script = script!("owner/publish");
-
-impl Operation for Publish<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &PUBLISH
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.owners);
-        call.arg(self.wait);
-        call.args(self.held.iter().map(String::as_str));
-    }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "published" => Ok(()),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-/// Takes that back. Runs `lua/owner/withdraw.lua`.
-#[derive(Debug)]
-pub(crate) struct WithdrawWait<'a> {
-    pub(crate) owners: &'a str,
-    /// As it was published.
-    pub(crate) wait: &'a str,
-    pub(crate) held: &'a [String],
-}
-
 static WITHDRAW_WAIT: Script = script!("owner/withdraw");
-
-impl Operation for WithdrawWait<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &WITHDRAW_WAIT
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.owners);
-        call.arg(self.wait);
-        call.args(self.held.iter().map(String::as_str));
-    }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "withdrawn" => Ok(()),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-/// Reads what the owners of these holds wait for. Runs `lua/owner/waits.lua`.
-#[derive(Debug)]
-pub(crate) struct Waits<'a> {
-    pub(crate) owners: &'a str,
-    pub(crate) held: &'a [String],
-}
-
 static WAITS: Script = script!("owner/waits", reads_only);
+static INSPECT_HOLDS: Script = script!("owner/inspect", reads_only);
+static WAKE_VICTIM: Script = script!("owner/wake");
 
-impl Operation for Waits<'_> {
-    type Reply = Vec<Option<GraphWait>>;
-
-    fn script(&self) -> &'static Script {
-        &WAITS
+operation! {
+    /// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
+    pub(crate) struct Publish<'a> {
+        owners: &'a str,
+        wait: &'a str,
+        held: &'a [String],
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.owners);
-        call.args(self.held.iter().map(String::as_str));
+    script &PUBLISH;
+    fn encode(call) {
+        call.key(owners).arg(wait);
+        call.args(held.iter().map(String::as_str));
     }
+    fn decode(answer) -> () {
+        "published" => (),
+    }
+}
 
-    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
-        match answer.tag() {
-            "waits" => answer
-                .array(0)?
-                .iter()
-                .map(|one| Ok(GraphWait::decode(text(one)?)))
-                .collect(),
-            _ => Err(Malformed),
-        }
+operation! {
+    /// Takes that back. Runs `lua/owner/withdraw.lua`.
+    pub(crate) struct WithdrawWait<'a> {
+        owners: &'a str,
+        /// As it was published.
+        wait: &'a str,
+        held: &'a [String],
+    }
+    script &WITHDRAW_WAIT;
+    fn encode(call) {
+        call.key(owners).arg(wait);
+        call.args(held.iter().map(String::as_str));
+    }
+    fn decode(answer) -> () {
+        "withdrawn" => (),
+    }
+}
+
+operation! {
+    /// Reads what the owners of these holds wait for. Runs `lua/owner/waits.lua`.
+    pub(crate) struct Waits<'a> {
+        owners: &'a str,
+        held: &'a [String],
+    }
+    script &WAITS;
+    fn encode(call) {
+        call.key(owners);
+        call.args(held.iter().map(String::as_str));
+    }
+    fn decode(answer) -> Vec<Option<GraphWait>> {
+        "waits" => {
+            let waits = answer.array(0)?.iter();
+            let waits = waits.map(|one| Ok(GraphWait::decode(text(one)?)));
+            waits.collect::<Result<_, Malformed>>()?
+        },
     }
 }
 
@@ -134,41 +100,27 @@ impl GraphWait {
     }
 }
 
-/// Reads who holds a name and who waits for it. Runs `lua/owner/inspect.lua`.
-#[derive(Debug)]
-pub(crate) struct InspectHolds<'a>(pub(crate) &'a LockKeys);
+operation! {
+    /// Reads who holds a name and who waits for it. Runs `lua/owner/inspect.lua`.
+    pub(crate) struct InspectHolds<'a> {
+        keys: &'a LockKeys,
+    }
+    script &INSPECT_HOLDS;
+    fn encode(call) {
+        call.key(&keys.lock).key(keys.queue()).key(keys.usage());
+    }
+    fn decode(answer) -> InspectedHolds {
+        "seen" => InspectedHolds::decode(answer)?,
+    }
+    fn time_us(answer) {
+        answer.number(0).ok()
+    }
+}
 
 /// A lock, and the tokens of its waiters in the order of its queue. Tokens are secrets.
 pub(crate) struct InspectedHolds {
     pub(crate) lock: Lock,
     pub(crate) tokens: Vec<String>,
-}
-
-static INSPECT_HOLDS: Script = script!("owner/inspect", reads_only);
-
-impl Operation for InspectHolds<'_> {
-    type Reply = InspectedHolds;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT_HOLDS
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.0.lock)
-            .key(self.0.queue())
-            .key(self.0.usage());
-    }
-
-    fn decode(answer: &Answer) -> Result<InspectedHolds, Malformed> {
-        match answer.tag() {
-            "seen" => InspectedHolds::decode(answer),
-            _ => Err(Malformed),
-        }
-    }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
-        answer.number(0).ok()
-    }
 }
 
 impl InspectedHolds {
@@ -227,8 +179,6 @@ pub(crate) struct WakeVictim<'a> {
     /// A secret.
     pub(crate) token: &'a str,
 }
-
-static WAKE_VICTIM: Script = script!("owner/wake");
 
 impl Operation for WakeVictim<'_> {
     type Reply = ();

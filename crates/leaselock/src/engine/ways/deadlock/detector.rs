@@ -119,7 +119,7 @@ impl Detector {
                 continue; // a lock that was not read counts as free
             }
             let keys = LockKeys::at(lock.as_str().into());
-            let inspect = InspectHolds(&keys);
+            let inspect = InspectHolds { keys: &keys };
             let InspectedHolds {
                 lock: seen,
                 tokens: waiting,

@@ -266,7 +266,8 @@ async fn waiters_of_dead_processes_stay_in_the_queue_and_the_queue_is_no_lock() 
         !session.exists()
     };
     let store = other.store.clone();
-    let sweeping = tokio::spawn(async move { store.follow(&no_leases()).await });
+    let sweeping =
+        tokio::spawn(async move { store.follow(&crate::store::port::no_leases()).await });
     while !names.iter().all(gone) {
         tokio::task::yield_now().await;
     }

@@ -1,6 +1,5 @@
 //! The store as the layers above see it: calls of the real scripts, and of small ones that test one thing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Fence;
@@ -15,7 +14,7 @@ use crate::client::views::INSPECT;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script, Value};
-use crate::store::{LeaseHolder, Store};
+use crate::store::Store;
 
 mod commands;
 mod crashes;
@@ -143,17 +142,4 @@ fn call_of(body: &str, keys: &[&str], args: &[&str], reads_only: bool) -> Call {
 
 fn bytes(text: &str) -> Value {
     Value::Bytes(text.as_bytes().to_vec())
-}
-
-/// Returns a client without leases.
-fn no_leases() -> Arc<dyn LeaseHolder> {
-    struct NoLeases;
-    impl LeaseHolder for NoLeases {
-        fn holds(&self) -> bool {
-            false
-        }
-
-        fn verify_all(&self) {}
-    }
-    Arc::new(NoLeases)
 }

@@ -173,7 +173,8 @@ async fn what_dead_processes_left_is_swept() {
     two.run(&inspect("job")).await.unwrap();
     assert!(left(), "no call pays for it");
     let store = two.store.clone();
-    let sweeping = tokio::spawn(async move { store.follow(&no_leases()).await });
+    let sweeping =
+        tokio::spawn(async move { store.follow(&crate::store::port::no_leases()).await });
     while left() {
         tokio::task::yield_now().await;
     }

@@ -7,7 +7,7 @@
 macro_rules! operation {
     (
         $(#[$meta:meta])*
-        pub(super) struct $Name:ident $(<$life:lifetime>)? {
+        $vis:vis struct $Name:ident $(<$life:lifetime>)? {
             $($(#[$about:meta])* $field:ident: $Type:ty,)*
         }
         script $script:expr;
@@ -19,8 +19,8 @@ macro_rules! operation {
     ) => {
         $(#[$meta])*
         #[derive(Debug)]
-        pub(super) struct $Name $(<$life>)? {
-            $($(#[$about])* pub(super) $field: $Type,)*
+        $vis struct $Name $(<$life>)? {
+            $($(#[$about])* $vis $field: $Type,)*
         }
 
         impl $(<$life>)? $crate::script::Operation for $Name $(<$life>)? {
