@@ -24,6 +24,7 @@ cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends 
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
                             lines without tests, by layer and by mechanism; --write renews docs/internals/times.md
+cargo xtask api [--write]   compares the public API with crates/*/public-api.txt; --write renews these
 cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
                             must keep
 cargo xtask peers           installs the lock libraries of others that tests share locks with
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["tidy", "--count"] => tidy::count(),
         ["tidy", "--write"] => tidy::write(),
+        ["api"] => test::api(""),
+        ["api", "--write"] => test::api("--write"),
         ["toy"] => toy::run(),
         ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),

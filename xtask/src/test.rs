@@ -6,6 +6,7 @@
 mod peers;
 pub(crate) use peers::install_measured as install_measured_peers;
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::cargo::Cargo;
@@ -29,6 +30,14 @@ pub(crate) fn install_peers() -> Result<String, String> {
     Ok(format!("LEASELOCK_TEST_PEERS={}", folder.display()))
 }
 
+/// Compares the public API of the library crates with their listings, or renews these.
+pub(crate) fn api(option: &str) -> Result<String, String> {
+    let cargo = Cargo::new(Path::new("")); // needs no server
+    let arguments = format!("run --quiet -p api -- {option}");
+    cargo.run(arguments.trim())?;
+    Ok("the public API is as it was listed".to_owned())
+}
+
 fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     let server = steps.run("a server for the tests", servers::find_or_install)?;
     let cargo = Cargo::new(&server);
@@ -50,6 +59,7 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
         return Ok(());
     }
     steps.run("documents", || cargo.documents())?;
+    steps.run("public API", || api("").map(drop))?;
     let peers = steps.run("libraries of others", || peers::install(&cargo))?;
     let cargo = cargo.with_peers(peers);
     let tests = "test --workspace --all-features --no-fail-fast --lib --bins --tests --examples";
@@ -70,8 +80,7 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     }
     // All at once, since each is packaged against others that are not published yet.
     // Without building: the same sources were built above. Offline, so that no index is asked.
-    let package =
-        "package --workspace --exclude testkit --exclude xtask --allow-dirty --no-verify --offline";
+    let package = "package --workspace --exclude testkit --exclude xtask --exclude api --allow-dirty --no-verify --offline";
     steps.run("packages", || cargo.run(package))
 }
 

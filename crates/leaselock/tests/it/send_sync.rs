@@ -69,7 +69,7 @@ fn every_type_is_send_sync_unpin_and_static() {
     is_everything::<(LockMode, PermitCount, BreakOptions, BreakOutcome)>();
     is_everything::<(Report, Finding, Verdict, Guarantee, GuaranteeStatus)>();
     is_everything::<(Stats, CloseReport, LoadedFunctions, FunctionsNode)>();
-    is_everything::<(Preset, Protocol)>();
+    is_everything::<(Preset, Protocol, Exclusive, TlsOptions)>();
     is_everything::<(FenceChecker, Admission, FenceRefused)>();
     is_everything::<(FileFenceChecker, FileFenceError)>();
     is_everything::<(
@@ -93,6 +93,7 @@ async fn every_future_is_send() {
     is_send(mutex.acquire());
     is_send(mutex.acquire_within(Duration::ZERO));
     is_send(mutex.holder());
+    is_send(mutex.free_within(Duration::ZERO));
     is_send(mutex.run(|lease| async move { Ok::<_, String>(lease.fence()) }));
     is_send(client.inspect("job"));
     is_send(client.list("*"));
@@ -101,6 +102,7 @@ async fn every_future_is_send() {
     is_send(client.close());
     let lease = mutex.acquire().await.unwrap();
     is_send(lease.lost());
+    is_send(lease.lost().within(Duration::ZERO));
     is_send(lease.extend(DEFAULT_TTL));
     is_send(lease.detach());
     let lease = client.mutex("other").acquire().await.unwrap();
@@ -118,13 +120,24 @@ async fn every_future_is_send() {
     is_send(limiter.try_acquire());
     is_send(limiter.acquire());
     is_send(limiter.acquire_within(Duration::ZERO));
+    is_send(limiter.acquire_many(2));
+    is_send(limiter.try_acquire_many(2));
     is_send(limiter.acquire_many_within(2, Duration::ZERO));
     futures_of_conditions_are_send(&client);
     futures_of_other_locks_are_send(&client).await;
     is_send(client.ping());
+    is_send(client.load_functions());
+    is_send(client.init_strict());
+    is_send(client.strict_status());
     is_send(Client::connect("mem:"));
     let counter = client.counter("visits");
     is_send(counter.add(1));
+    is_send(counter.incr());
+    is_send(async {
+        if let Err(CounterError::Unknown(change)) = counter.add(1).await {
+            is_send(change.resolve());
+        }
+    });
     is_send(counter.compare_and_set(0, 1));
     is_send(counter.get());
     let handle = client
@@ -150,6 +163,14 @@ fn futures_of_conditions_are_send(client: &Client) {
     is_send(barrier.wait_within(Duration::ZERO));
     let once = client.once("charge");
     is_send(once.begin());
+    is_send(async {
+        if let Ok(OnceStart::Run(run)) = once.begin().await {
+            is_send(run.cancel());
+        }
+        if let Ok(OnceStart::Run(run)) = once.begin().await {
+            is_send(run.finish(Ok(Vec::new())));
+        }
+    });
     is_send(once.run(|_| async { Ok::<_, String>("paid") }));
     is_send(once.state());
     is_send(once.forget());
@@ -162,16 +183,33 @@ async fn futures_of_other_locks_are_send(client: &Client) {
     let lock = client.rwlock("config");
     is_send(lock.read());
     is_send(lock.try_read());
+    is_send(lock.read_within(Duration::ZERO));
+    is_send(lock.run_read(async |_| Ok::<_, String>(())));
+    is_send(lock.write());
+    is_send(lock.try_write());
     is_send(lock.write_within(Duration::ZERO));
+    is_send(lock.run_write(async |_| Ok::<_, String>(())));
     is_send(lock.upgradable_read());
+    is_send(lock.try_upgradable_read());
+    is_send(lock.upgradable_read_within(Duration::ZERO));
+    let writing = lock.write().await.unwrap();
+    is_send(lock.downgrade_to_upgradable(writing));
+    let writing = lock.write().await.unwrap();
+    is_send(lock.downgrade(writing));
     let reading = lock.upgradable_read().await.unwrap();
     is_send(reading.upgrade());
     let pool = client.semaphore("pool", 2);
     is_send(pool.acquire());
+    is_send(pool.try_acquire_many(2));
+    is_send(pool.acquire_many(2));
+    is_send(pool.run_many(2, async |_| Ok::<_, String>(())));
+    is_send(pool.unset_permits());
     is_send(pool.acquire_many_within(2, Duration::ZERO));
     is_send(pool.set_permits(2));
     let election = client.election("scheduler");
     is_send(election.campaign());
+    is_send(election.try_campaign());
+    is_send(election.campaign_within(Duration::ZERO));
     let body = async |_| Ok::<_, String>(());
     is_send(election.lead_until(std::future::ready(()), body));
     is_send(election.leader());
