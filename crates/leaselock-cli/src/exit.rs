@@ -350,7 +350,7 @@ mod tests {
         let invalid = client.inspect("").await.unwrap_err();
         assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
 
-        let terms = leaselock::inspect::BreakOptions::default();
+        let terms = leaselock::inspect::BreakOptions::default().now();
         client.break_lease("job", terms).await.unwrap();
         let gone = client.break_lease("job", terms).await.unwrap_err();
         assert_eq!(Exit::of_break(&gone), Exit::LOST);

@@ -332,7 +332,9 @@ async fn a_service_that_loses_its_run_runs_the_tick_again_if_it_is_to_come_again
         let service = world.serve(CatchUp::None);
         world.until_runs(1).await;
         let tick = world.ran()[0];
-        let broken = world.client.break_lease("job", BreakOptions::default());
+        let broken = world
+            .client
+            .break_lease("job", BreakOptions::default().now());
         broken.await.unwrap();
         let ran_twice = async |world: &World| world.ran().len() >= 2;
         let step = Duration::from_millis(200);

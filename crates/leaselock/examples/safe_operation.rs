@@ -99,7 +99,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let slow = |fence| {
         let client = client.clone();
         async move {
-            let terms = BreakOptions::default().only(fence);
+            let terms = BreakOptions::default().now().only(fence);
             assert!(client.break_lease("operation", terms).await.is_ok());
             std::future::pending::<()>().await;
         }
@@ -111,7 +111,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let unaware = |fence| {
         let client = client.clone();
         async move {
-            let terms = BreakOptions::default().only(fence);
+            let terms = BreakOptions::default().now().only(fence);
             assert!(client.break_lease("operation", terms).await.is_ok());
         }
     };

@@ -69,8 +69,9 @@ local function holds_read_usage(h, wanted)
   -- Fields of holds that ended without a script, as all of them do with the key, would stay for ever.
   if kept[1] and tonumber(count) ~= h.count and redis.call('HLEN', h.usage) > h.count + 3 then
     redis.call('DEL', h.usage)
-    if kept[3] then
-      redis.call('HSET', h.usage, 'pinned', '1', 'permits', kept[2])
+    if kept[2] then
+      redis.call('HSET', h.usage, 'permits', kept[2])
+      if kept[3] then redis.call('HSET', h.usage, 'pinned', '1') end
       redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS) -- not every caller writes more of it
     end
     kept[1] = false

@@ -72,7 +72,7 @@ fn every_verb_that_takes_a_name_knows_the_librarys_lock() {
         (&waited["name"], &waited["held"]),
         (&"redlock:job".into(), &true.into())
     );
-    let broken = object(&like(&["break", "-y"], &["job"]).gives(0).out);
+    let broken = object(&like(&["break", "--now", "-y"], &["job"]).gives(0).out);
     assert_eq!(broken["name"], "redlock:job");
     assert_eq!(
         object(&like(&["status"], &["job"]).gives(0).out)["state"],
@@ -145,7 +145,7 @@ fn in_a_folder_there_is_nobody_to_share_with() {
         &["acquire"],
         &["status"],
         &["wait"],
-        &["break", "-y"],
+        &["break", "--now", "-y"],
     ] {
         let command: &[&str] = if verb[0] == "run" { &["true"] } else { &[] };
         let line = [verb, &["--like", "redsync", "job"], command].concat();

@@ -155,7 +155,7 @@ fn more_than_an_operator_allows_is_busy_and_not_a_wrong_command() {
         ];
         store
             .run(&three)
-            .refuses(75, "more permits were requested than the 2 that there are");
+            .refuses(75, "permits were requested, and there are 2");
         let own = [
             "run",
             "-E",

@@ -33,6 +33,7 @@ end
 -- A run whose lease has expired is still heard as long as no other run has begun: its work is done.
 redis.call('PEXPIRE', record, CRON_KEPT_MS) -- first, because memory pressure does not refuse it, nor what follows it then
 redis.call('HSET', record, 'state', cron_state('done', token, r.attempt, r.tick_us))
-if h.exclusive == token then grant_give_back(h, queue, waiters, '1', token) end
+--#inline broken
+if h.exclusive == token or h.exclusive == broken then grant_give_back(h, queue, waiters, '1', token) end
 broadcast(r.channel)
 return { 'done' }

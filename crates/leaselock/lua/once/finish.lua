@@ -51,7 +51,8 @@ gate_hide_waiters(gate)
 local h = holds_read(lock, fence, clock_us())
 local r, other = once_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
-local holds = h.exclusive == token
+--#inline broken
+local holds = h.exclusive == token or h.exclusive == broken
 if r and r.token ~= token then
   -- A failure was stored and its reply lost, and another run has begun since.
   local was_stored = string.find(redis.call('HGET', record, 'before') or '', 'fail ' .. token .. ' ', 1, true) == 1

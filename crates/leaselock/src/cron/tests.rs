@@ -168,7 +168,7 @@ impl Subject {
     async fn expire(&self) {
         let broken = self
             .client
-            .break_lease("job", BreakOptions::default())
+            .break_lease("job", BreakOptions::default().now())
             .await;
         broken.unwrap();
     }

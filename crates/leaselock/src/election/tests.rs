@@ -49,7 +49,9 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
     let client = Client::open("mem:").unwrap();
     let frozen = election(&client, "frozen").campaign().await.unwrap();
     let late = Late::of(&frozen).unwrap();
-    let broken = client.break_lease("job", BreakOptions::default()).await;
+    let broken = client
+        .break_lease("job", BreakOptions::default().now())
+        .await;
     broken.unwrap();
     assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
     let leading = election(&client, "leader").campaign().await.unwrap();
@@ -100,7 +102,9 @@ async fn followers_are_told_when_a_leader_resigns_before_it_was_proclaimed() {
 async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
     let client = Client::open("mem:").unwrap();
     let lease = silent(&client).acquire().await.unwrap();
-    let broken = client.break_lease("job", BreakOptions::default()).await;
+    let broken = client
+        .break_lease("job", BreakOptions::default().now())
+        .await;
     broken.unwrap();
     let leading = Lease::leads(lease, &"me".into());
     let told = leading.proclaimed().await.unwrap_err();

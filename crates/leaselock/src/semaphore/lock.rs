@@ -10,6 +10,7 @@ use super::permits::Permits;
 use super::resize::resize;
 use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::Client;
+use crate::client::inspection::PermitCount;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
@@ -316,7 +317,7 @@ impl Semaphore {
         run_under(self.acquire_many(count).await?, body).await
     }
 
-    /// Pins the number of permits for all clients, whatever their requests name. Returns how many permits are held now.
+    /// Pins the number of permits for all clients, whatever their requests name. Returns how many there are now.
     ///
     /// It stays pinned until [`unset_permits`](Semaphore::unset_permits), or until the semaphore was unused for seven
     /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away.
@@ -336,18 +337,16 @@ impl Semaphore {
     /// # let client = leaselock::Client::open("mem:")?;
     /// let pool = client.semaphore("connections", 10);
     /// let permit = pool.acquire_many(3).await?;
-    /// assert_eq!(pool.set_permits(20).await?, 3);
-    ///
-    /// let permits = client.inspect("connections").await?.permits.expect("it is a semaphore");
+    /// let permits = pool.set_permits(20).await?;
     /// assert_eq!((permits.total, permits.available()), (20, 17));
     /// # Ok(()) }
     /// ```
-    pub async fn set_permits(&self, permits: u32) -> Result<u32, RequestError> {
+    pub async fn set_permits(&self, permits: u32) -> Result<PermitCount, RequestError> {
         at_least_one(permits)?;
         resize(&self.named, permits).await
     }
 
-    /// Unpins the number of permits: the latest request decides again. Returns how many permits are held now.
+    /// Unpins the number of permits: the latest request decides again. Returns how many there are now.
     ///
     /// # Waiting
     /// One request, within the request timeout.
@@ -357,7 +356,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`set_permits`](Semaphore::set_permits).
-    pub async fn unset_permits(&self) -> Result<u32, RequestError> {
+    pub async fn unset_permits(&self) -> Result<PermitCount, RequestError> {
         resize(&self.named, 0).await
     }
 

@@ -1,14 +1,15 @@
 //! Pinning the number of permits.
 
 use super::kind::RESIZE;
-use crate::base::error::{RequestError, StoreError};
+use crate::base::error::RequestError;
+use crate::client::inspection::PermitCount;
 use crate::client::named::Named;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 
 operation! {
-    /// Pins the number of permits; with 0 the latest request decides again. Returns how many are held. Runs
+    /// Pins the number of permits; with 0 the latest request decides again. Runs
     /// `semaphore/resize`.
     pub(super) struct Resize {
         resource: Resource,
@@ -23,17 +24,19 @@ operation! {
         }
         call.arg(u64::from(*permits));
     }
-    fn decode(answer) -> u32 {
-        "resized" => answer.small(1)?,
+    fn decode(answer) -> (u32, u32) {
+        "resized" => (answer.small(0)?, answer.small(1)?),
     }
     fn time_us(answer) {
         answer.number(2).ok()
     }
 }
 
-pub(super) async fn resize(named: &Named, permits: u32) -> Result<u32, RequestError> {
+pub(super) async fn resize(named: &Named, permits: u32) -> Result<PermitCount, RequestError> {
     let resource = named.resource()?;
     let resize = Resize { resource, permits };
-    let used: Result<u32, StoreError> = named.state.engine.ask(&resize, OPERATOR_WITHIN).await;
-    Ok(used?)
+    let (total, used) = named.state.engine.ask(&resize, OPERATOR_WITHIN).await?;
+    let pinned = permits > 0;
+    #[rustfmt::skip]
+    return Ok(PermitCount { total, used, pinned });
 }

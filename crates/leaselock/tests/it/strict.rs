@@ -50,7 +50,11 @@ async fn taken(client: &Client) -> Lease {
 /// Nobody is granted, for this reason and not for longer than a quarantine.
 async fn quarantined(client: &Client) -> Quarantine {
     match lock(client).try_acquire().await {
-        Err(AcquireError::Quarantined { why, remaining, .. }) => {
+        Err(AcquireError::Quarantined {
+            reason: why,
+            remaining,
+            ..
+        }) => {
             let most = LONGEST + LONGEST / 100 + millis(2_002);
             assert!(remaining <= most, "{remaining:?}");
             why

@@ -43,14 +43,14 @@ pub enum AcquireError {
     /// Strict mode: no new lease is granted until every lease of an earlier server has expired.
     ///
     /// This attempt holds nothing, and no other client was granted meanwhile; an earlier holder may still act.
-    #[error("`{name}`: strict mode grants no lock for another {remaining:?}: {why}")]
+    #[error("`{name}`: strict mode grants no lock for another {remaining:?}: {reason}")]
     Quarantined {
         /// The lock's name.
         name: Name,
         /// The remaining time as far as it is known; after it, try again.
         remaining: Duration,
         /// What happened to the server.
-        why: Quarantine,
+        reason: Quarantine,
     },
 
     /// No usable reply came.
@@ -119,11 +119,13 @@ pub enum AcquireError {
     ///
     /// Nothing is held, and this attempt has left the queue. It can succeed after
     /// [`set_permits`](crate::Semaphore::set_permits) with a larger number.
-    #[error("`{name}`: more permits were requested than the {permits} that there are")]
+    #[error("`{name}`: {requested} permits were requested, and there are {permits}")]
     TooMany {
         /// The semaphore's name.
         name: Name,
-        /// How many permits there are.
+        /// How many permits were requested.
+        requested: u32,
+        /// How many there are.
         permits: u32,
     },
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::kind::ErrorKind;
+use crate::base::process::Process;
 
 /// The vote of a node of a majority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub enum Vote {
     Granted,
     /// Another client holds it there.
     Busy {
-        /// The id of that client; `None` when a foreign library holds it.
-        holder: Option<String>,
+        /// That process, of which the id of its client is known; `None` when another library holds it.
+        holder: Option<Process>,
     },
     /// It started too recently to know what it granted before, and votes again after `rest`.
     NotVoting {

@@ -371,7 +371,7 @@ impl Engine {
             return AcquireError::Quarantined {
                 name,
                 remaining,
-                why,
+                reason: why,
             };
         }
         let holder = seen.and_then(|seen| seen.holder.clone());

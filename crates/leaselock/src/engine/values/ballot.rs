@@ -7,6 +7,7 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::grant::{ReleaseAnswer, Seen, seen_at};
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -15,17 +16,31 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script}
 /// Every script of a vote.
 pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
 
-/// Asks for a vote. Runs `lua/quorum/vote.lua`.
-#[derive(Debug)]
-pub(crate) struct CastVote<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-    /// A fencing token; 0 for none.
-    pub(crate) proposed: u64,
-    pub(crate) behind: Duration,
-    /// The caller that a busy node registers for a wake-up: its token and its channel. Empty for none.
-    pub(crate) caller: &'a str,
+static CAST_VOTE: Script = script!("quorum/vote");
+static ACCEPT: Script = script!("quorum/accept");
+
+operation! {
+    /// Asks for a vote. Runs `lua/quorum/vote.lua`.
+    pub(crate) struct CastVote<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        ttl: Ttl,
+        /// A fencing token; 0 for none.
+        proposed: u64,
+        behind: Duration,
+        /// The caller that a busy node registers for a wake-up: its token and its channel. Empty for none.
+        caller: &'a str,
+    }
+    script &CAST_VOTE;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.fence()).key(resource.callers());
+        call.arg(*token).arg(ttl.as_ms()).arg(*proposed).arg(micros(*behind)).arg(*caller);
+    }
+    fn decode(answer) -> VoteAnswer {
+        "accepted" => VoteAnswer::Accepted { time_us: answer.number(0)? },
+        "granted" => VoteAnswer::Granted { least: answer.number(0)?, time_us: answer.number(1)? },
+        "busy" => VoteAnswer::Busy { seen: seen_at(answer, 0, answer.number(2)?)? },
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,50 +66,24 @@ impl VoteAnswer {
     }
 }
 
-static CAST_VOTE: Script = script!("quorum/vote");
-
-impl Operation for CastVote<'_> {
-    type Reply = VoteAnswer;
-
-    fn script(&self) -> &'static Script {
-        &CAST_VOTE
+operation! {
+    /// Proposes another fencing token to nodes that have voted for us. Runs `lua/quorum/accept.lua`.
+    pub(crate) struct Accept<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        proposed: Fence,
+        behind: Duration,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock)
-            .key(self.resource.fence())
-            .key(self.resource.callers());
-        call.arg(self.token)
-            .arg(self.ttl.as_ms())
-            .arg(self.proposed)
-            .arg(micros(self.behind))
-            .arg(self.caller);
+    script &ACCEPT;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.fence());
+        call.arg(*token).arg(proposed.get()).arg(micros(*behind));
     }
-
-    fn decode(answer: &Answer) -> Result<VoteAnswer, Malformed> {
-        match answer.tag() {
-            "accepted" => Ok(VoteAnswer::Accepted {
-                time_us: answer.number(0)?,
-            }),
-            "granted" => Ok(VoteAnswer::Granted {
-                least: answer.number(0)?,
-                time_us: answer.number(1)?,
-            }),
-            "busy" => Ok(VoteAnswer::Busy {
-                seen: seen_at(answer, 0, answer.number(2)?)?,
-            }),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> AcceptAnswer {
+        "accepted" => AcceptAnswer::Agreed,
+        "refused" => AcceptAnswer::Refused { least: answer.number(0)? },
+        "gone" => AcceptAnswer::Gone,
     }
-}
-
-/// Proposes another fencing token to nodes that have voted for us. Runs `lua/quorum/accept.lua`.
-#[derive(Debug)]
-pub(crate) struct Accept<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    pub(crate) proposed: Fence,
-    pub(crate) behind: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,34 +91,6 @@ pub(crate) enum AcceptAnswer {
     Agreed,
     Refused { least: u64 },
     Gone,
-}
-
-static ACCEPT: Script = script!("quorum/accept");
-
-impl Operation for Accept<'_> {
-    type Reply = AcceptAnswer;
-
-    fn script(&self) -> &'static Script {
-        &ACCEPT
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.fence());
-        call.arg(self.token)
-            .arg(self.proposed.get())
-            .arg(micros(self.behind));
-    }
-
-    fn decode(answer: &Answer) -> Result<AcceptAnswer, Malformed> {
-        match answer.tag() {
-            "accepted" => Ok(AcceptAnswer::Agreed),
-            "refused" => Ok(AcceptAnswer::Refused {
-                least: answer.number(0)?,
-            }),
-            "gone" => Ok(AcceptAnswer::Gone),
-            _ => Err(Malformed),
-        }
-    }
 }
 
 pub(crate) fn micros(time: Duration) -> u64 {

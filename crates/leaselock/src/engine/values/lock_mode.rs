@@ -54,6 +54,14 @@ impl LockMode {
         }
     }
 
+    /// Returns how many permits; 0 for any other way.
+    pub(crate) fn permits(self) -> u32 {
+        match self {
+            LockMode::Permits(count) => count,
+            _ => 0,
+        }
+    }
+
     /// Returns what a holder in this way shows to a protected resource. `None`: no number that we grant.
     pub(crate) fn sequencer(self, name: &Name, fence: Fence, token: &Token) -> Option<Sequencer> {
         let owner = match self {

@@ -8,6 +8,7 @@ use leaselock_fence::Name;
 use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
+use crate::base::process::Process;
 use crate::base::ttl::Ttl;
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
@@ -59,8 +60,8 @@ pub struct Waiting {
     ///
     /// 0 during a quarantine, when no waiter has a position, and before the store has reported one.
     pub position: usize,
-    /// The id of a client that holds the lock; `None` when another library holds it.
-    pub holder_client: Option<String>,
+    /// A process that holds the lock, of which the id of its client is known; `None` when another library holds it.
+    pub holder: Option<Process>,
     /// How long until the holder's lease expires, if it is not extended; during a quarantine, how long until its end.
     pub remaining: Option<Duration>,
     /// In strict mode, during a quarantine: why the store grants no lock, regardless of the holder.
@@ -79,7 +80,7 @@ impl Waiting {
             name: name.clone(),
             position: known.as_ref().map_or(0, |known| known.position),
             quarantine: known.as_ref().and_then(|known| known.quarantine),
-            holder_client: known.and_then(|known| known.holder_client),
+            holder: known.and_then(|known| known.holder),
             remaining: None,
             error: Some(error.clone()),
         }
@@ -94,7 +95,7 @@ impl Waiting {
         Waiting {
             name: name.clone(),
             position,
-            holder_client: seen.holder.clone(),
+            holder: seen.holder.clone().map(Process::unknown),
             remaining: seen.remaining,
             quarantine: seen.quarantine,
             error: None,

@@ -1,7 +1,7 @@
 //! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
+use super::ballot::Withdraw;
 use super::ballot::many::{VoteMany, WithdrawMany};
-use super::ballot::{Accept, CastVote, Withdraw};
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
@@ -99,10 +99,6 @@ impl Votable for ExtendMany<'_> {
         each_item(votes, extended)
     }
 }
-
-impl Votable for CastVote<'_> {}
-
-impl Votable for Accept<'_> {}
 
 impl Votable for Withdraw<'_> {
     const CLEANS_UP: bool = true;

@@ -5,6 +5,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, Detail, Lost, LostReason, StoreError};
 use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::values::grant::Seen;
+use crate::engine::values::lock_mode::LockMode;
 
 impl Ask<'_> {
     /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may
@@ -25,6 +26,7 @@ impl Ask<'_> {
         match source.detail() {
             Detail::TooMany { permits } => AcquireError::TooMany {
                 name,
+                requested: LockMode::of(&self.resource).permits(),
                 permits: *permits,
             },
             Detail::Gone { is_taken } => {

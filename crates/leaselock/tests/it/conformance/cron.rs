@@ -47,7 +47,7 @@ async fn run(cron: &Cron, tick: SystemTime) -> CronRun {
 
 async fn broken(client: &Client) {
     client
-        .break_lease(NAME, BreakOptions::default())
+        .break_lease(NAME, BreakOptions::default().now())
         .await
         .unwrap();
 }
@@ -313,6 +313,10 @@ pub(super) async fn the_run_of_a_tick_learns_that_it_was_broken(engine: &Engine)
 pub(super) async fn a_late_end_counts_unless_another_run_has_begun(engine: &Engine) {
     let [one, two] = pair(engine).await;
     let tick = past(&one).await;
+    let at_its_end = run(&cron(&one), tick - STEP).await;
+    let refuses_renewals = two.break_lease(NAME, BreakOptions::default()).await;
+    refuses_renewals.unwrap();
+    at_its_end.finish().await.unwrap();
     let late = run(&cron(&one), tick).await;
     broken(&two).await;
     // The work is done, whatever lock of the name has been granted since.

@@ -192,7 +192,7 @@ pub(super) async fn the_loss_of_one_of_several_names_is_told_and_the_others_stay
     for &names in pairs(engine) {
         let mutex = one.mutex(names[0]).ttl(millis(1_500));
         let lease = mutex.along_with([names[1]]).acquire().await.unwrap();
-        two.break_lease(names[1], BreakOptions::default())
+        two.break_lease(names[1], BreakOptions::default().now())
             .await
             .unwrap();
         let lost = soon(lease.lost()).await;
@@ -242,7 +242,13 @@ pub(super) async fn a_name_that_is_lost_during_the_wait_for_another_is_acquired_
         })
         .await;
     };
-    let take_away = async || drop(two.break_lease("a", BreakOptions::default()).await.unwrap());
+    let take_away = async || {
+        drop(
+            two.break_lease("a", BreakOptions::default().now())
+                .await
+                .unwrap(),
+        )
+    };
     let next = waiting(lock.clone());
     for _ in 0..4 {
         held_anew().await;
@@ -277,7 +283,7 @@ pub(super) async fn a_body_runs_while_several_names_are_held(engine: &Engine) {
             .ttl(millis(2_000))
             .along_with([names[1]]);
         let stopped = lock.run(|_| async {
-            two.break_lease(names[0], BreakOptions::default())
+            two.break_lease(names[0], BreakOptions::default().now())
                 .await
                 .unwrap();
             std::future::pending::<Result<(), Infallible>>().await

@@ -39,7 +39,7 @@ async fn begun(once: &Once) -> OnceRun {
 
 async fn broken(client: &Client) {
     client
-        .break_lease(KEY, BreakOptions::default())
+        .break_lease(KEY, BreakOptions::default().now())
         .await
         .unwrap();
 }
@@ -308,6 +308,12 @@ fn client_with_short_lease(client: &Client) -> Once {
 
 pub(super) async fn a_late_result_counts_only_if_no_run_has_begun_since(engine: &Engine) {
     let [one, two] = pair(engine).await;
+    let at_its_end = begun(&once(&one)).await;
+    let refuses_renewals = two.break_lease(KEY, BreakOptions::default()).await;
+    refuses_renewals.unwrap();
+    at_its_end.finish(Ok(b"old".to_vec())).await.unwrap();
+    assert_eq!(run(&once(&two), b"").await.unwrap().value, b"old");
+    once(&one).forget().await.unwrap();
     let late = begun(&once(&one)).await;
     broken(&two).await;
     let now = begun(&once(&two)).await;

@@ -21,7 +21,10 @@ pub(super) async fn a_waiter_learns_its_position_and_who_holds(engine: &Engine) 
     eventually("it is told", async || !told.lock().unwrap().is_empty()).await;
     let waiting = told.lock().unwrap()[0].clone();
     assert_eq!(
-        (waiting.position, waiting.holder_client.as_deref()),
+        (
+            waiting.position,
+            waiting.holder.as_ref().map(|it| &*it.client)
+        ),
         (2, Some(one.id()))
     );
     assert!(

@@ -9,7 +9,7 @@ use crate::support::{LONG, eventually, is_free, soon, until_queued, waiter};
 pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    two.break_lease("job", BreakOptions::default())
+    two.break_lease("job", BreakOptions::default().now())
         .await
         .unwrap();
     let why = |refused| match refused {
@@ -21,7 +21,7 @@ pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: 
         LostReason::KeyMissing
     );
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    two.break_lease("job", BreakOptions::default())
+    two.break_lease("job", BreakOptions::default().now())
         .await
         .unwrap();
     let other = two.mutex("job").ttl(LONG).acquire().await.unwrap();

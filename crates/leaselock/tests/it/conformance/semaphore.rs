@@ -135,7 +135,7 @@ pub(super) async fn more_permits_than_there_are_is_an_error_also_for_a_waiter(en
     let held = pool.acquire().await.unwrap();
     let waits = waiting(&two, 3, 3);
     until_queued(&one, POOL, 1).await;
-    assert_eq!(pool.set_permits(2).await.unwrap(), 1);
+    assert_eq!(pool.set_permits(2).await.unwrap().used, 1);
     let error = match engine.wakes() {
         true => by_message(waits).await,
         false => soon(waits).await,
@@ -164,13 +164,14 @@ pub(super) async fn the_number_of_permits_is_pinned_and_grants_waiters_at_once(e
     let held = pool.acquire().await.unwrap();
     let waits = waiting(&two, 1, 1);
     until_queued(&one, POOL, 1).await;
-    assert_eq!(pool.set_permits(2).await.unwrap(), 2);
+    assert_eq!(pool.set_permits(2).await.unwrap().used, 2);
     let second = by_message(waits).await;
     let second = second.unwrap().unwrap();
     // What a request says of the number does not count now.
     let more = two.semaphore(POOL, 9);
     assert!(more.try_acquire().await.unwrap().is_none());
-    assert_eq!(pool.unset_permits().await.unwrap(), 2);
+    let unpinned = pool.unset_permits().await.unwrap();
+    assert_eq!((unpinned.used, unpinned.pinned), (2, false));
     let third = more.try_acquire().await.unwrap().unwrap();
     for permit in [held, second, third] {
         permit.release().await.unwrap();

@@ -300,7 +300,7 @@ pub(super) async fn an_upgrade_of_a_read_that_is_over_says_so(engine: &Engine) {
     let up = ours.upgradable_read().await.unwrap();
     let upgrade = upgrading(up);
     until_queued(&one, NAME, 1).await;
-    one.break_lease(NAME, BreakOptions::default())
+    one.break_lease(NAME, BreakOptions::default().now())
         .await
         .unwrap();
     let over = soon(upgrade).await.unwrap().unwrap_err();

@@ -14,7 +14,7 @@ async fn kept_by(client: &Client, name: &str) -> Option<Quarantine> {
             lease.unwrap().release().await.unwrap();
             None
         }
-        Err(AcquireError::Quarantined { why, .. }) => Some(why),
+        Err(AcquireError::Quarantined { reason, .. }) => Some(reason),
         Err(other) => panic!("{name}: {other:?}"),
     }
 }

@@ -11,6 +11,7 @@ use leaselock_fence::Fence;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
+use crate::base::process::Process;
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::ballot::{Accept, AcceptAnswer, CastVote, VoteAnswer, Withdraw};
 use crate::engine::values::grant::{ReleaseAnswer, Seen};
@@ -199,7 +200,7 @@ fn shown(vote: &VoteAnswer) -> Shown {
     match vote {
         VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => Shown::Granted,
         VoteAnswer::Busy { seen } => Shown::Busy {
-            holder: seen.holder.clone(),
+            holder: seen.holder.clone().map(Process::unknown),
         },
     }
 }
