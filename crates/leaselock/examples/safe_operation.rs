@@ -95,7 +95,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     extensions(&other).await;
     other.release().await?;
 
-    // An operator takes the lock away. The holder learns of it at its next renewal, and the work is stopped.
+    // An operator takes the lock away. The holder learns of it by a message or at its next renewal, and the work is stopped.
     let slow = |fence| {
         let client = client.clone();
         async move {
@@ -115,7 +115,10 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
             assert!(client.break_lease("operation", terms).await.is_ok());
         }
     };
-    assert_eq!(operate(&mutex, unaware).await, Outcome::DoneTooLate);
+    let late = operate(&mutex, unaware).await;
+    // A client that has waited for a lock hears of the break by a message, which may be faster than the work.
+    let is_late = matches!(late, Outcome::DoneTooLate | Outcome::Stopped(_));
+    assert!(is_late, "{late:?}");
 
     // Refused before anything is sent: the message says what would be right.
     let nameless = client.mutex("two\nlines");

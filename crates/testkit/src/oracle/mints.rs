@@ -85,6 +85,8 @@ impl Lock {
 
     /// A hold begins: it uses a mint, or readers have a number, which is judged when all of the request is known.
     pub(super) fn mint_for(&mut self, at_us: u64, token: &str, how: How) {
+        let ends_us = self.key_ends_us.unwrap_or(u64::MAX);
+        self.number_may_be_gone |= ends_us <= at_us + KEY_EARLY_US;
         if how.reads() {
             let is_other = |hold: &Hold| hold.token != token || hold.how != how;
             // It may have gone on from an upgradable read.
@@ -93,8 +95,6 @@ impl Lock {
             };
             self.now.fences.phase_begins |=
                 !self.held.each().iter().any(is_other) && !self.now.ended.iter().any(went_on);
-            let ends_us = self.key_ends_us.unwrap_or(u64::MAX);
-            self.number_may_be_gone |= ends_us <= at_us + KEY_EARLY_US;
         } else if held::is_fenced(token) && !self.now.fences.take() {
             let what = format!("{token} is granted without a fencing token of its own");
             self.now.accuse(Rule::Fence, what);
