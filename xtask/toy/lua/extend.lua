@@ -6,6 +6,7 @@
 --
 -- Returns {"extended", pttl_ms, time_us}   held for at least ttl_ms from time_us
 --         {"expired", time_us}             there is no lock
+--         {"broken", time_us}              an operator broke it: it ends as it would have, or by its holder's release
 --         {"taken", time_us}               another client holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
@@ -15,7 +16,10 @@ local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
 local now = whole(clock_us())
 local held = redis.call('GET', lock)
-if held ~= token then return { held and 'taken' or 'expired', now } end
+if held ~= token then
+--#inline broken
+  return { held == broken and 'broken' or held and 'taken' or 'expired', now }
+end
 local pttl_ms = math.max(redis.call('PTTL', lock), ttl_ms)
 redis.call('PEXPIRE', lock, pttl_ms)
 return { 'extended', pttl_ms, now }
