@@ -146,7 +146,7 @@ pub(crate) fn duration(duration: Duration) -> String {
 }
 
 /// People need no nanoseconds.
-pub(crate) fn whole(duration: Duration) -> Duration {
+fn whole(duration: Duration) -> Duration {
     if duration > Duration::from_secs(10) {
         Duration::from_secs(duration.as_secs())
     } else {

@@ -126,13 +126,14 @@ impl Listing {
                     .any(|byte| is_part(*byte))
             })
         };
+        let modules = self.by_module();
         let values = self
             .lines
             .iter()
             .filter(|line| !line.contains("pub trait "));
         let types = values.filter_map(|line| type_of(line)).filter(|path| {
             let module = path.rsplit_once("::").map(|(module, _)| module);
-            module.is_some_and(|module| self.by_module().contains_key(module))
+            module.is_some_and(|module| modules.contains_key(module))
         });
         let futures = self
             .lines

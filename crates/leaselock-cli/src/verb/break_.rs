@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::inspect::BreakArgs;
-use crate::duration::for_people;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             let what_next = match broken.remaining {
                 Some(rest) => format!(
                     "it is free when {has} released it, in {} at the latest",
-                    for_people(show::whole(rest))
+                    show::duration(rest)
                 ),
                 None => format!("{works} on until its next renewal"),
             };

@@ -36,7 +36,9 @@ pub(super) async fn resize(named: &Named, permits: u32) -> Result<PermitCount, R
     let resource = named.resource()?;
     let resize = Resize { resource, permits };
     let (total, used) = named.state.engine.ask(&resize, OPERATOR_WITHIN).await?;
-    let pinned = permits > 0;
-    #[rustfmt::skip]
-    return Ok(PermitCount { total, used, pinned });
+    Ok(PermitCount {
+        total,
+        used,
+        pinned: permits > 0,
+    })
 }

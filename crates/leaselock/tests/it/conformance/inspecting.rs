@@ -216,11 +216,6 @@ pub(super) async fn a_client_that_listens_hears_at_once_that_its_lease_was_broke
         eventually("it was given back", async || is_free(&two, name).await).await;
     }
     other.release().await.unwrap();
-    soon(listening)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let listened = soon(listening).await.unwrap().unwrap();
+    listened.release().await.unwrap();
 }
