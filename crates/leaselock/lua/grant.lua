@@ -6,7 +6,7 @@ local SERVED_MAX = 64 -- waiters that one call grants
 -- first of them a new one. Each holder of permits has its own.
 local function grant_mint(h, kind, token)
   local reads = kind == 's' or kind == 'u'
-  if not is_fenced(token) then return '0', 1 end
+  if not is_fenced(token) then return '0', tonumber(kind) or 1 end -- as many turns, without numbers
   if reads and h.shared then return h.shared, 1 end
   local minted, refusal = fence_mint(h.fence)
   h.refusal = h.refusal or refusal
