@@ -170,6 +170,7 @@ conformance! {
             a_wait_for_several_names_that_is_dropped_holds_none_of_them
             a_dropped_lease_of_several_names_is_released
             the_loss_of_one_of_several_names_is_told_and_the_others_stay_held
+            several_names_that_were_broken_are_released
             an_extension_of_several_names_makes_the_time_of_each_whole
             a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
             a_body_runs_while_several_names_are_held
@@ -272,6 +273,7 @@ conformance! {
             a_wait_for_several_names_that_is_dropped_holds_none_of_them
             a_dropped_lease_of_several_names_is_released
             the_loss_of_one_of_several_names_is_told_and_the_others_stay_held
+            several_names_that_were_broken_are_released
             an_extension_of_several_names_makes_the_time_of_each_whole
             a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
             a_body_runs_while_several_names_are_held

@@ -213,6 +213,22 @@ pub(super) async fn the_loss_of_one_of_several_names_is_told_and_the_others_stay
     }
 }
 
+/// The holder hears of it only at its renewal, which does not come.
+pub(super) async fn several_names_that_were_broken_are_released(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    for names in pairs(engine) {
+        let lease = both(&one, *names).acquire().await.unwrap();
+        for name in names {
+            let options = BreakOptions::default();
+            two.break_lease(*name, options).await.unwrap();
+        }
+        soon(lease.release()).await.ok(); // it may have heard by a message already
+        for name in names {
+            assert!(is_free(&two, name).await, "{name}");
+        }
+    }
+}
+
 pub(super) async fn an_extension_of_several_names_makes_the_time_of_each_whole(engine: &Engine) {
     let client = engine.client().await;
     for &names in pairs(engine) {

@@ -146,11 +146,18 @@ async fn an_extend_cut_at_any_byte_leaves_the_lease_held() {
     lease.release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_cut_at_any_byte_frees_the_lock() {
+/// `broken`: an operator breaks the lease before each release, which frees the name then.
+async fn a_release_cut_at_any_byte(broken: bool) {
     let rig = Rig::new().await;
     let mutex = rig.client.mutex("job").ttl(LONG);
-    let take = async || mutex.acquire().await.unwrap();
+    let take = async || {
+        let lease = mutex.acquire().await.unwrap();
+        if broken {
+            let options = leaselock::inspect::BreakOptions::default();
+            rig.rival.break_lease("job", options).await.unwrap();
+        }
+        lease
+    };
     let lease = std::cell::RefCell::new(Some(take().await));
     let lengths = rig
         .lengths(async || {
@@ -175,4 +182,14 @@ async fn a_release_cut_at_any_byte_frees_the_lock() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_cut_at_any_byte_frees_the_lock() {
+    a_release_cut_at_any_byte(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_of_a_broken_lease_cut_at_any_byte_frees_the_lock() {
+    a_release_cut_at_any_byte(true).await;
 }

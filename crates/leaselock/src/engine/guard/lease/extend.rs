@@ -34,7 +34,7 @@ impl<M> Lease<M> {
     /// # Ok(()) }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
-        match self.several.leases.as_slice() {
+        match &*self.several {
             [] => self.extend_one(ttl).await,
             leases => extend_each(leases, ttl).await,
         }

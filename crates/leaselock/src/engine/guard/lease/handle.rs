@@ -38,16 +38,10 @@ pub struct Lease<M = Exclusive> {
     /// Who gets it next without a request.
     pub(super) passes_to: Option<Arc<dyn PassOn>>,
     /// Of several names: the lease of each. This one then stands for the first, and gives nothing up by itself.
-    pub(super) several: EachName,
-    mode: M,
-}
-
-/// The lease of each name; none for a lease of one name.
-#[derive(Default)]
-pub(super) struct EachName {
-    pub(super) leases: Vec<Lease>,
-    /// True if one request acquired all names, so that one request can release them.
+    pub(super) several: Box<[Lease]>,
+    /// True if one request acquired all of them, so that one request can release them.
     pub(super) together: bool,
+    mode: M,
 }
 
 impl Lease {
@@ -60,7 +54,8 @@ impl Lease {
             late_requests: false,
             retries: 0,
             passes_to: None,
-            several: EachName::default(),
+            several: Box::default(),
+            together: false,
             mode: Exclusive,
         }
     }
@@ -81,6 +76,7 @@ impl<M> Lease<M> {
             retries: self.retries,
             passes_to,
             several: std::mem::take(&mut self.several),
+            together: self.together,
             mode,
         }
     }
@@ -103,14 +99,15 @@ impl<M> Lease<M> {
             late_requests: false,
             retries: leases.iter().map(|lease| lease.retries).max()?,
             passes_to: None,
-            several: EachName { leases, together },
+            several: leases.into_boxed_slice(),
+            together,
             mode,
         })
     }
 
     /// Returns the lease of each name, if there are several.
     pub(crate) fn each(&self) -> &[Lease] {
-        &self.several.leases
+        &self.several
     }
 
     /// Returns what the mode knows of the lease.
@@ -120,7 +117,7 @@ impl<M> Lease<M> {
 
     /// Returns the records of the other names, if there are several.
     pub(super) fn others(&self) -> impl Iterator<Item = &Arc<LeaseRecord>> + Clone {
-        let others = self.several.leases.iter().skip(1);
+        let others = self.several.iter().skip(1);
         others.map(|lease| &lease.record)
     }
 

@@ -145,15 +145,15 @@ impl<M> Lease<M> {
     ///
     /// The hook must not block. It is meant for a process that stops the work at the deadline when this one cannot.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
-        if self.several.leases.is_empty() {
+        if self.several.is_empty() {
             return self.record.add_hook(Arc::new(hook));
         }
         let hook = Arc::new(hook);
         // A lease stores its hook, so the hook must not keep the lease.
-        let leases = self.several.leases.iter();
+        let leases = self.several.iter();
         let records = leases.map(|lease| Arc::downgrade(&lease.record));
         let records: Arc<[Weak<LeaseRecord>]> = records.collect();
-        for lease in &self.several.leases {
+        for lease in &self.several {
             let (hook, records) = (Arc::clone(&hook), Arc::clone(&records));
             lease.record.add_hook(Arc::new(move |deadline| {
                 let living = records.iter().filter_map(Weak::upgrade);

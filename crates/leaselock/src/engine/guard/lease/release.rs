@@ -24,7 +24,7 @@ pub(crate) async fn release(
     let first = engine.requests.release(release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
-        Box::pin(engine.ask(release, within)).await // rare, and a large future
+        Box::pin(engine.requests.release(release, within)).await // rare, and a large future
     } else {
         first
     };

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::handle::{EachName, Lease};
+use super::handle::Lease;
 use super::release::{self, given_back, release_of};
 use crate::base::error::{ReleaseError, StoreError};
 use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::values::calls_many::{Item, ReleaseMany};
+use crate::engine::values::grant::ReleaseAnswer;
 
 impl<M> Lease<M> {
     /// Releases the lease, and returns whether it was still held: a reader's or permits as well, and a leader resigns.
@@ -38,16 +39,15 @@ impl<M> Lease<M> {
     /// ```
     #[doc(alias = "resign")]
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        if self.several.leases.is_empty() {
+        if self.several.is_empty() {
             return self.release_one().await;
         }
-        release_each(std::mem::take(&mut self.several)).await
+        release_each(std::mem::take(&mut self.several).into_vec(), self.together).await
     }
 }
 
 /// Releases each of them.
-async fn release_each(names: EachName) -> Result<(), ReleaseError> {
-    let EachName { leases, together } = names;
+async fn release_each(leases: Vec<Lease>, together: bool) -> Result<(), ReleaseError> {
     let released = match together {
         true => Box::pin(release_together(leases)).await,
         false => join_all(leases.into_iter().map(Lease::release_one)).await,
@@ -91,8 +91,11 @@ async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError
         let (engine, record, _) = lease.parts();
         let (name, fence) = (&record.name, record.fence);
         let outcome = match answer {
-            Some(answer) => given_back(name, fence, Ok(answer), false),
-            None => {
+            Some(answer) if answer != ReleaseAnswer::Taken => {
+                given_back(name, fence, Ok(answer), false)
+            }
+            // Not known, or it may have been broken.
+            _ => {
                 let request = release_of(record);
                 Box::pin(release::release(engine, name, fence, &request, within)).await // rare, and large
             }
