@@ -59,16 +59,16 @@ impl SelfDescription {
         )
     }
 
-    /// Decodes a record; `None` for text that no client writes.
+    /// Decodes a record; `None` for text that no client writes. Further lines, which a later version may write, are
+    /// passed over.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
-        let about = SelfDescription {
+        Some(SelfDescription {
             host: tame(lines.next()?, TEXT_MAX),
             pid: lines.next()?.parse().ok()?,
             name: tame(lines.next()?, TEXT_MAX),
             started_unix_ms: lines.next()?.parse().ok()?,
-        };
-        lines.next().is_none().then_some(about)
+        })
     }
 }
 
@@ -147,9 +147,16 @@ mod tests {
         let shown = SelfDescription::decode(&hostile).unwrap();
         assert_eq!(shown.host, "host[31m");
         assert_eq!(shown.name.len(), TEXT_MAX);
-        for bad in ["", "a\nb\nc\n1", "a\n1\nc", "a\n1\nc\n1\nmore"] {
+        for bad in ["", "a\nb\nc\n1", "a\n1\nc"] {
             assert_eq!(SelfDescription::decode(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn lines_of_a_later_version_are_passed_over() {
+        let this = SelfDescription::this(Some("nightly".into()));
+        let later = format!("{}\nversion 9.0.0\nvia run", this.encode());
+        assert_eq!(SelfDescription::decode(&later), Some(this));
     }
 
     #[cfg(feature = "embedded")]
