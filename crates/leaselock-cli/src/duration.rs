@@ -134,29 +134,6 @@ fn shown(part: &str) -> String {
         .collect()
 }
 
-/// A duration for people: two units at most, as in `1h 30m`, `12.3s`, `250ms`.
-pub(crate) fn for_people(duration: Duration) -> String {
-    let ms = duration.as_millis();
-    let seconds = ms / 1000;
-    match seconds {
-        0 => format!("{ms}ms"),
-        1..60 => match ms % 1000 / 100 {
-            0 => format!("{seconds}s"),
-            tenths => format!("{seconds}.{tenths}s"),
-        },
-        60..3600 => two_units(seconds, 60, "m", 1, "s"),
-        3600..86_400 => two_units(seconds, 3600, "h", 60, "m"),
-        _ => two_units(seconds, 86_400, "d", 3600, "h"),
-    }
-}
-
-fn two_units(seconds: u128, long: u128, long_name: &str, short: u128, short_name: &str) -> String {
-    match seconds % long / short {
-        0 => format!("{}{long_name}", seconds / long),
-        rest => format!("{}{long_name} {rest}{short_name}", seconds / long),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,25 +241,6 @@ mod tests {
             };
             indexes[..next].fill(0);
             indexes[next] += 1;
-        }
-    }
-
-    #[test]
-    fn shows_two_units_at_most() {
-        let cases = [
-            (0, "0ms"),
-            (999, "999ms"),
-            (1_000, "1s"),
-            (2_340, "2.3s"),
-            (59_999, "59.9s"),
-            (60_000, "1m"),
-            (61_500, "1m 1s"),
-            (3_600_000, "1h"),
-            (5_400_000, "1h 30m"),
-            (90_000_000, "1d 1h"),
-        ];
-        for (given, expected) in cases {
-            assert_eq!(for_people(ms(given)), expected);
         }
     }
 }

@@ -11,7 +11,6 @@ use leaselock::once::OnceError;
 use leaselock::{AcquireError, ErrorKind, LeaseError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
-use crate::duration;
 use crate::exit::Exit;
 use crate::limits;
 use crate::output;
@@ -182,13 +181,6 @@ impl From<LimiterError> for Failure {
         let exit = Exit::of_limiter(&error);
         match &error {
             LimiterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
-            LimiterError::TimedOut { name, retry_after } => {
-                let wait = duration::for_people(*retry_after);
-                Failure::new(
-                    format!("`{name}` is limited: it allows this in {wait}"),
-                    exit,
-                )
-            }
             _ => Failure::new(&error, exit),
         }
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use leaselock::error::{RequestError, Vote};
 use leaselock::once::OnceError;
+use leaselock::satellite::rounded;
 use leaselock::{AcquireError, ErrorKind, StoreError, Wait};
 
 use crate::failure::Failure;
-use crate::{boottime, progress, show};
+use crate::{boottime, progress};
 
 /// A store that never replied is given up after this time, when neither -n nor -w was given.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ impl FirstContact {
     /// The failure of a wait that ended so: it says for how long the store was tried.
     pub(crate) fn failed(&self, error: &impl Cause, failure: Failure) -> Failure {
         match self.awaits_store(error) {
-            true => failure.given_up_after(&show::duration(self.age())),
+            true => failure.given_up_after(&rounded(self.age())),
             false => failure,
         }
     }

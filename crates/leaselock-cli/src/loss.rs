@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use leaselock::satellite::rounded;
 use leaselock::{ErrorKind, LeaseView, Lost, LostReason, Name, ReleaseError, StoreError};
 
 use crate::guardian::Plan;
 use crate::progress::{cause, is_silence};
-use crate::{show, signal_name};
+use crate::signal_name;
 
 /// What is known of a lease that is lost, or about to be.
 pub(crate) struct Loss<'a> {
@@ -61,7 +62,7 @@ impl<'a> Loss<'a> {
     }
 
     fn why(&self) -> String {
-        let (store, time) = (self.store, show::duration(self.unconfirmed_for));
+        let (store, time) = (self.store, rounded(self.unconfirmed_for));
         match (self.reason, &self.last_error) {
             (None | Some(LostReason::StoreUnreachable), Some(error)) => {
                 let cause = cause(error, store);
@@ -102,7 +103,7 @@ pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
     let kill = if rest < Duration::from_millis(1) {
         "at once".to_owned()
     } else {
-        format!("in {}", show::duration(rest))
+        format!("in {}", rounded(rest))
     };
     format!("sent SIG{signal} to the job, SIGKILL follows {kill}")
 }
@@ -132,13 +133,9 @@ pub(crate) fn not_released(
         "ends with the last process that has it".to_owned()
     } else {
         // Rounded up: after this time it is free.
-        let seconds = lease_ends_in.as_millis().div_ceil(1000);
-        format!(
-            "expires in {}",
-            show::duration(Duration::from_secs(
-                u64::try_from(seconds).unwrap_or(u64::MAX)
-            ))
-        )
+        let seconds = u64::try_from(lease_ends_in.as_millis().div_ceil(1000));
+        let end = Duration::from_secs(seconds.unwrap_or(u64::MAX));
+        format!("expires in {}", rounded(end))
     };
     format!("job finished; the lock could not be released ({why}) and {end}")
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use leaselock::options::Waiting;
+use leaselock::satellite::rounded;
 use leaselock::{Client, ErrorKind, Fence, StoreError};
 use rustix::process::Signal;
 use serde_json::json;
@@ -79,7 +80,7 @@ impl Progress {
 
     pub(crate) fn acquired(&self, held: &Held) {
         self.held_since.set(boottime::now());
-        let waited = show::duration(self.age());
+        let waited = rounded(self.age());
         let fence = match (held.fences(), held.fence()) {
             (Some(fences), _) => format!(" (fences {})", fences.replace('\n', ", ")),
             (None, Some(fence)) => format!(" (fence {fence})"),
@@ -89,20 +90,20 @@ impl Progress {
     }
 
     pub(crate) fn gave_up_at(&self, signal: Signal) {
-        let (waited, signal) = (show::duration(self.age()), signal_name::name(signal));
+        let (waited, signal) = (rounded(self.age()), signal_name::name(signal));
         self.tell("gave-up", &format!("gave up after {waited}: SIG{signal}"));
     }
 
     /// The result of an earlier run is there.
     pub(crate) fn replayed(&self, run: Fence) {
-        let waited = show::duration(self.age());
+        let waited = rounded(self.age());
         let text = format!("has run (fence {run}); its result is replayed after {waited}");
         self.tell("replayed", &text);
     }
 
     /// The rate allows no more before this time has passed.
     pub(crate) fn limited(&self, for_so_long: Duration) {
-        let wait = show::duration(for_so_long);
+        let wait = rounded(for_so_long);
         self.tell(
             "waiting",
             &format!("waiting until the rate allows it, in {wait}"),
@@ -110,13 +111,13 @@ impl Progress {
     }
 
     pub(crate) fn allowed(&self) {
-        let waited = show::duration(self.age());
+        let waited = rounded(self.age());
         self.tell("allowed", &format!("allowed after {waited}"));
     }
 
     pub(crate) fn released(&self) {
         let held = boottime::now().saturating_sub(self.held_since());
-        let held = show::duration(Duration::from_nanos(held));
+        let held = rounded(Duration::from_nanos(held));
         self.tell("released", &format!("released, held {held}"));
     }
 
@@ -128,7 +129,7 @@ impl Progress {
     }
 
     pub(crate) fn free(&self) {
-        let waited = show::duration(self.age());
+        let waited = rounded(self.age());
         self.tell("free", &format!("free after {waited}"));
     }
 
@@ -176,7 +177,7 @@ impl Progress {
                 let text = if std::mem::take(&mut begins) {
                     format!("held by {holder}; waiting until it is free")
                 } else {
-                    let waited = show::duration(self.age());
+                    let waited = rounded(self.age());
                     format!("still held after {waited}, by {holder}")
                 };
                 self.tell("waiting", &text);
@@ -296,7 +297,7 @@ impl Report {
                 ("retrying", format!("{trouble}, retrying"))
             }
             Report::Still(age, observation) => {
-                let age = show::duration(*age);
+                let age = rounded(*age);
                 match observation {
                     Observation::At(position) => {
                         ("waiting", format!("still {} after {age}", at(position)))
@@ -314,7 +315,7 @@ impl Report {
                 }
             }
             Report::Back(age, Observation::At(position)) => {
-                let age = show::duration(*age);
+                let age = rounded(*age);
                 let text = format!("{store} answers again; still {} after {age}", at(position));
                 ("waiting", text)
             }
@@ -374,9 +375,9 @@ mod tests {
         let words = |line: &Report, queued| line.in_words(queued, "redis://h").1;
         assert_eq!(
             words(&still, true),
-            "still queued at position 3 after 1m 1s"
+            "still queued at position 3 after 1 min 1 s"
         );
-        assert_eq!(words(&still, false), "still waiting after 1m 1s");
+        assert_eq!(words(&still, false), "still waiting after 1 min 1 s");
         assert_eq!(
             words(&Report::Begins(silence()), true),
             "redis://h does not answer (timed out), retrying"

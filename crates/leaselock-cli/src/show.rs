@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::Fence;
 use leaselock::inspect::{Holder, Holding, Inspection, LockMode, Process, Waiter};
+use leaselock::satellite::rounded;
 use leaselock::semaphore::PermitCount;
 use serde_json::{Value, json};
 
 use crate::boottime;
-use crate::duration::for_people;
 use crate::output::sanitized;
 
 /// `report[1234] on db1`, or the client's id when nothing more is known.
@@ -40,7 +40,7 @@ pub(crate) fn holder(holder: &Holder) -> String {
     let mut text = who(holder.process.as_ref());
     text.push_str(&age(holder.since));
     match holder.remaining {
-        Some(rest) => text.push_str(&format!(", {} left", for_people(whole(rest)))),
+        Some(rest) => text.push_str(&format!(", {} left", rounded(rest))),
         None => text.push_str(", without an end"),
     }
     if let Some(fence) = holder.fence {
@@ -65,7 +65,7 @@ fn age(since: Option<SystemTime>) -> String {
         return String::new();
     };
     let age = Duration::from_millis(boottime::unix_ms().saturating_sub(unix_ms(since)));
-    format!(" for {}", for_people(whole(age)))
+    format!(" for {}", rounded(age))
 }
 
 /// One of several, as a line of its own.
@@ -81,7 +81,7 @@ fn shared_holder(one: &Holder) -> String {
         Some(fence) => format!(", fence {fence}"),
         None => String::new(),
     };
-    let left = for_people(whole(one.remaining.unwrap_or_default()));
+    let left = rounded(one.remaining.unwrap_or_default());
     let broken = broken(one);
     format!("{who}{mode}{}, {left} left{fence}{broken}", age(one.since))
 }
@@ -138,20 +138,6 @@ pub(crate) fn permits(permits: &PermitCount) -> String {
     };
     let PermitCount { total, used, .. } = permits;
     format!("{used} of {total} permits are used{pinned}")
-}
-
-/// A length of time, for people.
-pub(crate) fn duration(duration: Duration) -> String {
-    for_people(whole(duration)).to_string()
-}
-
-/// People need no nanoseconds.
-fn whole(duration: Duration) -> Duration {
-    if duration > Duration::from_secs(10) {
-        Duration::from_secs(duration.as_secs())
-    } else {
-        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-    }
 }
 
 /// One lock: a line, and one more for each of several holders and for each who waits.

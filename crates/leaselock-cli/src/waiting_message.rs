@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leaselock::Client;
 use leaselock::options::Waiting;
+use leaselock::satellite::rounded;
 use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
 
@@ -111,8 +112,7 @@ impl Situation {
             }
             Situation::Quarantine { why, until } => {
                 let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
-                let seconds = left.as_millis().div_ceil(1000);
-                format!("strict mode grants no locks for {seconds} s: {why}")
+                format!("strict mode grants no locks for {}: {why}", rounded(left))
             }
         }
     }

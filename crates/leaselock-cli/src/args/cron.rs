@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use leaselock::Client;
 use leaselock::cron::{Cron, Overlap};
 use leaselock::options::OnCrash;
+use leaselock::satellite::span;
 use leaselock_cron::{CatchUp, Schedule};
 
 use super::run::{NotTaken, RunArgs, hide_flags_of_run};
@@ -137,7 +138,7 @@ impl CronArgs {
         }
         run.check_not_taken(&NOT_TAKEN)?;
         if let Some(late) = self.late.filter(|late| *late < LATE_MIN) {
-            let late = duration::for_people(late);
+            let late = span(late);
             return Err(format!(
                 "--late: a run begins a moment after its time, so {late} would leave out each tick; give at least 1s"
             ));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, Args};
 use leaselock::interop::Protocol;
+use leaselock::satellite::span;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
@@ -179,7 +180,7 @@ impl RunArgs {
             return Err(format!(
                 "--ttl: {} leaves no time to end the command before the lease ends; \
                  give 100ms or more",
-                duration::for_people(ttl)
+                span(ttl)
             ));
         }
         let kill_after = self
@@ -188,15 +189,15 @@ impl RunArgs {
         if kill_after >= ttl / 2 {
             return Err(format!(
                 "--kill-after: {} is half the ttl of {} or more; give less, or a longer --ttl",
-                duration::for_people(kill_after),
-                duration::for_people(ttl)
+                span(kill_after),
+                span(ttl)
             ));
         }
         if let Some(longest) = self.max_hold.filter(|longest| *longest < ttl) {
             return Err(format!(
                 "--max-hold: {} is shorter than the ttl of {}; give as much or more, or a shorter --ttl",
-                duration::for_people(longest),
-                duration::for_people(ttl)
+                span(longest),
+                span(ttl)
             ));
         }
         let (program, arguments) = self
@@ -387,7 +388,7 @@ mod tests {
         let refusal = with("5").unwrap_err();
         assert_eq!(
             refusal,
-            "--kill-after: 5s is half the ttl of 10s or more; give less, or a longer --ttl"
+            "--kill-after: 5 s is half the ttl of 10 s or more; give less, or a longer --ttl"
         );
     }
 

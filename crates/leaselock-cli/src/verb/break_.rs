@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode};
+use leaselock::satellite::rounded;
 use leaselock::{Client, Fence};
 use serde_json::json;
 
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             let what_next = match broken.remaining {
                 Some(rest) => format!(
                     "it is free when {has} released it, in {} at the latest",
-                    show::duration(rest)
+                    rounded(rest)
                 ),
                 None => format!("{works} on until its next renewal"),
             };

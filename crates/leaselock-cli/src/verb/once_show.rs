@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leaselock::Fence;
 use leaselock::once::{Once, OnceResult, OnceState};
+use leaselock::satellite::rounded;
 use serde_json::{Value, json};
 
 use super::once_record::read;
@@ -12,7 +13,7 @@ use crate::args::once::OnceArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
-use crate::{duration, output, session, show};
+use crate::{output, session, show};
 
 /// Prints what became of the latest run.
 pub(crate) fn show(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -85,7 +86,7 @@ fn text(state: &OnceState) -> String {
             let next = match retry_in {
                 None => "kept, so no other begins".to_owned(),
                 Some(Duration::ZERO) => "another may begin".to_owned(),
-                Some(rest) => format!("another may begin in {}", duration::for_people(*rest)),
+                Some(rest) => format!("another may begin in {}", rounded(*rest)),
             };
             let (run, message) = (run(*attempt, *fence), output::sanitized(message));
             format!("failed: {run}, {message}; {next}")

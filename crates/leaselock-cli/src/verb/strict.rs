@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leaselock::satellite::{rounded, span};
 use leaselock::strict::StrictStatus;
 use serde_json::json;
 
@@ -57,17 +58,16 @@ fn words(status: &StrictStatus) -> String {
         StrictStatus::Missing => format!("not set up, or the server lost its data: {begins}"),
         StrictStatus::Moved { longest } => format!(
             "another server process replies than before: {begins}; leases of at most {}",
-            show::duration(*longest)
+            span(*longest)
         ),
         StrictStatus::Quarantined { remaining, longest } => format!(
             "no locks are granted for another {}; leases of at most {}",
-            show::duration(*remaining),
-            show::duration(*longest)
+            rounded(*remaining),
+            span(*longest)
         ),
-        StrictStatus::Open { longest } => format!(
-            "locks are granted; leases of at most {}",
-            show::duration(*longest)
-        ),
+        StrictStatus::Open { longest } => {
+            format!("locks are granted; leases of at most {}", span(*longest))
+        }
         _ => "in a state that this version does not know".to_owned(),
     }
 }

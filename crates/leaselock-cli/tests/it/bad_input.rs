@@ -60,11 +60,11 @@ fn a_value_out_of_range_is_refused_with_the_range() {
         (&["-n", "-w", "1"], "cannot be used with"),
         (&["-E", "256"], "0..=255"),
         (&["-E", "-1"], "0..=255"),
-        (&["-k", "5s"], "is half the ttl of 10s or more"),
+        (&["-k", "5s"], "is half the ttl of 10 s or more"),
         (&["--signal", "FOO"], "`kill -l`"),
         (
             &["--max-hold", "0"],
-            "--max-hold: 0ms is shorter than the ttl of 10s",
+            "--max-hold: 0 s is shorter than the ttl of 10 s",
         ),
         (&["--priority", "2147483648"], "2147483647"),
         (&["--note", "a\u{1b}[31m"], "no control characters"),

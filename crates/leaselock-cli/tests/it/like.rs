@@ -132,7 +132,7 @@ fn what_is_wrong_is_refused_with_what_would_be_right() {
     let run = |flags: &[&str]| store.run(&[&["run"], flags, &["job", "--", "true"]].concat());
     let unknown = run(&["--like", "redispy"]).refuses(64, "bsm-redislock, ");
     assert!(unknown.err.contains("warlock"), "{unknown:?}");
-    run(&["--like", "guide", "--ttl", "1.5s"]).refuses(64, "2s would be right");
+    run(&["--like", "guide", "--ttl", "1.5s"]).refuses(64, "2 s would be right");
     let line = ["run", "--like", "guide", "", "--", "true"];
     store.run(&line).refuses(64, "at least one byte");
 }

@@ -15,7 +15,7 @@ fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
         store.run(&[&limit[..], &["-n", "true"]].concat()).gives(0);
         for wait in [&["-n"][..], &["-w", "50ms"]] {
             let refused = store.run(&[&limit[..], wait, &["echo", "ran"]].concat());
-            let why = "`mails` is limited: it allows this in 2"; // 29m 59s
+            let why = "`mails` is limited: it allows this in 2"; // 29 min 59 s
             assert_eq!(refused.refuses(75, why).out, "");
         }
         let quiet = store.run(&[&limit[..], &["-q", "-n", "true"]].concat());

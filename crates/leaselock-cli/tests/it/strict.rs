@@ -22,7 +22,7 @@ fn an_operator_opens_it_and_a_job_runs_at_once() {
     let store = Store::redis();
     assert_eq!(state(&store)["strict"], "missing");
     let done = store.run(&["strict", "init", "--longest", "4s"]).gives(0);
-    assert_eq!(done.out, "locks are granted; leases of at most 4s\n");
+    assert_eq!(done.out, "locks are granted; leases of at most 4 s\n");
     assert_eq!(job(&store, &["-n"]).end().gives(0).out, "ran\n");
     // The same in another way.
     store.run(&["strict", "init", "--strict", "4s"]).gives(0);
@@ -68,7 +68,7 @@ fn what_does_not_go_together_is_refused_with_what_would_be_right() {
     store.run(&["strict", "init", "--longest", "1m"]).gives(0);
     job(&store, &["-n"])
         .end()
-        .refuses(77, "this client says 4s");
+        .refuses(77, "this client says 4 s");
 
     let store = Store::file();
     let words = "strict mode is for servers";

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::error::{InvalidInput, noun_error, rounded};
+use crate::base::error::{InvalidInput, noun_error};
+use crate::base::span::rounded;
 
 noun_error! {
     /// Why a wait at a [`Barrier`](crate::barrier::Barrier) ended without passing it.
@@ -16,7 +17,7 @@ noun_error! {
         Invalid(#[from] InvalidInput),
 
         /// The wait ended before all had arrived. The caller does not count any more.
-        #[error("`{name}`: {arrived} of {parties} had arrived after {:?}", rounded(*waited))]
+        #[error("`{name}`: {arrived} of {parties} had arrived after {}", rounded(*waited))]
         TimedOut {
             /// How many waited at the last poll, the caller included.
             arrived: u32,

@@ -9,6 +9,7 @@ pub(crate) mod hex;
 pub(crate) mod keyed_mutex;
 pub(crate) mod process;
 pub(crate) mod slots;
+pub(crate) mod span;
 pub(crate) mod sync;
 pub(crate) mod token;
 pub(crate) mod ttl;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leaselock_fence::InvalidInput;
 
 use super::clock::Moment;
+use super::span::span;
 
 /// The shortest ttl: 10 ms. With a shorter one, drift and a single round trip leave no time to work.
 pub const TTL_MIN: Duration = Duration::from_millis(10);
@@ -29,7 +30,8 @@ impl Ttl {
         match u64::try_from(ttl.as_millis()) {
             Ok(ms) if in_range => Ok(Ttl(ms)),
             _ => Err(InvalidInput::new(format!(
-                "ttl {ttl:?} is out of range: from 10 ms to 30 days (10 s is the default)"
+                "ttl {} is out of range: from 10 ms to 30 days (10 s is the default)",
+                span(ttl)
             ))),
         }
     }

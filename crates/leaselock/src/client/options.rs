@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::engine::guard::owner::Owner;
 use crate::engine::values::request::{Copies, OnWait, Wait};
@@ -274,9 +275,9 @@ impl Options {
         }
         if self.max_hold.is_some_and(|hold| hold < ttl) {
             return Err(InvalidInput::new(format!(
-                "max_hold {:?} is shorter than the ttl {:?}; make it at least as long",
-                self.max_hold.unwrap_or_default(),
-                ttl
+                "max_hold {} is shorter than the ttl {}; make it at least as long",
+                span(self.max_hold.unwrap_or_default()),
+                span(ttl)
             )));
         }
         if let Some(why) = &self.why
@@ -330,7 +331,8 @@ impl Options {
         }
         if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {
             return Err(InvalidInput::new(format!(
-                "ttl {ttl:?}: the protocol {protocol} counts whole seconds, from 1 s"
+                "ttl {}: the protocol {protocol} counts whole seconds, from 1 s",
+                span(ttl)
             )));
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::settings;
 use super::settings::Settings;
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::base::token::ClientId;
 use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
 use crate::quorum::executor::Executor;
@@ -135,7 +136,8 @@ impl MajorityTerms {
         let node_timeout = self.node_timeout.unwrap_or(NODE_TIMEOUT);
         if !(TTL_MIN..=TTL_MAX).contains(&longest) {
             return Err(InvalidInput::new(format!(
-                "longest ttl {longest:?} is out of range: from 10 ms to 30 days (a minute is the default)"
+                "longest ttl {} is out of range: from 10 ms to 30 days (a minute is the default)",
+                span(longest)
             )));
         }
         if node_timeout.is_zero() {
@@ -395,6 +397,6 @@ mod tests {
         assert!(quorum.mutex("job").validate().is_ok());
         assert!(quorum.mutex("job").ttl(4 * second).validate().is_ok());
         let refusal = quorum.mutex("job").ttl(5 * second).validate().unwrap_err();
-        assert!(refusal.to_string().contains("4s"), "{refusal}");
+        assert!(refusal.to_string().contains("4 s"), "{refusal}");
     }
 }

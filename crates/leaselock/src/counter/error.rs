@@ -10,6 +10,7 @@ use super::change::{ChangeEnd, ChangeReply, Settled};
 use super::driver::hear;
 use super::queue::ChangeQueue;
 use crate::base::error::{ErrorFacts, HasFacts, InvalidInput, Remains, StoreError, noun_error};
+use crate::base::span::span;
 
 noun_error! {
     /// Why a call of a [`Counter`](crate::counter::Counter) failed. Every variant says whether the change counts.
@@ -55,7 +56,8 @@ noun_error! {
         ///
         /// Do not repeat it. When `add(0)` succeeds later with the same option, the replicas have this change too.
         #[error(
-            "`{name}` is {value}, but {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
+            "`{name}` is {value}, but {confirmed} of {required} replicas confirmed it within {}{}",
+            span(*timeout),
             source.as_ref().map(|source| format!(": {source}")).unwrap_or_default()
         )]
         TooFewReplicas {

@@ -12,13 +12,13 @@ use super::driver::ask;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::client::Client;
 use crate::engine::shared_state::noun::{Noun, name_and_validate};
 use crate::engine::values::request::Copies;
 
 /// How long a counter may be kept.
-const KEPT: RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 60 * 60);
+const KEPT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 /// How long replicas may take.
 const CONFIRMED: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
@@ -132,12 +132,11 @@ impl Counter {
             return Ok(queue);
         }
         let (engine, terms) = (&self.noun.engine, &self.terms);
-        if let Some(kept) = terms.kept.filter(|kept| !KEPT.contains(kept)) {
-            let text = format!("a counter is kept for 1 s to 366 days, and not {kept:?}");
+        if let Some(kept) = terms.kept.filter(|kept| !KEPT.contains(kept)).map(span) {
+            let text = format!("a counter is kept for 1 s to 366 days, and not {kept}");
             return Err(InvalidInput::new(text));
         }
-        let is_wrong =
-            |copies: &Copies| copies.replicas == 0 || !CONFIRMED.contains(&copies.within);
+        let is_wrong = |it: &Copies| it.replicas == 0 || !CONFIRMED.contains(&it.within);
         if terms.copies.as_ref().is_some_and(is_wrong) {
             let text = "at least one replica confirms a change, within 1 ms to 1 minute";
             return Err(InvalidInput::new(text));

@@ -8,6 +8,7 @@ use super::kind::CRON;
 use super::state::{CronState, Overlap};
 use crate::base::clock::Clock;
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
@@ -146,8 +147,8 @@ impl Cron {
     pub(super) fn terms(&self) -> Result<CronTerms, InvalidInput> {
         let options = &self.named.options;
         if self.late > LATE_MAX {
-            let late = self.late;
-            let text = format!("a tick may begin at most 366 days late, and not {late:?}");
+            let late = span(self.late);
+            let text = format!("a tick may begin at most 366 days late, and not {late}");
             return Err(InvalidInput::new(text));
         }
         let has_owner = options.owner.is_some();
@@ -236,9 +237,9 @@ impl Cron {
             return Ok(());
         }
         Err(InvalidInput::new(format!(
-            "a run begins a moment after its time, so `start_within({:?})` would leave out each tick of the schedule: \
-             at least 1 s",
-            self.late
+            "a run begins a moment after its time, so a start within {} would leave out each tick of the schedule: at \
+             least 1 s",
+            span(self.late)
         )))
     }
 

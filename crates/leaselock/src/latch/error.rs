@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::error::{InvalidInput, noun_error, rounded};
+use crate::base::error::{InvalidInput, noun_error};
+use crate::base::span::rounded;
 
 noun_error! {
     /// Why a call of a [`Latch`](crate::latch::Latch) failed. A latch holds nothing, so there is nothing to release after any of
@@ -18,7 +19,7 @@ noun_error! {
 
         /// The wait ended before all had arrived. Those that have arrived stay counted.
         #[error(
-            "`{name}` is still closed after {:?}: {left} missing; arrived: {}",
+            "`{name}` is still closed after {}: {left} missing; arrived: {}",
             rounded(*waited),
             listed(arrived)
         )]

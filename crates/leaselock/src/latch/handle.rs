@@ -6,6 +6,7 @@ use super::calls::{Arrive, Arrived, InspectLatch, LatchState};
 use super::error::LatchError;
 use crate::base::clock::Moment;
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::client::Client;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 
@@ -79,7 +80,7 @@ impl Latch {
         let wrong = if !(1..=PARTIES_MAX).contains(&count) {
             format!("a latch has 1 to {PARTIES_MAX} parties, and not {count}")
         } else if !(Duration::from_secs(1)..=longest).contains(&kept) {
-            format!("a latch is kept for 1 s to 30 days, and not {kept:?}")
+            format!("a latch is kept for 1 s to 30 days, and not {}", span(kept))
         } else {
             return self.noun.valid();
         };

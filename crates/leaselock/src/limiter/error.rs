@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::error::{InvalidInput, noun_error};
+use crate::base::span::rounded;
 
 noun_error! {
     /// Why a call of a [`Limiter`](crate::limiter::Limiter) failed. Nothing is held, so there is nothing to release.
@@ -20,7 +21,7 @@ noun_error! {
         Invalid(#[from] InvalidInput),
 
         /// The limiter would allow it later than the caller is willing to wait. Nothing was used or reserved.
-        #[error("`{name}` is limited: it allows this in {retry_after:?}")]
+        #[error("`{name}` is limited: it allows this in {}", rounded(*retry_after))]
         TimedOut {
             /// When it would allow this if no other client asked.
             retry_after: Duration,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::script::Call;
 
 const RATES_MAX: usize = 8;
@@ -118,9 +119,9 @@ impl CheckedRates {
                 .iter()
                 .any(|other| other.period_us == one.period_us)
             {
-                let period = rates[index].period;
+                let period = span(rates[index].period);
                 return refused(format!(
-                    "two rates of a limiter have the period {period:?}: give the lower one alone"
+                    "two rates of a limiter have the period {period}: give the lower one alone"
                 ));
             }
         }
@@ -171,8 +172,9 @@ impl RateTerms {
             return refused("a rate has at least 1 permit in its period, and not 0".into());
         }
         if !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
+            let period = span(period);
             return refused(format!(
-                "the period of a rate is 1 ms to 30 days, and not {period:?}"
+                "the period of a rate is 1 ms to 30 days, and not {period}"
             ));
         }
         let burst = rate.at_once();
@@ -184,9 +186,10 @@ impl RateTerms {
         let (per_permit, per_us) = (period_us / common, u64::from(limit) / common);
         let largest = EXACT / per_permit;
         if u64::from(burst) > largest {
+            let period = span(period);
             return refused(format!(
-                "{limit} permits in {period:?} are computed exactly for a burst of at most {largest}, and not {burst}: \
-                 give a smaller burst or a rounder rate"
+                "{limit} permits in {period} are computed exactly for a burst of at most {largest}, and not {burst}: give a \
+                 smaller burst or a rounder rate"
             ));
         }
         Ok(RateTerms {

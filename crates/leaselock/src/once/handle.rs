@@ -11,6 +11,7 @@ use super::kind::ONCE;
 use super::state::OnceState;
 use crate::base::error::InvalidInput;
 use crate::base::hex::hex;
+use crate::base::span::span;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
@@ -191,10 +192,12 @@ impl Once {
         let options = &self.named.options;
         let (kept, pause) = (self.terms.kept, self.terms.pause);
         let wrong = if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
-            format!("a result is kept for 1 s to 30 days, and not {kept:?}")
+            let kept = span(kept);
+            format!("a result is kept for 1 s to 30 days, and not {kept}")
         } else if pause > kept {
+            let (pause, kept) = (span(pause), span(kept));
             format!(
-                "a pause of {pause:?} outlasts the record of the failure, which is kept for {kept:?}"
+                "a pause of {pause} outlasts the record of the failure, which is kept for {kept}"
             )
         } else if self.terms.attempts == Some(0) {
             "no attempt leaves nothing to run: allow at least one".to_owned()

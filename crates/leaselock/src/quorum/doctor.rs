@@ -8,6 +8,7 @@ use super::member::QuorumMember;
 use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
+use crate::base::span::rounded;
 use crate::store::Store;
 use crate::store::report::{Finding, Guarantee, Report};
 
@@ -94,7 +95,8 @@ fn voting(out: Duration, delayed_restart: bool) -> Finding {
     if out.is_zero() {
         return Finding::fit("vote", "votes");
     }
-    let found = format!("started recently and votes in {} s", out.as_secs() + 1);
+    let up = rounded(Duration::from_secs(out.as_secs() + 1));
+    let found = format!("started recently and votes in {up}");
     Finding::warn("vote", found, "wait: it may have forgotten what it granted")
 }
 

@@ -10,6 +10,7 @@ use super::group::QuorumStore;
 use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::{InvalidInput, StoreError};
+use crate::base::span::span;
 use crate::script::library::Library;
 use crate::script::{Answer, Call};
 use crate::store::functions::{LoadedFunctions, NodeLoading};
@@ -169,8 +170,10 @@ impl Store for QuorumStore {
             return Ok(());
         }
         Err(InvalidInput::new(format!(
-            "ttl {ttl:?} is longer than the longest on this quorum, {longest:?}: make it shorter, or raise `longest_ttl` \
-             for all who share the servers, who must agree on it"
+            "ttl {} is longer than the longest on this quorum, {}: make it shorter, or raise `longest_ttl` for all who share \
+             the servers, who must agree on it",
+            span(ttl),
+            span(longest)
         )))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::error::InvalidInput;
 use crate::base::slots;
+use crate::base::span::span;
 use crate::base::ttl::{Drift, Ttl};
 
 /// Added to the longest lease: the time of a grant on its way, and the rounding of the server.
@@ -62,8 +63,10 @@ impl QuarantineKey {
         }
         let (ttl, longest) = (ttl.as_duration(), self.longest.as_duration());
         Err(InvalidInput::new(format!(
-            "ttl {ttl:?} is longer than the longest of strict mode, {longest:?}: ask for less, or let all who use this \
-             server agree on a longer one"
+            "ttl {} is longer than the longest of strict mode, {}: ask for less, or let all who use this server agree on \
+             a longer one",
+            span(ttl),
+            span(longest)
         )))
     }
 }

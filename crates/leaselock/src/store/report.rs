@@ -1,5 +1,9 @@
 //! An operator's report about a store.
 
+use std::time::Duration;
+
+use crate::base::span::rounded;
+
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -71,9 +75,8 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Finding> {
     let last_ms = last_ms?;
     let way = if last_ms < 0 { "back" } else { "forward" };
     let found = format!(
-        "{} seen by this client, the last by {} ms {way}",
-        jumps,
-        last_ms.unsigned_abs()
+        "{jumps} seen by this client, the last by {} {way}",
+        rounded(Duration::from_millis(last_ms.unsigned_abs()))
     );
     let advice = if last_ms < 0 {
         "locks that were held then outlive their holders by so much: give those back that are stuck with `leaselock \

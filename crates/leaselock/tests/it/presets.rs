@@ -245,10 +245,10 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
             "taken by the protocol native; leave redisson out",
         ),
         (redisson().fencing(true), "does not support a fencing token"),
-        (guide().ttl(millis(1_500)), "2s would be right"),
+        (guide().ttl(millis(1_500)), "2 s would be right"),
         (
             client.mutex("job").ttl(millis(999)).preset(Preset::GUIDE),
-            "1s would be right",
+            "1 s would be right",
         ),
         (
             guide().preset(Preset::REDSYNC),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 
 use super::store::StoreError;
+use crate::base::span::rounded;
 
 /// The lease cannot be relied on any more. Stop work on what it protects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +64,7 @@ impl Lost {
 fn context(last_error: Option<&StoreError>, unconfirmed_for: Option<Duration>) -> String {
     match (last_error, unconfirmed_for) {
         (Some(error), Some(long)) => {
-            format!("; not confirmed for {:.1} s: {error}", long.as_secs_f64())
+            format!("; not confirmed for {}: {error}", rounded(long))
         }
         _ => String::new(),
     }

@@ -8,7 +8,6 @@ mod noun;
 pub(crate) mod operation;
 mod operations;
 mod quarantine;
-mod rounded;
 mod store;
 mod vote;
 
@@ -23,7 +22,6 @@ pub(crate) use self::operation::{ErrorFacts, HasFacts};
 pub use self::operation::{OperationError, Remains};
 pub use self::operations::{AcquireError, BreakError, LeaseError, ReleaseError, RequestError};
 pub use self::quarantine::Quarantine;
-pub(crate) use self::rounded::rounded;
 pub(crate) use self::store::Detail;
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};

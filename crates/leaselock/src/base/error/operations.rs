@@ -7,9 +7,9 @@ use leaselock_fence::{Fence, InvalidInput, Name};
 use super::deadlock::Deadlock;
 use super::lost::Lost;
 use super::quarantine::Quarantine;
-use super::rounded::rounded;
 use super::store::{NodeVote, StoreError};
 use crate::base::process::Process;
+use crate::base::span::{rounded, span};
 
 /// Why an acquisition ended without a lease.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum AcquireError {
     /// The wait ended while the lock was busy: held, or with too few permits free.
     ///
     /// This attempt holds nothing and has left the queue.
-    #[error("`{name}` is still held after {:?}{}", rounded(*waited), by_whom(holder.as_deref(), *remaining, *own))]
+    #[error("`{name}` is still held after {}{}", rounded(*waited), by_whom(holder.as_deref(), *remaining, *own))]
     TimedOut {
         /// The lock's name.
         name: Name,
@@ -43,7 +43,7 @@ pub enum AcquireError {
     /// Strict mode: no new lease is granted until every lease of an earlier server has expired.
     ///
     /// This attempt holds nothing, and no other client was granted meanwhile; an earlier holder may still act.
-    #[error("`{name}`: strict mode grants no lock for another {remaining:?}: {reason}")]
+    #[error("`{name}`: strict mode grants no lock for another {}: {reason}", rounded(*remaining))]
     Quarantined {
         /// The lock's name.
         name: Name,
@@ -80,7 +80,8 @@ pub enum AcquireError {
     ///
     /// Nothing is held.
     #[error(
-        "`{name}`: given back, because {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
+        "`{name}`: given back, because {confirmed} of {required} replicas confirmed it within {}{}",
+        span(*timeout),
         if *local_fsync == Some(false) { ", and the server did not have it on disk" } else { "" }
     )]
     TooFewReplicas {
@@ -189,7 +190,7 @@ fn by_whom(holder: Option<&Process>, remaining: Option<Duration>, own: bool) -> 
         None => " by another client".to_owned(), // of another library, or the store did not say
     };
     if let Some(remaining) = remaining {
-        text.push_str(&format!("; its lease expires in {:?}", rounded(remaining)));
+        text.push_str(&format!("; its lease expires in {}", rounded(remaining)));
     }
     text
 }

@@ -7,6 +7,7 @@ use std::{fmt, io};
 
 use super::kind::ErrorKind;
 use super::vote::Vote;
+use crate::base::span::rounded;
 
 /// The error of a store.
 ///
@@ -219,8 +220,7 @@ impl fmt::Display for NodeVote {
                 write!(f, "unreachable ({})", self.cause(error))
             }
             (Vote::Silent, _) => {
-                let within = self.within.as_millis();
-                write!(f, "silent (no answer in {within} ms)")
+                write!(f, "silent (no answer in {})", rounded(self.within))
             }
             (Vote::Failed(_), Some(error)) => write!(f, "{}: {error}", self.vote),
             _ => self.vote.fmt(f),

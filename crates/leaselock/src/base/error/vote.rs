@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::kind::ErrorKind;
 use crate::base::process::Process;
+use crate::base::span::rounded;
 
 /// The vote of a node of a majority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +48,8 @@ impl fmt::Display for Vote {
             Vote::Granted => f.write_str("granted"),
             Vote::Busy { .. } => f.write_str("busy"),
             Vote::NotVoting { rest } => {
-                let seconds = rest.as_millis().div_ceil(1000);
-                write!(f, "started recently and votes again in {seconds} s")
+                let up = Duration::from_secs((*rest + Duration::from_millis(999)).as_secs());
+                write!(f, "started recently and votes again in {}", rounded(up))
             }
             Vote::Silent => f.write_str("silent"),
             Vote::Failed(kind) => write!(f, "failed ({kind:?})"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::error::Quarantine;
+use crate::base::span::rounded;
 use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
 use crate::engine::values::operation::operation;
@@ -80,7 +81,8 @@ impl Strict {
         let known = hold(&self.until).replace(end);
         let another = known.is_none_or(|known| end > known.plus(SAME));
         if another {
-            tracing::warn!(%why, ?remaining, "strict mode: no lock is granted until all old leases have expired");
+            let remaining = rounded(remaining);
+            tracing::warn!(%why, remaining, "strict mode: no lock is granted until all old leases have expired");
         }
         another
     }
@@ -198,6 +200,6 @@ mod tests {
         let gate = &strict(1_000).gate;
         assert!(gate.fits(Ttl::whole_ms(1_000).unwrap()).is_ok());
         let refusal = gate.fits(Ttl::whole_ms(1_001).unwrap()).unwrap_err();
-        assert!(refusal.to_string().contains("1.001s"), "{refusal}");
+        assert!(refusal.to_string().contains("1.001 s"), "{refusal}");
     }
 }

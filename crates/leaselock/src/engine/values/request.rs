@@ -9,6 +9,7 @@ use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
 use crate::base::process::Process;
+use crate::base::span::span;
 use crate::base::ttl::Ttl;
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
@@ -130,8 +131,9 @@ impl Copies {
         }
         if self.within < Duration::from_millis(1) || self.within >= ttl {
             return Err(InvalidInput::new(format!(
-                "replicas may take from 1 ms to less than the ttl, which is {ttl:?}, not {:?}",
-                self.within
+                "replicas may take from 1 ms to less than the ttl, which is {}, not {}",
+                span(ttl),
+                span(self.within)
             )));
         }
         Ok(())

@@ -9,6 +9,7 @@ use super::ask::Ask;
 use super::turn_budget::Share;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::span::span;
 use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::lease::record::LeaseRecord;
@@ -142,9 +143,10 @@ impl Ask<'_> {
     pub(super) fn disagrees(&self, longest: Duration) -> StoreError {
         let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
         let message = format!(
-            "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
-             same, and an operator can change it (`leaselock strict init`)",
-            ours.unwrap_or_default()
+            "strict mode is set up there for leases of at most {}, and this client says {}: all must say the same, \
+             and an operator can change it (`leaselock strict init`)",
+            span(longest),
+            span(ours.unwrap_or_default())
         );
         StoreError::refused(ErrorKind::Mismatch, message)
     }

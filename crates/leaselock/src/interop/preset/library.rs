@@ -6,6 +6,7 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use crate::base::error::InvalidInput;
+use crate::base::span::span;
 use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
 
@@ -102,8 +103,9 @@ impl Preset {
         }
         if self.0.whole_seconds && ttl.subsec_nanos() != 0 {
             return Err(InvalidInput::new(format!(
-                "locks like those of {self} last whole seconds, and a ttl of {ttl:?} is none; {:?} would be right",
-                Duration::from_secs(ttl.as_secs().saturating_add(1))
+                "locks like those of {self} last whole seconds, and a ttl of {} is none; {} would be right",
+                span(ttl),
+                span(Duration::from_secs(ttl.as_secs().saturating_add(1)))
             )));
         }
         Ok(())

@@ -10,9 +10,9 @@ use super::io_error::{FileError, system};
 use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
-use crate::base::clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::hex::hex;
+use crate::base::{clock, span};
 use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.
@@ -149,7 +149,7 @@ fn space(folder: &Folder) -> rustix::io::Result<Finding> {
 
 fn boot(anchor_us: u64, boot_us: u64) -> Finding {
     let (boot, store_us) = (hex(&time::boot_id()), anchor_us.saturating_add(boot_us));
-    let ahead = store_us.abs_diff(clock::wall_us()) / 1_000_000;
-    let found = format!("boot {boot}, {ahead} s from the wall clock");
+    let ahead = Duration::from_micros(store_us.abs_diff(clock::wall_us()));
+    let found = format!("boot {boot}, {} from the wall clock", span::rounded(ahead));
     Finding::fit("time", found)
 }

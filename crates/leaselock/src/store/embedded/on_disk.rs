@@ -21,8 +21,9 @@ use super::session_watch::SessionWatch;
 use super::step::Step;
 use super::tag::one_tag;
 use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError, rounded};
+use crate::base::error::{ErrorKind, StoreError};
 use crate::base::keyed_mutex::KeyedMutex;
+use crate::base::span::rounded;
 use crate::base::sync::hold;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
@@ -125,9 +126,8 @@ impl FolderStore {
             };
             let waited = CLOCK.now().saturating_since(began);
             if waited >= within {
-                let path = self.settings.path.display();
-                let waited = rounded(waited);
-                let message = format!("{path}: {file} was held by other processes for {waited:?}");
+                let (path, waited) = (self.settings.path.display(), rounded(waited));
+                let message = format!("{path}: {file} was held by other processes for {waited}");
                 return Err(if is_busy {
                     StoreError::contended(message)
                 } else {

@@ -67,8 +67,13 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
     set(sentinels, "failover-timeout", "180000");
     set(sentinels, "quorum", "4");
     let report = examined(&group.url()).await;
-    says(&report, "a switch", Verdict::Warn, "a ttl of 64 s or more");
-    says(&report, "a switch that fails", Verdict::Warn, "after 360 s");
+    says(
+        &report,
+        "a switch",
+        Verdict::Warn,
+        "a ttl of 1 min 4 s or more",
+    );
+    says(&report, "a switch that fails", Verdict::Warn, "after 6 min");
     says(&report, "Sentinel quorum", Verdict::Warn, "ever chosen");
     assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::No));
 

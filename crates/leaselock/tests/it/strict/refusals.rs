@@ -47,7 +47,7 @@ async fn a_client_that_disagrees_about_the_longest_ttl_is_refused_and_told_both(
     };
     assert_eq!(source.kind(), ErrorKind::Mismatch);
     let said = error.to_string();
-    assert!(said.contains("3s") && said.contains("6s"), "{said}");
+    assert!(said.contains("3 s") && said.contains("6 s"), "{said}");
     // Until an operator says so; then it is the other way round.
     other.init_strict().await.unwrap();
     drop(lock(&other).acquire().await.unwrap());

@@ -16,6 +16,7 @@ use super::Written;
 use super::call::{Confirm, Confirmed, ReplicaAck};
 use super::unconfirmed::{GiveBack, Unconfirmed};
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
+use crate::base::span::span;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::record::LeaseRecord;
@@ -123,9 +124,8 @@ pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), St
         Some(true) if !counted.on_own_disk => ", and it is not on the server's own disk",
         _ => "",
     };
-    let (have, want, within) = (counted.replicas, asked.replicas, asked.within);
-    let message =
-        format!("{have} of {want} replicas have confirmed it within {within:?}{own_disk}");
+    let (have, want, within) = (counted.replicas, asked.replicas, span(asked.within));
+    let message = format!("{have} of {want} replicas have confirmed it within {within}{own_disk}");
     Err(StoreError::refused(ErrorKind::NoReply, message))
 }
 

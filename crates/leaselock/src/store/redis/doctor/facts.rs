@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::base::span::rounded;
 use crate::store::redis::answer;
 use crate::store::report::Finding;
 
@@ -238,18 +239,17 @@ pub(super) fn clock(offset_us: i64) -> Finding {
         offset_us.unsigned_abs(),
         if offset_us < 0 { "behind" } else { "ahead of" },
     );
-    let found = format!("{} ms {sign} this machine", amount / 1000);
+    let found = format!(
+        "{} {sign} this machine",
+        rounded(Duration::from_micros(amount))
+    );
     let advice = "leases run by the server's wall clock; one that is off will be set right some day, and that step \
                   ends leases early or keeps them too long: run NTP on both machines";
     Finding::advised("clock", found, (amount > 1_000_000).then_some(advice))
 }
 
 pub(super) fn latency(median: Duration) -> Finding {
-    let found = format!(
-        "{}.{:03} ms per round trip",
-        median.as_millis(),
-        median.subsec_micros() % 1000
-    );
+    let found = format!("{} per round trip", rounded(median));
     let advice =
         "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
     let is_slow = median > Duration::from_millis(50);

@@ -1,7 +1,10 @@
 //! The promises of a set-up, in sentences. No I/O.
 
+use std::time::Duration;
+
 use super::facts::Facts;
 use super::together::apart_us;
+use crate::base::span::rounded;
 use crate::store::report::{Guarantee, GuaranteeStatus};
 
 /// Lists the promises; `known` are the servers that replied, and the weakest of them decides.
@@ -104,16 +107,16 @@ fn clocks(known: &[Facts]) -> Guarantee {
         return Guarantee::unknown("whether the clocks agree: no server told its time");
     };
     let apart = apart_us(known).unwrap_or_default();
-    if farthest.max(apart) <= OFF_US {
+    let off_us = farthest.max(apart);
+    let off = rounded(Duration::from_micros(off_us));
+    if off_us <= OFF_US {
         let text = format!(
-            "the clocks agree to {} ms, so none is about to be set right; a step would end leases early or late by as much",
-            farthest.max(apart) / 1000
+            "the clocks agree to {off}, so none is about to be set right; a step would end leases early or late by as much"
         );
         return Guarantee::kept(text);
     }
     let text = format!(
-        "a clock is off by {} s: the step that sets it right ends leases early, or keeps them too long",
-        farthest.max(apart) / 1_000_000
+        "a clock is off by {off}: the step that sets it right ends leases early, or keeps them too long"
     );
     Guarantee::broken(text)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::base::error::StoreError;
+use crate::base::span::span;
 use crate::store::report::{Finding, Guarantee};
 
 /// How long a switch usually takes at most, once a primary is found to be down.
@@ -188,14 +189,14 @@ impl View {
         let down_after = self.longest(|about| about.down_after);
         let away = down_after + ELECTION;
         let found = format!(
-            "takes {} s and more (down-after-milliseconds {})",
-            away.as_millis().div_ceil(1000),
+            "takes {} and more (down-after-milliseconds {})",
+            span(away),
             down_after.as_millis()
         );
         let advice = format!(
-            "leases of {ttl:?} may end meanwhile: ask for a ttl of {} s or more, or lower down-after-milliseconds on each \
-             Sentinel",
-            (2 * away).as_millis().div_ceil(1000)
+            "leases of {} may end meanwhile: ask for a ttl of {} or more, or lower down-after-milliseconds on each Sentinel",
+            span(ttl),
+            span(2 * away)
         );
         // Renewal begins after a third of the time, so half of it remains at least.
         Finding::advised("a switch", found, (away > ttl / 2).then_some(advice))
@@ -205,13 +206,14 @@ impl View {
         let timeout = self.longest(|about| about.failover_timeout);
         let again = 2 * timeout;
         let found = format!(
-            "is tried again after {} s (failover-timeout {})",
-            again.as_secs(),
+            "is tried again after {} (failover-timeout {})",
+            span(again),
             timeout.as_millis()
         );
         let advice = format!(
-            "leases of {ttl:?} have ended by then, and no client gets a lock before: lower failover-timeout on each Sentinel, \
+            "leases of {} have ended by then, and no client gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
+            span(ttl),
             PATIENCE.as_millis() / 2
         );
         let advice = (again > ttl.max(PATIENCE)).then_some(advice);

@@ -1,7 +1,10 @@
 //! Findings about several servers together. No I/O.
 
+use std::time::Duration;
+
 use super::facts::Facts;
 use crate::base::error::StoreError;
+use crate::base::span::rounded;
 use crate::store::report::Finding;
 
 /// Clocks further apart than this are not synchronised.
@@ -39,7 +42,7 @@ pub(super) fn apart_us(known: &[Facts]) -> Option<u64> {
 
 fn skew(known: &[Facts]) -> Option<Finding> {
     let apart = apart_us(known)?;
-    let found = format!("{} ms apart at most", apart / 1000);
+    let found = format!("{} apart at most", rounded(Duration::from_micros(apart)));
     let advice = "a lease that goes from one of them to another ends early or late by as much: \
                   run NTP on all of them";
     let advice = (apart > SKEW_MAX_US).then_some(advice);
