@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::invisible::is_invisible;
+use leaselock::inspect::printable;
 
 /// Longest unit first: a text must name its units in this order, each at most once.
 const UNITS: [(&str, u128); 6] = [
@@ -128,10 +128,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// A part of the user's text, short and without control bytes, for a message on one line.
 fn shown(part: &str) -> String {
-    part.chars()
-        .take(20)
-        .map(|c| if is_invisible(c) { '?' } else { c })
-        .collect()
+    printable(part).chars().take(20).collect()
 }
 
 #[cfg(test)]
@@ -188,7 +185,7 @@ mod tests {
             ("5 s", UnknownUnit(" s".into())),
             ("5x", UnknownUnit("x".into())),
             ("5S", UnknownUnit("S".into())),
-            ("5\u{1b}[31m", UnknownUnit("?[".into())),
+            ("5\u{1b}[31m", UnknownUnit("\u{fffd}[".into())),
             ("٣s", NotANumber),
             ("1h30", MissingUnit("30".into())),
             ("30m1h", OutOfOrder("h")),

@@ -1,18 +1,17 @@
 //! Invisible characters that must not reach a terminal.
 
-pub(crate) use leaselock::is_unseen as is_invisible;
+use leaselock::inspect::printable;
 
 /// JSON with these characters written as `\\uXXXX`, which means the same. They occur only in strings.
 pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_invisible(c) {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                text.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
+    for (c, shown) in json.chars().zip(printable(json).chars()) {
+        if c == shown {
             text.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            text.push_str(&format!("\\u{unit:04x}"));
         }
     }
     text
@@ -27,7 +26,7 @@ mod tests {
         let value = serde_json::json!({ "name": "a\u{202e}b\u{e0041}\u{9b}\n", "é": "文" });
         let text = escaped(&value.to_string());
         assert!(text.contains("a\\u202eb\\udb40\\udc41\\u009b\\n"), "{text}");
-        assert!(!text.chars().any(is_invisible) && text.contains('文'));
+        assert!(printable(&text) == text && text.contains('文'));
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value

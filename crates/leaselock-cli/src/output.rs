@@ -2,9 +2,10 @@
 
 use std::io::{self, Write as _};
 
+use leaselock::inspect::printable;
 use serde_json::Value;
 
-use crate::invisible::{escaped, is_invisible};
+use crate::invisible::escaped;
 
 /// Why standard output could not be written.
 #[derive(Debug)]
@@ -34,14 +35,11 @@ pub(crate) fn json(object: &Value) -> String {
     format!("{}\n", escaped(&object.to_string()))
 }
 
-/// Removes the characters of names and notes that could move the cursor, colour the terminal or
+/// Replaces the characters of names and notes that could move the cursor, colour the terminal or
 /// reverse the text, and limits the length: other clients wrote them.
 pub(crate) fn sanitized(text: &str) -> String {
     const MOST: usize = 1000;
-    text.chars()
-        .filter(|c| !is_invisible(*c))
-        .take(MOST)
-        .collect()
+    printable(text).chars().take(MOST).collect()
 }
 
 #[cfg(test)]
@@ -50,10 +48,13 @@ mod tests {
 
     #[test]
     fn nothing_from_others_reaches_the_terminal_as_a_command() {
-        assert_eq!(sanitized("a\x1b[31mb\r\n\u{9b}c"), "a[31mbc");
+        assert_eq!(
+            sanitized("a\x1b[31mb\r\n\u{9b}c"),
+            "a\u{fffd}[31mb\u{fffd}\u{fffd}\u{fffd}c"
+        );
         assert_eq!(
             sanitized("a\u{202e}b\u{2066}c\u{200b}\u{2028}\u{e0041}d"),
-            "abcd"
+            "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}\u{fffd}d"
         );
         assert_eq!(sanitized(&"x".repeat(5000)).len(), 1000);
     }

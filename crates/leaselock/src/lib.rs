@@ -132,9 +132,6 @@ mod store;
 pub use crate::base::error::{
     AcquireError, ErrorKind, LeaseError, Lost, LostReason, OperationError, ReleaseError, StoreError,
 };
-/// The one table of such characters, which the `leaselock` command uses too. No part of the API.
-#[doc(hidden)]
-pub use crate::base::unseen::is_unseen;
 pub use crate::client::Client;
 pub use crate::client::builder::ClientBuilder;
 pub use crate::client::run::RunError;
@@ -183,6 +180,7 @@ pub mod options {
 
 /// The state of a lock, seen from outside, and breaking a lock.
 pub mod inspect {
+    pub use crate::base::printable::printable;
     pub use crate::base::process::Process;
     pub use crate::client::inspection::{
         BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use super::unseen::is_unseen;
+use super::printable::printable;
 
 pub(crate) const TEXT_MAX: usize = 200;
 
-/// Makes text from a store safe to show: without invisible characters, and of at most `most` characters.
+/// Makes text from a store safe to show, at most `most` characters of it.
 pub(crate) fn tame(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
+    printable(text).chars().take(most).collect()
 }
 
 /// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.

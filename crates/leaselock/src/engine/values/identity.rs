@@ -145,7 +145,7 @@ mod tests {
     fn hostile_records_are_made_safe_or_refused() {
         let hostile = format!("host\u{1b}[31m\n7\n{}\n1", "x".repeat(10_000));
         let shown = SelfDescription::decode(&hostile).unwrap();
-        assert_eq!(shown.host, "host[31m");
+        assert_eq!(shown.host, "host\u{fffd}[31m");
         assert_eq!(shown.name.len(), TEXT_MAX);
         for bad in ["", "a\nb\nc\n1", "a\n1\nc"] {
             assert_eq!(SelfDescription::decode(bad), None, "{bad:?}");

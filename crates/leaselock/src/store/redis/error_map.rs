@@ -6,7 +6,7 @@ use redis::{RedisError, ServerError};
 
 use self::words::{FORBIDDEN, FORBIDDEN_ADVICE, FROM_A_SCRIPT, Meaning, PHRASES, REFUSALS};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::base::unseen::is_unseen;
+use crate::base::printable::printable;
 use crate::script::damage;
 
 /// Returns the whole line that the server sent.
@@ -70,7 +70,7 @@ fn explained(advice: &str, line: &str) -> String {
 
 /// Makes a server's words safe to print.
 ///
-/// Without invisible characters, and shortened. It drops the arguments that servers repeat for an unknown command,
+/// They are shortened too. It drops the arguments that servers repeat for an unknown command,
 /// because these contain tokens and passwords.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 200;
@@ -79,10 +79,7 @@ pub(super) fn quoted(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .trim_end_matches([' ', ',']);
-    let mut shown = String::new();
-    for c in text.chars().take(LONGEST) {
-        shown.push(if is_unseen(c) { ' ' } else { c });
-    }
+    let mut shown: String = printable(text).chars().take(LONGEST).collect();
     if text.chars().count() > LONGEST {
         shown.push('…');
     }

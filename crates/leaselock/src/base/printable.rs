@@ -1,10 +1,28 @@
 //! Characters that text from other clients must not bring to a terminal or into a log.
 
-/// True if a character is invisible, and changes what is visible.
+use std::borrow::Cow;
+
+/// Returns text that another client wrote, as a name or a note, with its unseen characters replaced by U+FFFD.
 ///
-/// Control characters, those that format text (Unicode's category Cf, and the whole block of the tags), and the two
-/// line separators. One can reverse a text or hide a part.
-pub fn is_unseen(c: char) -> bool {
+/// These turn text round, hide a part of it or control a terminal: control characters, line breaks too, those that format
+/// text (Unicode's category Cf, and the whole block of the tags), and the two line separators. Text without them is
+/// borrowed.
+///
+/// ```
+/// use leaselock::inspect::printable;
+///
+/// assert_eq!(printable("report\u{1b}[31m"), "report\u{fffd}[31m");
+/// assert_eq!(printable("Größe 文字"), "Größe 文字");
+/// ```
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unseen) {
+        Cow::Owned(text.replace(is_unseen, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
