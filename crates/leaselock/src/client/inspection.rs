@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use leaselock_fence::Fence;
+use leaselock_fence::{Fence, Name};
 
-use crate::base::process::Process;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::process::{Process, tame};
 use crate::engine::values::lock_mode::LockMode;
 
 /// The state of one lock at one moment.
@@ -66,6 +67,13 @@ impl Holding {
             _ => None,
         }
     }
+}
+
+/// The error of a read that finds something else under the name.
+pub(crate) fn not_a_lock(name: &Name, kind: &str) -> StoreError {
+    let kind = tame(kind, 40);
+    let message = format!("`{name}` is no lock: a {kind} lies under this name");
+    StoreError::refused(ErrorKind::WrongType, message)
 }
 
 /// How many permits a [`Semaphore`](crate::Semaphore) has, and how many are held.

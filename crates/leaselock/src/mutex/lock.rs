@@ -6,9 +6,9 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::kind::MUTEX;
-use crate::base::error::{AcquireError, ErrorKind, InvalidInput, RequestError, StoreError};
+use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::handle::Client;
-use crate::client::inspection::{Holder, Holding};
+use crate::client::inspection::{Holder, Holding, not_a_lock};
 use crate::client::look::look;
 use crate::client::named::Named;
 use crate::client::options::setters;
@@ -212,10 +212,7 @@ impl Mutex {
                 let left = |one: &Holder| one.remaining.unwrap_or(Duration::MAX);
                 Ok(holders.into_iter().max_by_key(left))
             }
-            Holding::NotALock { kind } => {
-                let message = format!("`{name}` is no lock: a {kind} lies under this name");
-                Err(StoreError::refused(ErrorKind::WrongType, message).into())
-            }
+            Holding::NotALock { kind } => Err(not_a_lock(name, &kind).into()),
         }
     }
 

@@ -7,10 +7,8 @@ use leaselock_fence::Name;
 
 use super::kind::PERMITS;
 use super::permits::Permits;
-use super::resize::resize;
-use crate::base::error::{AcquireError, InvalidInput, RequestError};
+use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::Client;
-use crate::client::inspection::PermitCount;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
@@ -27,7 +25,7 @@ use crate::engine::guard::lease::{Lease, LeaseView};
 /// needs no step of its own. [`set_permits`](Semaphore::set_permits) pins the number. A smaller number takes no permit
 /// away: the store grants nothing until enough are back.
 ///
-/// [`Client::inspect`] shows the holders, and in [`permits`](crate::inspect::Inspection::permits) how many are free.
+/// [`permits`](Semaphore::permits) reads how many are free, and [`Client::inspect`] shows the holders.
 /// [`Client::break_lease`] takes permits away, those of one holder or of all.
 ///
 /// Each grant has a [`fence`](crate::Lease::fence) of its own. Several hold at a time, so a resource cannot refuse a stale
@@ -57,7 +55,7 @@ use crate::engine::guard::lease::{Lease, LeaseView};
 #[must_use = "a semaphore does nothing until it is acquired"]
 pub struct Semaphore {
     pub(crate) named: Named,
-    permits: u32,
+    pub(super) permits: u32,
 }
 
 impl Client {
@@ -317,49 +315,6 @@ impl Semaphore {
         run_under(self.acquire_many(count).await?, body).await
     }
 
-    /// Pins the number of permits for all clients, whatever their requests name. Returns how many there are now.
-    ///
-    /// It stays pinned until [`unset_permits`](Semaphore::unset_permits), or until the semaphore was unused for seven
-    /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, the number may have changed.
-    ///
-    /// # Errors
-    /// [`RequestError`]; after an error of the store the number may have changed.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let pool = client.semaphore("connections", 10);
-    /// let permit = pool.acquire_many(3).await?;
-    /// let permits = pool.set_permits(20).await?;
-    /// assert_eq!((permits.total, permits.available()), (20, 17));
-    /// # Ok(()) }
-    /// ```
-    pub async fn set_permits(&self, permits: u32) -> Result<PermitCount, RequestError> {
-        at_least_one(permits)?;
-        resize(&self.named, permits).await
-    }
-
-    /// Unpins the number of permits: the latest request decides again. Returns how many there are now.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, it may have happened.
-    ///
-    /// # Errors
-    /// As [`set_permits`](Semaphore::set_permits).
-    pub async fn unset_permits(&self) -> Result<PermitCount, RequestError> {
-        resize(&self.named, 0).await
-    }
-
     /// Returns the request for `count` permits.
     fn asking_for(&self, count: u32) -> Result<Named, InvalidInput> {
         at_least_one(count)?;
@@ -369,7 +324,7 @@ impl Semaphore {
     }
 }
 
-fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
+pub(super) fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
     if permits == 0 {
         let text =
             "0 permits: a semaphore has at least one permit, and a request asks for at least one";

@@ -1,9 +1,10 @@
-//! Pinning the number of permits.
+//! Reading and pinning the number of permits.
 
 use super::kind::RESIZE;
+use super::lock::{Semaphore, at_least_one};
 use crate::base::error::RequestError;
-use crate::client::inspection::PermitCount;
-use crate::client::named::Named;
+use crate::client::inspection::{PermitCount, not_a_lock};
+use crate::client::views::{Inspect, InspectedState};
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
@@ -32,13 +33,99 @@ operation! {
     }
 }
 
-pub(super) async fn resize(named: &Named, permits: u32) -> Result<PermitCount, RequestError> {
-    let resource = named.resource()?;
-    let resize = Resize { resource, permits };
-    let (total, used) = named.state.engine.ask(&resize, OPERATOR_WITHIN).await?;
-    Ok(PermitCount {
-        total,
-        used,
-        pinned: permits > 0,
-    })
+impl Semaphore {
+    /// Reads how many permits there are and how many are held.
+    ///
+    /// Of a name that no client has used as a semaphore in the last seven days it is what the first request would find:
+    /// the number of this handle, none of them held.
+    ///
+    /// # Waiting
+    /// One read, of two seconds at most, whatever the wait policy.
+    ///
+    /// # Cancel safety
+    /// Safe: reading changes nothing.
+    ///
+    /// # Errors
+    /// [`RequestError`]. Its kind is [`WrongType`](crate::ErrorKind::WrongType) when something that is no lock lies there.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let pool = client.semaphore("connections", 10);
+    /// let permit = pool.acquire_many(3).await?;
+    /// let permits = pool.permits().await?;
+    /// assert_eq!((permits.total, permits.available()), (10, 7));
+    /// # Ok(()) }
+    /// ```
+    pub async fn permits(&self) -> Result<PermitCount, RequestError> {
+        at_least_one(self.permits)?;
+        let resource = self.named.resource()?;
+        let inspect = Inspect { keys: &resource };
+        let engine = &self.named.state.engine;
+        let seen = engine.ask(&inspect, OPERATOR_WITHIN).await?;
+        if let InspectedState::Other { kind } = seen.state {
+            return Err(not_a_lock(self.named.name()?, &kind).into());
+        }
+        Ok(seen.permits.unwrap_or(PermitCount {
+            total: self.permits,
+            used: 0,
+            pinned: false,
+        }))
+    }
+
+    /// Pins the number of permits for all clients, whatever their requests name. Returns how many there are now.
+    ///
+    /// It stays pinned until [`unset_permits`](Semaphore::unset_permits), or until the semaphore was unused for seven
+    /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, the number may have changed.
+    ///
+    /// # Errors
+    /// [`RequestError`]; after an error of the store the number may have changed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let pool = client.semaphore("connections", 10);
+    /// let permit = pool.acquire_many(3).await?;
+    /// let permits = pool.set_permits(20).await?;
+    /// assert_eq!((permits.total, permits.available()), (20, 17));
+    /// # Ok(()) }
+    /// ```
+    pub async fn set_permits(&self, permits: u32) -> Result<PermitCount, RequestError> {
+        at_least_one(permits)?;
+        self.resize(permits).await
+    }
+
+    /// Unpins the number of permits: the latest request decides again. Returns how many there are now.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened.
+    ///
+    /// # Errors
+    /// As [`set_permits`](Semaphore::set_permits).
+    pub async fn unset_permits(&self) -> Result<PermitCount, RequestError> {
+        self.resize(0).await
+    }
+
+    async fn resize(&self, permits: u32) -> Result<PermitCount, RequestError> {
+        let resource = self.named.resource()?;
+        let resize = Resize { resource, permits };
+        let engine = &self.named.state.engine;
+        let (total, used) = engine.ask(&resize, OPERATOR_WITHIN).await?;
+        Ok(PermitCount {
+            total,
+            used,
+            pinned: permits > 0,
+        })
+    }
 }

@@ -206,6 +206,7 @@ async fn futures_of_other_locks_are_send(client: &Client) {
     is_send(pool.unset_permits());
     is_send(pool.acquire_many_within(2, Duration::ZERO));
     is_send(pool.set_permits(2));
+    is_send(pool.permits());
     let election = client.election("scheduler");
     is_send(election.campaign());
     is_send(election.try_campaign());

@@ -183,6 +183,8 @@ pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_
 ) {
     let [one, two] = clients(engine).await;
     let pool = one.semaphore(POOL, 5).ttl(LONG);
+    let unused = pool.permits().await.unwrap();
+    assert_eq!((unused.total, unused.used, unused.pinned), (5, 0, false));
     let held = pool.acquire_many(3).await.unwrap();
     let other = two.semaphore(POOL, 5).ttl(LONG).acquire().await.unwrap();
     let waits = waiting(&two, 2, 5);
@@ -204,6 +206,8 @@ pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_
     let permits = seen.permits.unwrap();
     assert_eq!((permits.total, permits.used, permits.pinned), (5, 4, false));
     assert_eq!(permits.available(), 1);
+    // A handle with another number reads the same.
+    assert_eq!(two.semaphore(POOL, 9).permits().await.unwrap(), permits);
     assert_eq!(seen.queue[0].mode, LockMode::Permits(2));
     pool.set_permits(4).await.unwrap();
     let permits = one.inspect(POOL).await.unwrap().permits.unwrap();
@@ -341,7 +345,7 @@ pub(super) async fn permits_with_an_option_that_they_cannot_have_are_refused_and
         let refusal = wrong.try_acquire().await.unwrap_err();
         assert!(matches!(refusal, AcquireError::Invalid(_)), "{refusal}");
         assert!(refusal.to_string().contains(what), "{refusal}");
-        assert!(wrong.set_permits(1).await.is_err());
+        assert!(wrong.set_permits(1).await.is_err() && wrong.permits().await.is_err());
         assert!(wrong.validate().is_err());
     }
     let both = pool.try_acquire_many(2).await.unwrap().unwrap();

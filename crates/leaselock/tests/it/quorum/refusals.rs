@@ -35,7 +35,7 @@ async fn what_a_majority_cannot_have_is_refused_before_anything_is_sent() {
     let nodes = Nodes::start(3);
     let client = nodes.quorum();
     let pool = client.semaphore("pool", 3);
-    refused!("one permit too many": pool.acquire(), pool.try_acquire(), pool.set_permits(2); pool);
+    refused!("one permit too many": pool.acquire(), pool.try_acquire(), pool.set_permits(2), pool.permits(); pool);
     let config = client.rwlock("config");
     refused!("no queue": config.read(), config.upgradable_read(); config);
     let election = client.election("scheduler");
