@@ -1,6 +1,5 @@
 //! The requests of callers: to claim a tick, and to read what is known.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,14 +47,15 @@ pub(super) struct AskedTick {
 pub(super) type Acquire = BeginRun<AskedTick>;
 
 /// What a caller is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum CronReply {
     /// Of this tick, which may be an earlier one than was claimed.
     Run {
         attempt: u32,
         tick: Tick,
     },
-    NoRun(Claim<Infallible>),
+    /// Any other claim than a run.
+    NoRun(Claim),
     /// The caller waits for the run of an earlier tick.
     Behind,
     /// The caller waits for another lock of the name, or nothing is granted at present.
@@ -67,7 +67,7 @@ impl RunTerms for AskedTick {
     type Told = CronReply;
 
     fn is_watched(&mut self, told: &CronReply) -> bool {
-        *told == CronReply::Behind
+        matches!(told, CronReply::Behind)
     }
 }
 

@@ -84,7 +84,7 @@ impl Cron {
             (CronReply::Run { attempt, tick }, Some(lease)) => {
                 Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
             }
-            (CronReply::NoRun(why), None) => Ok(why.map(|never| match never {})),
+            (CronReply::NoRun(why), None) => Ok(why),
             (
                 CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
                 _,

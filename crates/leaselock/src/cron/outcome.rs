@@ -5,14 +5,12 @@ use std::time::Duration;
 use super::run::CronRun;
 
 /// What a caller that claims a tick is told.
-///
-/// `R` is the run, a [`CronRun`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 #[must_use = "a run that is dropped did not finish"]
 #[non_exhaustive]
-pub enum Claim<R = CronRun> {
+pub enum Claim {
     /// The tick is the caller's: it does the work, and says that by [`finish`](CronRun::finish).
-    Run(R),
+    Run(CronRun),
     /// The tick is not due yet by the store's clock. Nothing was recorded.
     Early {
         /// How long until it is due.
@@ -40,18 +38,4 @@ pub enum Claim<R = CronRun> {
         /// How long ago it was due.
         late: Duration,
     },
-}
-
-impl<R> Claim<R> {
-    /// The same with another kind of run.
-    pub(crate) fn map<T>(self, run: impl FnOnce(R) -> T) -> Claim<T> {
-        match self {
-            Claim::Run(begun) => Claim::Run(run(begun)),
-            Claim::Early { wait } => Claim::Early { wait },
-            Claim::Over => Claim::Over,
-            Claim::Running { rest } => Claim::Running { rest },
-            Claim::Overlap { rest } => Claim::Overlap { rest },
-            Claim::Missed { late } => Claim::Missed { late },
-        }
-    }
 }

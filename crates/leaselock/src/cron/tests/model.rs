@@ -45,7 +45,7 @@ impl Said {
                 attempt: *attempt,
             },
             CronReply::NoRun(why) => match why {
-                Claim::Run(never) => match *never {},
+                Claim::Run(run) => unreachable!("{run:?}"),
                 Claim::Early { .. } => Said::Early,
                 Claim::Over => Said::Over,
                 Claim::Running { .. } => Said::Running,
