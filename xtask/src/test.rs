@@ -13,7 +13,13 @@ use crate::cargo::Cargo;
 use crate::{clock, lua, matrix, servers, tidy, toy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
-const FEATURE_SETS: [&str; 4] = ["redis", "embedded", "redis,embedded", "tls"];
+const FEATURE_SETS: [&str; 5] = [
+    "redis",
+    "embedded",
+    "redis,embedded",
+    "tls",
+    "redis-connection",
+];
 
 /// Runs the steps; `fast` ends before the documents and tests.
 pub(crate) fn run(fast: bool) -> Result<String, String> {

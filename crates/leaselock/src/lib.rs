@@ -85,12 +85,13 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
+//! | `redis-connection` | | a client or a connection of redis-rs that the program hands in; `interop::redis`, which follows redis-rs |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What one store alone needs is compiled without it too, so that no switch stands above `store/`. With all features on,
-// these lints judge every line.
+// What one store, or a connection that is handed in, alone needs is compiled without it too, so that no switch stands above
+// `store/`. With all features on, these lints judge every line.
 #![cfg_attr(
-    not(all(feature = "redis", feature = "embedded")),
+    not(all(feature = "redis-connection", feature = "embedded")),
     allow(
         dead_code,
         unreachable_code,
@@ -143,9 +144,6 @@ pub use crate::mutex::Mutex;
 pub use crate::rwlock::lock::RwLock;
 pub use crate::semaphore::lock::Semaphore;
 pub use leaselock_fence::{Fence, Name, Sequencer};
-/// The redis client library, in the version whose connections a program can hand in.
-#[cfg(feature = "redis")]
-pub use redis;
 
 /// How a lease is held, as the parameter of [`Lease`], and its state.
 pub mod lease {

@@ -120,7 +120,9 @@ impl ClientBuilder {
     }
 
     /// Sets the server of a client of the `redis` crate as the store; leaselock opens connections of its own.
-    #[cfg(feature = "redis")]
+    ///
+    /// The type is that of [`interop::redis`](crate::interop::redis), which follows redis-rs.
+    #[cfg(feature = "redis-connection")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
         self.store.source = StoreSource::Store(RedisStore::from_client(client).map(Box::new));
         self
@@ -129,8 +131,8 @@ impl ClientBuilder {
     /// Sets a connection of the `redis` crate that the program already has as the store.
     ///
     /// A client cannot subscribe over it, so waiters poll twice a second instead of being woken. The connection must
-    /// reconnect by itself.
-    #[cfg(feature = "redis")]
+    /// reconnect by itself. Its type is one of [`interop::redis`](crate::interop::redis), which follows redis-rs.
+    #[cfg(feature = "redis-connection")]
     pub fn redis_connection<C>(mut self, connection: C) -> Self
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,

@@ -50,10 +50,7 @@ pub(super) type Acquire = BeginRun<AskedTick>;
 #[derive(Debug)]
 pub(super) enum CronReply {
     /// Of this tick, which may be an earlier one than was claimed.
-    Run {
-        attempt: u32,
-        tick: Tick,
-    },
+    Run { attempt: u32, tick: Tick },
     /// Any other claim than a run.
     NoRun(Claim),
     /// The caller waits for the run of an earlier tick.

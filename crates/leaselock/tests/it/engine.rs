@@ -173,7 +173,7 @@ impl Engine {
         match &self.target {
             Target::Url(url) => builder.url(url),
             Target::Handed(url) => {
-                let theirs = leaselock::redis::Client::open(url.as_str()).unwrap();
+                let theirs = leaselock::interop::redis::Client::open(url.as_str()).unwrap();
                 let connection = theirs.get_multiplexed_async_connection().await.unwrap();
                 builder.redis_connection(connection)
             }

@@ -441,7 +441,7 @@ async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_no_replica_can_be_waited_for_it_is_refused_before_anything_is_sent() {
     let server = Server::start();
-    let theirs = leaselock::redis::Client::open(server.url()).unwrap();
+    let theirs = leaselock::interop::redis::Client::open(server.url()).unwrap();
     let connection = theirs.get_multiplexed_async_connection().await.unwrap();
     let handed = Client::builder()
         .redis_connection(connection)

@@ -32,7 +32,7 @@ async fn fences_grow_from_one_store_to_another() {
 #[tokio::test]
 async fn a_redis_client_is_copied_with_its_login_and_database() {
     let server = Server::builder().password("opensesame").start();
-    let theirs = leaselock::redis::Client::open(format!("{}3", server.url())).unwrap();
+    let theirs = leaselock::interop::redis::Client::open(format!("{}3", server.url())).unwrap();
     let client = Client::builder().redis_client(&theirs).open().unwrap();
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let mut third = server.connect().unwrap();

@@ -115,7 +115,7 @@ async fn a_user_who_may_not_ask_who_the_server_is_is_refused_and_nothing_is_writ
 async fn a_connection_that_was_handed_in_asks_the_gate_too() {
     let server = Server::start();
     let opened = opened(&server).await;
-    let theirs = leaselock::redis::Client::open(server.url()).unwrap();
+    let theirs = leaselock::interop::redis::Client::open(server.url()).unwrap();
     let connection = theirs.get_multiplexed_async_connection().await.unwrap();
     let builder = Client::builder().redis_connection(connection);
     let client = builder.strict(LONGEST).open().unwrap();
