@@ -5,7 +5,7 @@ use std::future::pending;
 use std::time::{Duration, SystemTime};
 
 use leaselock::AcquireError;
-use leaselock::cron::{Claim, Cron, CronError, CronRun, LatestTick, Overlap, TickState};
+use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
 use leaselock::satellite::LATE_MAX;
 
 use crate::claimed_tick::ClaimedTick;
@@ -179,14 +179,14 @@ impl ScheduledRuns {
     async fn look(&self) -> Result<Plan, CronError> {
         let state = self.cron.state().await?;
         let latest = state.known_until().max(self.settled);
-        let is_open = |begun: &LatestTick| match begun.state {
-            TickState::Done => false,
-            TickState::Running => Some(begun.tick) > self.settled, // its claim may be taken back
-            _ => self.cron.runs_again(),                           // it has crashed
+        let is_open = match state.state {
+            None | Some(TickState::Done) => false,
+            Some(TickState::Running) => state.latest > self.settled, // its claim may be taken back
+            Some(_) => self.cron.runs_again(),                       // it has crashed
         };
         let known = Known {
             latest,
-            open: state.latest.filter(is_open).map(|begun| begun.tick),
+            open: state.latest.filter(|_| is_open),
             now: state.now,
         };
         let late = self.cron.lateness();

@@ -78,14 +78,14 @@ fn text(
 ) -> Result<String, Failure> {
     let both = |tick| times(tick, zone).map(|(local, utc)| format!("{local}  {utc}"));
     let name = output::sanitized(name);
-    let mut text = match &state.latest {
-        None => format!("{name}: no tick has begun\n"),
-        Some(latest) => format!(
+    let mut text = match (state.latest, state.state) {
+        (Some(latest), Some(became)) => format!(
             "{name}: {}, run {}\n  latest    {}\n",
-            word(latest.state),
-            latest.attempt,
-            both(latest.tick)?
+            word(became),
+            state.attempt,
+            both(latest)?
         ),
+        _ => format!("{name}: no tick has begun\n"),
     };
     for (what, tick) in [("left out", state.skipped), ("next    ", next)] {
         if let Some(tick) = tick {
@@ -100,12 +100,11 @@ fn json_of(name: &str, state: &CronState, next: Option<SystemTime>) -> Result<Va
         let times = tick.map(|tick| times(tick, &TimeZone::UTC)).transpose()?;
         Ok::<_, Failure>(times.map(|(_, utc)| utc))
     };
-    let latest = state.latest.as_ref();
     Ok(json!({
         "name": name,
-        "state": latest.map(|latest| word(latest.state)),
-        "tick": utc(latest.map(|latest| latest.tick))?,
-        "attempt": latest.map(|latest| latest.attempt),
+        "state": state.state.map(word),
+        "tick": utc(state.latest)?,
+        "attempt": state.latest.map(|_| state.attempt),
         "left_out": utc(state.skipped)?,
         "next": utc(next)?,
     }))

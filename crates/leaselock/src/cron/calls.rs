@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::kind::INSPECT_TICKS;
 use super::outcome::Claim;
-use super::state::{CronState, LatestTick, Overlap, TickState};
+use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
 use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};
@@ -157,15 +157,17 @@ operation! {
 }
 
 fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
-    let latest = |state| {
-        Ok(LatestTick {
-            tick: Tick::from_answer(answer, 2)?.ok_or(Malformed)?.time(),
-            state,
-            attempt: answer.small(3)?,
-        })
+    let (latest, attempt) = match state {
+        Some(_) => {
+            let tick = Tick::from_answer(answer, 2)?.ok_or(Malformed)?;
+            (Some(tick.time()), answer.small(3)?)
+        }
+        None => (None, 0),
     };
     Ok(CronState {
-        latest: state.map(latest).transpose()?,
+        latest,
+        state,
+        attempt,
         skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
         now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
     })

@@ -22,4 +22,4 @@ pub use self::handle::LATE_MAX;
 pub(crate) use self::kind::CRON;
 pub use self::outcome::Claim;
 pub use self::run::CronRun;
-pub use self::state::{CronState, LatestTick, Overlap, TickState};
+pub use self::state::{CronState, Overlap, TickState};

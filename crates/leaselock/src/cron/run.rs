@@ -59,8 +59,8 @@ impl CronRun {
     ///         lost = run.lost() => return Err(lost.into()), // stop: another run may begin
     ///     }
     /// }
-    /// let latest = nightly.state().await?.latest.unwrap();
-    /// assert_eq!((latest.tick, latest.state), (now, TickState::Done));
+    /// let known = nightly.state().await?;
+    /// assert_eq!((known.latest, known.state), (Some(now), Some(TickState::Done)));
     /// # Ok(()) }
     /// ```
     pub async fn finish(self) -> Result<(), CronError> {

@@ -17,25 +17,17 @@ pub enum Overlap {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CronState {
-    /// The latest tick that has begun; `None` if none has for 400 days.
-    pub latest: Option<LatestTick>,
+    /// When the latest tick that has begun was due; `None` if none has begun for 400 days.
+    pub latest: Option<SystemTime>,
+    /// What became of the run of that tick.
+    pub state: Option<TickState>,
+    /// How many runs of that tick have begun: more than one only with [`OnCrash::Again`](crate::options::OnCrash::Again).
+    pub attempt: u32,
     /// The latest tick that was left out because the name was held. Every tick up to it is over, except the latest one
     /// that has begun.
     pub skipped: Option<SystemTime>,
     /// The time of the store's clock, by which a tick is due.
     pub now: SystemTime,
-}
-
-/// The latest tick that has begun.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LatestTick {
-    /// When it was due.
-    pub tick: SystemTime,
-    /// What became of its run.
-    pub state: TickState,
-    /// How many runs of it have begun: more than one only with [`OnCrash::Again`](crate::options::OnCrash::Again).
-    pub attempt: u32,
 }
 
 /// What became of the run of a tick.
@@ -55,7 +47,6 @@ impl CronState {
     ///
     /// `None` if no tick is known, as before the first start: then no tick of the past was missed.
     pub fn known_until(&self) -> Option<SystemTime> {
-        let latest = self.latest.as_ref().map(|latest| latest.tick);
-        latest.max(self.skipped)
+        self.latest.max(self.skipped)
     }
 }

@@ -33,8 +33,7 @@ async fn is_over(cron: &Cron, tick: SystemTime) -> bool {
 }
 
 async fn latest(cron: &Cron) -> Option<TickState> {
-    let latest = cron.state().await.unwrap().latest;
-    latest.map(|latest| latest.state)
+    cron.state().await.unwrap().state
 }
 
 #[tokio::test]

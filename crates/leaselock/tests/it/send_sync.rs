@@ -57,7 +57,7 @@ fn every_type_is_send_sync_unpin_and_static() {
     is_everything::<(Election, LeaderObserver, Proclamation, Lease<Leader>)>();
     is_everything::<(Once, OnceRun, OnceStart, OnceResult, OnceState)>();
     is_everything::<(OnceError, OnCrash, LeaseView<Attempt>)>();
-    is_everything::<(Cron, CronRun, Claim, CronState, TickState, LatestTick)>();
+    is_everything::<(Cron, CronRun, Claim, CronState, TickState)>();
     is_everything::<(Overlap, CronError)>();
     is_everything::<(Latch, LatchState, LatchError)>();
     is_everything::<(Barrier, BarrierPass, BarrierError)>();
