@@ -43,7 +43,8 @@ fn library() -> &'static Library {
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
+    /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum. Returns what
+    /// is on each.
     ///
     /// For clients that were built with [`functions_only`](crate::ClientBuilder::functions_only). Replicas get them from their
     /// primary. Each version of leaselock has a library of its own: it leaves others as they are, and does nothing when
@@ -55,7 +56,7 @@ impl Client {
     /// # Errors
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
-    pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
+    pub async fn load_functions(&self) -> Result<Vec<LoadedFunctions>, StoreError> {
         let store = &self.state.engine.store;
         store.load_functions(library(), LOAD_WITHIN).await
     }

@@ -190,7 +190,7 @@ pub mod inspect {
 pub mod report {
     pub use crate::client::{CloseReport, Stats};
     #[cfg(feature = "redis")]
-    pub use crate::store::functions::{FunctionsNode, LoadedFunctions};
+    pub use crate::store::functions::LoadedFunctions;
     pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
 }
 

@@ -1,7 +1,7 @@
 //! `leaselock functions load|print`
 
 use leaselock::Client;
-use leaselock::report::{FunctionsNode, LoadedFunctions};
+use leaselock::report::LoadedFunctions;
 use serde_json::json;
 
 use crate::args::Globals;
@@ -19,43 +19,41 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
     }
     let locks = session::client(globals, Purpose::Operator)?;
     let loaded = session::block_on(async { Ok(locks.load_functions().await?) })?;
+    let mut others: Vec<_> = loaded.iter().flat_map(|one| &one.others).collect();
+    others.sort();
+    others.dedup();
     let text = if globals.json {
-        let node = |one: &FunctionsNode| json!({ "node": output::sanitized(&one.node), "was_there": one.was_there });
+        let node = |one: &LoadedFunctions| json!({ "node": output::sanitized(&one.node), "was_there": one.was_there });
         let object = json!({
-            "library": loaded.name,
-            "was_there": loaded.was_there,
-            "nodes": loaded.nodes.iter().map(node).collect::<Vec<_>>(),
-            "others": loaded.others,
+            "library": loaded.first().map(|one| &one.name),
+            "was_there": loaded.iter().all(|one| one.was_there),
+            "nodes": loaded.iter().map(node).collect::<Vec<_>>(),
+            "others": others,
         });
         output::json(&object)
     } else {
-        in_words(&loaded)
+        in_words(&loaded, &others)
     };
     output::print(text.as_bytes())?;
     Ok(Exit::OK)
 }
 
-/// A line for each server when there are several.
-fn in_words(loaded: &LoadedFunctions) -> String {
-    let how = |was_there| {
-        if was_there { "was there" } else { "is loaded" }
-    };
-    let others = loaded.others.iter();
-    let others = others.map(|name| format!("of another version: {}\n", output::sanitized(name)));
-    let nodes: String = match &loaded.nodes[..] {
-        [_, _, ..] => {
-            let nodes = loaded.nodes.iter();
-            let line = |one: &FunctionsNode| {
-                format!(
-                    "{}: {} {}\n",
-                    output::sanitized(&one.node),
-                    loaded.name,
-                    how(one.was_there)
-                )
-            };
-            nodes.map(line).collect()
+/// A line for each server; it is named when there are several.
+fn in_words(loaded: &[LoadedFunctions], others: &[&String]) -> String {
+    let is_one = loaded.len() == 1;
+    let nodes = loaded.iter().map(|one| {
+        let how = if one.was_there {
+            "was there"
+        } else {
+            "is loaded"
+        };
+        match is_one {
+            true => format!("{} {how}\n", one.name),
+            false => format!("{}: {} {how}\n", output::sanitized(&one.node), one.name),
         }
-        _ => format!("{} {}\n", loaded.name, how(loaded.was_there)),
-    };
-    format!("{nodes}{}", others.collect::<String>())
+    });
+    let others = others
+        .iter()
+        .map(|name| format!("of another version: {}\n", output::sanitized(name)));
+    nodes.chain(others).collect()
 }

@@ -89,7 +89,7 @@ impl Executor {
         async fn scan(cursor: u64, pattern: &str, within: Duration) -> Result<(u64, Vec<String>), StoreError>;
         async fn plain(words: &[&str], within: Duration) -> Result<Value, StoreError>;
         async fn together(commands: &[&[&str]], within: Duration) -> Result<Vec<Value>, StoreError>;
-        async fn load_functions(library: &'static Library, within: Duration) -> Result<LoadedFunctions, StoreError>;
+        async fn load_functions(library: &'static Library, within: Duration) -> Result<Vec<LoadedFunctions>, StoreError>;
         async fn examine(within: Duration) -> Result<Report, StoreError>;
         async fn examine_sentinels(report: &mut Report, ttl: Duration);
         async fn is_clean(within: Duration);

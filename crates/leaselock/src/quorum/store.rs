@@ -13,7 +13,7 @@ use crate::base::error::{InvalidInput, StoreError};
 use crate::base::span::span;
 use crate::script::library::Library;
 use crate::script::{Answer, Call};
-use crate::store::functions::{LoadedFunctions, NodeLoading};
+use crate::store::functions::LoadedFunctions;
 use crate::store::interface::not_votable;
 use crate::store::report::Report;
 use crate::store::{Capabilities, Event, LeaseHolder, Sink, Store};
@@ -127,15 +127,12 @@ impl Store for QuorumStore {
         &self,
         library: &'static Library,
         within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>, StoreError> {
         let loading = self.nodes.iter().map(|node| {
-            let node = Arc::clone(node);
-            NodeLoading {
-                node: node.store.describe(),
-                task: tokio::spawn(async move { node.store.load_functions(library, within).await }),
-            }
+            let loading = node.store.load_functions(library, within);
+            (node.store.describe(), loading)
         });
-        LoadedFunctions::on_each(&library.name, loading.collect()).await
+        LoadedFunctions::on_each(&library.name, loading).await
     }
 
     fn capabilities(&self) -> Capabilities {

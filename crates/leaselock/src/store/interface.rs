@@ -87,7 +87,7 @@ pub(crate) trait Store: Sized {
         &self,
         _library: &'static Library,
         _within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>, StoreError> {
         Err(StoreError::refused(
             ErrorKind::Unsupported,
             "functions are for servers, and this is a folder or memory",

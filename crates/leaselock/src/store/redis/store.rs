@@ -24,7 +24,7 @@ use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
 use crate::script::{Answer, Call, Malformed, Value};
-use crate::store::functions::{LoadedFunctions, NodeLoading};
+use crate::store::functions::LoadedFunctions;
 use crate::store::report::Report;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::{Capabilities, LeaseHolder, SharedSink, Sink, Store};
@@ -179,19 +179,17 @@ impl Store for RedisStore {
         &self,
         library: &'static Library,
         within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>, StoreError> {
         let StoreLink::Cluster(cluster) = &self.0 else {
             return self.load_here(library, within).await;
         };
         let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
         let loading = endpoints.into_iter().map(|endpoint| {
             let store = RedisStore(StoreLink::to(endpoint));
-            NodeLoading {
-                node: store.describe(),
-                task: tokio::spawn(async move { store.load_here(library, within).await }),
-            }
+            let node = store.describe();
+            (node, async move { store.load_here(library, within).await })
         });
-        LoadedFunctions::on_each(&library.name, loading.collect()).await
+        LoadedFunctions::on_each(&library.name, loading).await
     }
 
     fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {

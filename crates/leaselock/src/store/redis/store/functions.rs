@@ -9,7 +9,7 @@ use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
 use crate::store::Store;
-use crate::store::functions::{FunctionsNode, LoadedFunctions};
+use crate::store::functions::LoadedFunctions;
 use crate::store::redis::{answer, error_map};
 
 impl RedisStore {
@@ -18,7 +18,7 @@ impl RedisStore {
         &self,
         library: &Library,
         within: Duration,
-    ) -> Result<LoadedFunctions, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>, StoreError> {
         let until = CLOCK.now().plus(within);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);
@@ -43,16 +43,12 @@ impl RedisStore {
             Value::ServerError(_) => Vec::new(), // loading is a separate right
             listed => others(&listed, &library.name),
         };
-        let node = FunctionsNode {
+        Ok(vec![LoadedFunctions {
             node: self.describe(),
-            was_there,
-        };
-        Ok(LoadedFunctions {
             name: library.name.clone(),
             was_there,
-            nodes: vec![node],
             others,
-        })
+        }])
     }
 }
 
