@@ -37,8 +37,8 @@ async fn transfer(
                 release([second, first]).await;
                 return Ok(again);
             }
-            Err(AcquireError::Deadlock { deadlock, .. }) => {
-                println!("{}: {deadlock}", me.label());
+            Err(error @ AcquireError::Deadlock { .. }) => {
+                println!("{}: {error}", me.label());
                 again += 1;
                 release([first]).await; // the other one goes on
             }

@@ -159,7 +159,7 @@ pub mod lease {
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
     pub use crate::base::error::{
-        BreakError, Deadlock, InvalidInput, Link, NodeVote, Remains, RequestError, Vote,
+        BreakError, InvalidInput, Link, NodeVote, Remains, RequestError, Vote,
     };
 }
 

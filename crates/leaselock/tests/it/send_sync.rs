@@ -44,7 +44,7 @@ fn every_type_is_send_sync_unpin_and_static() {
         RunError<String, Vec<u8>>,
     )>();
     is_everything::<(RequestError, BreakError, InvalidInput, Remains)>();
-    is_everything::<(Deadlock, Link, NodeVote, Vote)>();
+    is_everything::<(Link, NodeVote, Vote)>();
     is_everything::<(MultiLock, Lease<Several>, LeaseView<Several>)>();
     is_everything::<(
         Lease<()>,

@@ -14,7 +14,7 @@ mod vote;
 #[cfg(test)]
 mod tests;
 
-pub use self::deadlock::{Deadlock, Link};
+pub use self::deadlock::Link;
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};
 pub(crate) use self::noun::{NounFailure, noun_error};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, InvalidInput, Name};
 
-use super::deadlock::Deadlock;
+use super::deadlock::{Link, in_words};
 use super::lost::Lost;
 use super::quarantine::Quarantine;
 use super::store::{NodeVote, StoreError};
@@ -133,13 +133,17 @@ pub enum AcquireError {
     /// The [owner](crate::Owner) would wait for itself, or waits for other owners that wait for it.
     ///
     /// This attempt holds nothing and has left the queue. The owner still holds everything that it held before: release
-    /// that, so that the others go on, and begin again.
-    #[error("`{name}`: {deadlock}")]
+    /// that, or at least what another owner of the circle waits for, so that the others go on, and begin again.
+    #[error("`{name}`: deadlock: {}", in_words(circle, *way_out))]
     Deadlock {
         /// The lock's name.
         name: Name,
-        /// Who waits for whom.
-        deadlock: Deadlock,
+        /// The owners, each of which holds what the one before it waits for. The first one is the owner that got the error.
+        ///
+        /// One link: the owner would wait for itself.
+        circle: Vec<Link>,
+        /// How to ask so that the owner does not wait for itself.
+        way_out: Option<&'static str>,
     },
 
     /// The [owner](crate::Owner) has lost its lease on this name, and a guard of that lease still lives.

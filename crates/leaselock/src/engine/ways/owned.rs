@@ -8,7 +8,7 @@ use super::choice::grant;
 use super::local::groups::LocalGroups;
 use super::way::Way;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, Deadlock};
+use crate::base::error::{AcquireError, Link};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
@@ -73,10 +73,19 @@ impl Ask<'_> {
             FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
             FoundHold::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
             FoundHold::WaitsForItself(way_out) => {
-                let (label, client) = (owner.label(), self.engine.ids.client.as_str());
                 let name = self.name.clone();
-                let deadlock = Deadlock::of_itself(label, client, &name, way_out);
-                return Err(AcquireError::Deadlock { name, deadlock });
+                let link = Link {
+                    owner: owner.label().to_owned(),
+                    client: self.engine.ids.client.as_str().to_owned(),
+                    holds: name.clone(),
+                    waits_for: name.clone(),
+                    since: Duration::ZERO,
+                };
+                return Err(AcquireError::Deadlock {
+                    name,
+                    circle: vec![link],
+                    way_out: Some(way_out),
+                });
             }
         };
         drop(holds);

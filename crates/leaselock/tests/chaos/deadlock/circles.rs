@@ -73,8 +73,8 @@ async fn plays_once(client: &Client, number: usize, size: usize) -> String {
             lease.release().await.unwrap();
             "granted"
         }
-        Err(AcquireError::Deadlock { deadlock, .. }) => {
-            assert_eq!(deadlock.circle.len(), size, "{deadlock}");
+        Err(AcquireError::Deadlock { circle, .. }) => {
+            assert_eq!(circle.len(), size, "{circle:?}");
             "deadlock"
         }
         Err(error) => panic!("{error}"),

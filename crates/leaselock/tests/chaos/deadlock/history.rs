@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::error::Deadlock;
 use testkit::clock;
 
 /// Writes the history of one client.
@@ -50,13 +49,13 @@ impl History {
     }
 
     /// With the members that the witness did not find where they were said to be.
-    pub(super) fn deadlock(&self, deadlock: &Deadlock, moved: &BTreeSet<String>) {
+    pub(super) fn deadlock(&self, circle: &[leaselock::error::Link], moved: &BTreeSet<String>) {
         let link = |link: &leaselock::error::Link| {
             let (client, moved) = (&link.client, moved.contains(&link.client));
             let (holds, waits_for) = (&link.holds, &link.waits_for);
             format!("{client}|{holds}|{waits_for}|{}", u8::from(moved))
         };
-        let links: Vec<String> = deadlock.circle.iter().map(link).collect();
+        let links: Vec<String> = circle.iter().map(link).collect();
         self.note(&format!("deadlock {}", links.join(" ")));
     }
 

@@ -134,9 +134,8 @@ impl Worker {
                 self.history.granted(has_waited.load(Ordering::Relaxed));
                 Ok(Some(lease))
             }
-            Ok(Err(AcquireError::Deadlock { deadlock, .. })) => {
-                self.history
-                    .deadlock(&deadlock, &moved(&self.ports, &deadlock));
+            Ok(Err(AcquireError::Deadlock { circle, .. })) => {
+                self.history.deadlock(&circle, &moved(&self.ports, &circle));
                 Err(Victim)
             }
             Ok(Err(AcquireError::TimedOut { .. })) if limit.is_some() => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leaselock::error::{Deadlock, Link};
+use leaselock::error::Link;
 use testkit::Value;
 use testkit::resp::Connection;
 
@@ -19,7 +19,7 @@ pub(super) const DEAD_FOR: Duration = Duration::from_secs(8);
 
 /// Which clients of the circle do not hold or wait any more as the victim was told. It still holds what it held.
 /// Without servers, as in a folder, nothing is read.
-pub(super) fn moved(ports: &[u16], deadlock: &Deadlock) -> BTreeSet<String> {
+pub(super) fn moved(ports: &[u16], circle: &[Link]) -> BTreeSet<String> {
     if ports.is_empty() {
         return BTreeSet::new();
     }
@@ -44,7 +44,7 @@ pub(super) fn moved(ports: &[u16], deadlock: &Deadlock) -> BTreeSet<String> {
         let holds = has(&["GET", held], link) || has(&["ZRANGE", held, "0", "-1"], link);
         holds && has(&["HKEYS", &waiters], link)
     };
-    let others = deadlock.circle.iter().skip(1);
+    let others = circle.iter().skip(1);
     let moved = others.filter(|link| !is_there(link));
     moved.map(|link| link.client.clone()).collect()
 }

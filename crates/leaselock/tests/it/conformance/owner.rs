@@ -179,13 +179,10 @@ pub(super) async fn reading_again_costs_nothing_also_while_a_writer_waits(engine
     let inner = soon(lock.read()).await.unwrap();
     assert_eq!(inner.fence(), outer.fence());
     let stuck = soon(lock.write()).await.unwrap_err();
-    let AcquireError::Deadlock { deadlock, .. } = &stuck else {
+    let AcquireError::Deadlock { circle, .. } = &stuck else {
         panic!("{stuck:?}")
     };
-    assert_eq!(
-        (deadlock.circle.len(), deadlock.circle[0].owner.as_str()),
-        (1, "import 42")
-    );
+    assert_eq!((circle.len(), circle[0].owner.as_str()), (1, "import 42"));
     assert!(
         stuck.to_string().contains("release the read first"),
         "{stuck}"

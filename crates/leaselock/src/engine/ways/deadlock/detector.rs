@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::calls::{InspectHolds, InspectedHolds, Waits, WakeVictim};
 use super::graph::{Circle, Digest, Graph, GraphWait};
 use super::published::Published;
-use crate::base::error::{Deadlock, Link, StoreError};
+use crate::base::error::{Link, StoreError};
 use crate::base::process::tame;
 use crate::engine::guard::owner::OwnerState;
 use crate::engine::services::core::Engine;
@@ -67,7 +67,7 @@ impl Detector {
     }
 
     /// Ends when this owner is in a circle and must let go. `polled`: the waiter is in the queue, or has polled again.
-    pub(crate) async fn run(&mut self, polled: &Notify) -> Deadlock {
+    pub(crate) async fn run(&mut self, polled: &Notify) -> Vec<Link> {
         polled.notified().await;
         if self.published.is_inherited() {
             self.engine.clock.sleep(FIRST_CHECK_OF_AN_HEIR).await;
@@ -75,7 +75,7 @@ impl Detector {
         let (mut pause, mut by_timer) = (SECOND_CHECK, false);
         loop {
             match self.check(by_timer).await {
-                Ok(Some(deadlock)) => return deadlock,
+                Ok(Some(circle)) => return circle,
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "a search for a deadlock failed"),
             }
@@ -88,7 +88,7 @@ impl Detector {
     }
 
     /// Reads twice, because only what is the same in both readings was so at one moment.
-    async fn check(&mut self, by_timer: bool) -> Result<Option<Deadlock>, StoreError> {
+    async fn check(&mut self, by_timer: bool) -> Result<Option<Vec<Link>>, StoreError> {
         if !self.published.publish().await? {
             return Ok(None);
         }
@@ -107,7 +107,7 @@ impl Detector {
             self.wake(&graph, &circle, &second.tokens).await?;
             return Ok(None);
         }
-        Ok(self.deadlock(&graph, &circle))
+        Ok(self.links(&graph, &circle))
     }
 
     /// Reads the lock that is waited for, what the owners of its holds wait for, and so on.
@@ -175,7 +175,7 @@ impl Detector {
     }
 
     /// The circle for people; `None` when a part of it is not known.
-    fn deadlock(&self, graph: &Graph, circle: &Circle) -> Option<Deadlock> {
+    fn links(&self, graph: &Graph, circle: &Circle) -> Option<Vec<Link>> {
         let mut links = Vec::new();
         let before = circle.owners.iter().cycle().skip(circle.owners.len() - 1);
         for (owner, before) in circle.owners.iter().zip(before) {
@@ -199,6 +199,6 @@ impl Detector {
                 since: Duration::from_micros(waited_us),
             });
         }
-        Some(Deadlock::of(links))
+        Some(links)
     }
 }

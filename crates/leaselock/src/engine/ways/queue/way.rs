@@ -85,7 +85,7 @@ impl<'w, 'a> Queue<'w, 'a> {
         };
         let poller = Poller::new(ask, None, self.range);
         let mut queued = Queued { poller, entry };
-        let mut deadlock = None;
+        let mut circle = None;
         let ended = {
             let waiting = run(clock, fresh, &mut patience, &solo, &mut queued);
             match detector(ask) {
@@ -94,16 +94,14 @@ impl<'w, 'a> Queue<'w, 'a> {
                     biased;
                     ended = waiting => ended,
                     found = Box::pin(detector.run(&solo.polled)) => {
-                        deadlock = Some(found);
+                        circle = Some(found);
                         WaitEnd::Over
                     }
                 },
             }
         };
         let ended = match ended {
-            WaitEnd::Over if deadlock.is_some() => {
-                queued.received().map_or(ended, WaitEnd::Granted)
-            }
+            WaitEnd::Over if circle.is_some() => queued.received().map_or(ended, WaitEnd::Granted),
             ended => ended,
         };
         let source = match ended {
@@ -128,11 +126,12 @@ impl<'w, 'a> Queue<'w, 'a> {
         let within = solo.time_for_request(&patience);
         let within = within.unwrap_or_else(|| ask.within());
         let left = Box::pin(queued.leave(start, patience, within)).await;
-        match (left, deadlock) {
+        match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
-            (Err(_), Some(deadlock)) => Err(AcquireError::Deadlock {
+            (Err(_), Some(circle)) => Err(AcquireError::Deadlock {
                 name: ask.name.clone(),
-                deadlock,
+                circle,
+                way_out: None,
             }),
             (Err(busy), None) => Err(busy),
         }
