@@ -191,7 +191,7 @@ pub mod report {
     pub use crate::client::{CloseReport, Stats};
     #[cfg(feature = "redis")]
     pub use crate::store::functions::LoadedFunctions;
-    pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
+    pub use crate::store::report::{Finding, Guarantee, Report, Verdict};
 }
 
 /// Leases that belong to no process, and leases that another process has lent.

@@ -1,6 +1,6 @@
 //! `leaselock doctor`
 
-use leaselock::report::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
+use leaselock::report::{Finding, Guarantee, Report, Verdict};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -45,14 +45,14 @@ fn words(report: &Report) -> String {
         text += &format!("{gap}{}\n{lines}", output::sanitized(store));
     }
     for (kept, heading) in [
-        (GuaranteeStatus::Yes, "This can promise:"),
-        (GuaranteeStatus::No, "This cannot prevent:"),
-        (GuaranteeStatus::Unknown, "This could not be found out:"),
+        (Some(true), "This can promise:"),
+        (Some(false), "This cannot prevent:"),
+        (None, "This could not be found out:"),
     ] {
         let sentences = report
             .guarantees
             .iter()
-            .filter(|promise| promise.status == kept);
+            .filter(|promise| promise.kept == kept);
         let lines: String = sentences.map(sentence).collect();
         if !lines.is_empty() {
             text += &format!("\n{heading}\n{lines}");
@@ -68,9 +68,9 @@ fn objects(report: &Report) -> String {
         json!({
             "store": report.store,
             "guarantee": promise.text,
-            "status": match promise.status {
-                GuaranteeStatus::Yes => "yes",
-                GuaranteeStatus::No => "no",
+            "status": match promise.kept {
+                Some(true) => "yes",
+                Some(false) => "no",
                 _ => "unknown",
             },
         })

@@ -88,46 +88,32 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Finding> {
     Some(Finding::warn("clock jumps", found, advice))
 }
 
-/// Whether the present set-up keeps a promise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GuaranteeStatus {
-    /// It does, as far as the settings can tell.
-    Yes,
-    /// It does not.
-    No,
-    /// The deciding setting could not be read.
-    Unknown,
-}
-
 /// One sentence about what the present set-up can or cannot promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Guarantee {
-    /// The sentence. With [`GuaranteeStatus::No`] it says what may happen instead.
+    /// The sentence. Of a promise that is not kept it says what may happen instead.
     pub text: String,
-    /// Whether the set-up keeps it.
-    pub status: GuaranteeStatus,
+    /// Whether the set-up keeps it, as far as the settings can tell; `None` when the deciding one could not be read.
+    pub kept: Option<bool>,
 }
 
 impl Guarantee {
-    pub(crate) fn new(status: GuaranteeStatus, text: impl Into<String>) -> Self {
-        Guarantee {
-            text: text.into(),
-            status,
-        }
+    pub(crate) fn new(kept: Option<bool>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Guarantee { text, kept }
     }
 
     pub(crate) fn kept(text: impl Into<String>) -> Self {
-        Guarantee::new(GuaranteeStatus::Yes, text)
+        Guarantee::new(Some(true), text)
     }
 
     pub(crate) fn broken(text: impl Into<String>) -> Self {
-        Guarantee::new(GuaranteeStatus::No, text)
+        Guarantee::new(Some(false), text)
     }
 
     pub(crate) fn unknown(text: impl Into<String>) -> Self {
-        Guarantee::new(GuaranteeStatus::Unknown, text)
+        Guarantee::new(None, text)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What doctor says of the Sentinels themselves.
 
 use leaselock::Client;
-use leaselock::report::{Finding, GuaranteeStatus, Report, Verdict};
+use leaselock::report::{Finding, Report, Verdict};
 use testkit::sentinels::SERVICE;
 use testkit::{Sentinels, Server, Watched};
 
@@ -34,10 +34,10 @@ fn set(sentinels: &Sentinels, setting: &str, value: &str) {
     }
 }
 
-fn promised(report: &Report, words: &str) -> Option<GuaranteeStatus> {
+fn promised(report: &Report, words: &str) -> Option<bool> {
     let mut promises = report.guarantees.iter();
     let found = promises.find(|promise| promise.text.contains(words));
-    found.map(|promise| promise.status)
+    found.and_then(|promise| promise.kept)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +60,7 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
         says(&report, topic, Verdict::Fit, words);
     }
     let chosen = "when the primary dies";
-    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::Yes));
+    assert_eq!(promised(&report, chosen), Some(true));
 
     // The times that Sentinels have when nobody sets them.
     set(sentinels, "down-after-milliseconds", "30000");
@@ -75,7 +75,7 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
     );
     says(&report, "a switch that fails", Verdict::Warn, "after 6 min");
     says(&report, "Sentinel quorum", Verdict::Warn, "ever chosen");
-    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::No));
+    assert_eq!(promised(&report, chosen), Some(false));
 
     set(sentinels, "quorum", "2");
     let [dead, other, _] = sentinels.each() else {
@@ -87,14 +87,11 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
     says(&report, "Sentinels", Verdict::Warn, "2 of 3 answer");
     says(&report, "Sentinels", Verdict::Warn, &gone);
     says(&report, "Sentinel quorum", Verdict::Fit, "2 of 3");
-    assert_eq!(
-        promised(&report, "while 0 more"),
-        Some(GuaranteeStatus::Yes)
-    );
+    assert_eq!(promised(&report, "while 0 more"), Some(true));
     other.kill();
     let report = examined(&group.url()).await;
     says(&report, "Sentinel quorum", Verdict::Warn, "1 answer");
-    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::No));
+    assert_eq!(promised(&report, chosen), Some(false));
     assert!(report.is_fit(), "locks go on as long as the primary does");
 }
 

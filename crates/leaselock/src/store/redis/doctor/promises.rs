@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::facts::Facts;
 use super::together::apart_us;
 use crate::base::span::rounded;
-use crate::store::report::{Guarantee, GuaranteeStatus};
+use crate::store::report::Guarantee;
 
 /// Lists the promises; `known` are the servers that replied, and the weakest of them decides.
 pub(super) fn of(known: &[Facts]) -> Vec<Guarantee> {
@@ -19,10 +19,10 @@ pub(super) fn of(known: &[Facts]) -> Vec<Guarantee> {
 
 /// Returns the sentence for the worst server.
 fn worst(known: &[Facts], sentence: impl Fn(&Facts) -> Guarantee) -> Guarantee {
-    let badness = |promise: &Guarantee| match promise.status {
-        GuaranteeStatus::Yes => 0,
-        GuaranteeStatus::Unknown => 1,
-        GuaranteeStatus::No => 2,
+    let badness = |promise: &Guarantee| match promise.kept {
+        Some(true) => 0,
+        None => 1,
+        Some(false) => 2,
     };
     let all = known.iter().map(sentence);
     all.max_by_key(badness)

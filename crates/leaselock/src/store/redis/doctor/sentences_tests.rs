@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::{promises, together};
-use crate::store::report::{Finding, Guarantee, GuaranteeStatus, Verdict};
+use crate::store::report::{Finding, Guarantee, Verdict};
 
 fn facts(run_id: &str, offset_us: i64, info: &str) -> Facts {
     let mut facts = Facts::default();
@@ -29,7 +29,7 @@ fn fit(checks: &[Finding], topic: &str) -> Verdict {
 }
 
 /// Returns the verdict of the one sentence with these words.
-fn kept(promises: &[Guarantee], words: &str) -> GuaranteeStatus {
+fn kept(promises: &[Guarantee], words: &str) -> Option<bool> {
     let mut matching = promises
         .iter()
         .filter(|promise| promise.text.contains(words));
@@ -40,7 +40,7 @@ fn kept(promises: &[Guarantee], words: &str) -> GuaranteeStatus {
         matching.next().is_none(),
         "{words:?} twice in {promises:#?}"
     );
-    promise.status
+    promise.kept
 }
 
 #[test]
@@ -85,38 +85,35 @@ fn each_primary_that_does_not_answer_is_a_warning() {
 #[test]
 fn what_a_restart_forgets_is_said_for_the_weakest_server() {
     let single = |info| promises::of(&[facts("a", 0, info)]);
-    assert_eq!(
-        kept(&single(DURABLE), "neither a restart"),
-        GuaranteeStatus::Yes
-    );
+    assert_eq!(kept(&single(DURABLE), "neither a restart"), Some(true));
     assert_eq!(
         kept(&single(FORGETFUL), "restart of a server forgets"),
-        GuaranteeStatus::No
+        Some(false)
     );
     assert_eq!(
         kept(
             &single("aof_enabled:1\nappendfsync:everysec\n"),
             "a kill of it while its disk is slow, forgets its leases of the last second or two"
         ),
-        GuaranteeStatus::No
+        Some(false)
     );
     assert_eq!(
         kept(
             &single("aof_enabled:1\nappendfsync:everysec\n"),
             "strict mode keeps the others out"
         ),
-        GuaranteeStatus::No
+        Some(false)
     );
     assert_eq!(
         kept(&single(""), "settings for persistence could not be read"),
-        GuaranteeStatus::Unknown
+        None
     );
     let mut known = three(DURABLE);
     known[1] = facts("b", 0, FORGETFUL);
     let promises = promises::of(&known);
     assert_eq!(
         kept(&promises, "a restart of a server forgets its leases"),
-        GuaranteeStatus::No
+        Some(false)
     );
 }
 
@@ -124,54 +121,39 @@ fn what_a_restart_forgets_is_said_for_the_weakest_server() {
 fn eviction_and_failover_are_said_in_words() {
     let of = |info: &str| promises::of(&[facts("a", 0, info)]);
     let lru = of("maxmemory_policy:allkeys-lru\nconnected_slaves:1\n");
-    assert_eq!(
-        kept(&lru, "deletes locks that are held"),
-        GuaranteeStatus::No
-    );
-    assert_eq!(kept(&lru, "a failover forgets"), GuaranteeStatus::No);
-    assert_eq!(
-        kept(&lru, "min-replicas-to-write could not be read"),
-        GuaranteeStatus::Unknown
-    );
+    assert_eq!(kept(&lru, "deletes locks that are held"), Some(false));
+    assert_eq!(kept(&lru, "a failover forgets"), Some(false));
+    assert_eq!(kept(&lru, "min-replicas-to-write could not be read"), None);
     let guarded = "redis_version:7.0.15\nconnected_slaves:2\nmin-replicas-to-write:1\nmin-replicas-max-lag:3\n";
     assert_eq!(
         kept(&of(guarded), "heard from 1 of its replicas for 3 s"),
-        GuaranteeStatus::Yes
+        Some(true)
     );
     let old = guarded.replace("7.0.15", "6.2.5");
     assert_eq!(
         kept(&of(&old), "before version 6.2.14 a script writes"),
-        GuaranteeStatus::No
+        Some(false)
     );
     let careless = "connected_slaves:2\nmin-replicas-to-write:0\nmin-replicas-max-lag:10\n";
-    assert_eq!(kept(&of(careless), "goes on granting"), GuaranteeStatus::No);
-    assert_eq!(
-        kept(&of(DURABLE), "no client gets a lock"),
-        GuaranteeStatus::No
-    );
+    assert_eq!(kept(&of(careless), "goes on granting"), Some(false));
+    assert_eq!(kept(&of(DURABLE), "no client gets a lock"), Some(false));
 }
 
 #[test]
 fn who_can_break_locks_is_said_for_the_most_open_server() {
     let mut known = three(DURABLE);
     let said = |known: &[Facts]| promises::of(known);
-    assert_eq!(
-        kept(&said(&known), "without a password"),
-        GuaranteeStatus::Yes
-    );
+    assert_eq!(kept(&said(&known), "without a password"), Some(true));
     known[2].open = None;
-    assert_eq!(
-        kept(&said(&known), "whether strangers"),
-        GuaranteeStatus::Unknown
-    );
+    assert_eq!(kept(&said(&known), "whether strangers"), None);
     known[1].open = Some(true);
     known[0].readable = Some(true);
     let all = said(&known);
     assert_eq!(
         kept(&all, "every client that reaches a server"),
-        GuaranteeStatus::No
+        Some(false)
     );
-    assert_eq!(kept(&all, "a reader of the network"), GuaranteeStatus::No);
+    assert_eq!(kept(&all, "a reader of the network"), Some(false));
     known[0].offset_us = Some(-7_000_000);
-    assert_eq!(kept(&said(&known), "off by 7 s"), GuaranteeStatus::No);
+    assert_eq!(kept(&said(&known), "off by 7 s"), Some(false));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::sentinels::{About, SentinelReply, View};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::report::{Finding, GuaranteeStatus, Verdict};
+use crate::store::report::{Finding, Verdict};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -65,7 +65,7 @@ fn three_that_answer_and_agree_are_fit_and_outlive_the_failure_of_one() {
         );
     }
     let promise = view.promise().unwrap();
-    assert_eq!(promise.status, GuaranteeStatus::Yes);
+    assert_eq!(promise.kept, Some(true));
     assert!(promise.text.contains("while 1 more"), "{promise:?}");
 }
 
@@ -106,7 +106,7 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
     assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("no other primary is chosen now"), "{said}");
     let promise = view.promise().unwrap();
-    assert_eq!(promise.status, GuaranteeStatus::No);
+    assert_eq!(promise.kept, Some(false));
     assert!(
         promise
             .text
@@ -138,7 +138,7 @@ fn a_quorum_that_can_never_be_met_and_quorums_that_differ_are_told() {
     let (fit, said) = check(&view, "Sentinel quorum");
     assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("ever chosen"), "{said}");
-    assert_eq!(view.promise().unwrap().status, GuaranteeStatus::No);
+    assert_eq!(view.promise().unwrap().kept, Some(false));
 }
 
 #[test]
