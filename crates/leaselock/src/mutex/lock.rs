@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::kind::MUTEX;
 use crate::base::error::{AcquireError, InvalidInput, RequestError};
 use crate::client::handle::Client;
@@ -15,6 +13,7 @@ use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::mode::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::ways::schedule;
 use crate::interop::preset::Preset;
 
@@ -82,19 +81,12 @@ impl Mutex {
         self
     }
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
-
-    /// Checks now what the first operation would refuse: the name, an option, or what the protocol cannot do.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.named.validate()?;
-        Ok(self)
-    }
+    name_and_validate!(
+        named,
+        named.validate,
+        "name",
+        ": the name, an option, or what the protocol cannot do."
+    );
 
     /// Acquires the lock if it is free and no waiter is ahead in the queue; `Ok(None)` when it is busy.
     ///

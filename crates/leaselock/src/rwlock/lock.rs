@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::kind::{READ, SHARED};
 use super::mode::Shared;
 use crate::base::error::{AcquireError, InvalidInput};
@@ -14,6 +12,7 @@ use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::mode::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::shared_state::noun::name_and_validate;
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
@@ -73,19 +72,12 @@ impl Client {
 impl RwLock {
     setters!(named.options);
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
-
-    /// Checks now what the first read would refuse: the name, or an option.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.named.validate()?;
-        Ok(self)
-    }
+    name_and_validate!(
+        named,
+        named.validate,
+        "name",
+        ": the name, or an option, of a read."
+    );
 
     /// Acquires a read, and waits as the options say while a client writes or a waiter is ahead.
     ///

@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock_fence::Name;
-
 use super::kind::PERMITS;
 use super::permits::Permits;
 use crate::base::error::{AcquireError, InvalidInput};
@@ -13,6 +11,7 @@ use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::shared_state::noun::name_and_validate;
 
 /// A semaphore on one name: a limited number of permits, for holders on any machine.
 ///
@@ -82,18 +81,15 @@ impl Client {
 impl Semaphore {
     setters!(named.options);
 
-    /// Returns the name; `None` for a malformed one, which the first operation reports.
-    pub fn name(&self) -> Option<&str> {
-        self.named.name.as_ref().ok().map(Name::as_str)
-    }
+    name_and_validate!(
+        named,
+        checked,
+        "name",
+        ": the name, an option, or a number of 0 permits."
+    );
 
-    /// Checks now what the first operation would refuse: the name, an option, or a number of 0 permits.
-    ///
-    /// # Errors
-    /// [`InvalidInput`] says what would be valid. Nothing is sent.
-    pub fn validate(self) -> Result<Self, InvalidInput> {
-        self.asking_for(1)?.validate()?;
-        Ok(self)
+    fn checked(&self) -> Result<(), InvalidInput> {
+        self.asking_for(1)?.validate()
     }
 
     /// Acquires one permit, and waits as the options say until it is free.

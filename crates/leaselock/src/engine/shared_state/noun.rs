@@ -127,7 +127,7 @@ macro_rules! name_and_validate {
     ($named:ident, $check:ident) => {
         name_and_validate!($named, $check, "name", ".");
     };
-    ($named:ident, $check:ident, $name:literal, $what:literal) => {
+    ($named:ident, $($check:ident).+, $name:literal, $what:literal) => {
         #[doc = concat!("Returns the ", $name, "; `None` for a malformed one, which the first operation reports.")]
         pub fn name(&self) -> Option<&str> {
             self.$named.as_str()
@@ -138,7 +138,7 @@ macro_rules! name_and_validate {
         /// # Errors
         /// [`InvalidInput`] says what would be valid. Nothing is sent.
         pub fn validate(self) -> Result<Self, InvalidInput> {
-            self.$check()?;
+            self.$($check).+()?;
             Ok(self)
         }
     };
