@@ -239,6 +239,28 @@ const SCRIPTS: &[script::Scripts] = &[
     counter::SCRIPTS,
 ];
 
+/// What the compiler warns of when it is dropped by mistake, and does not when it is kept.
+#[cfg(doctest)]
+mod must_use {
+    macro_rules! warns {
+        ($($name:ident: $code:literal;)+) => {
+            $(
+                #[doc = concat!("```compile_fail\n#![deny(unused_must_use)]\n", warns!("", $code))]
+                #[doc = concat!("```\n#![deny(unused_must_use)]\n", warns!("let _kept = ", $code))]
+                struct $name;
+            )+
+        };
+        ($kept:literal, $code:literal) => {
+            concat!("async fn f(lease: leaselock::Lease, mutex: leaselock::Mutex) { ", $kept, $code, "; }\n```\n")
+        };
+    }
+    warns! {
+        Handle: "lease.detach().await.unwrap()";
+        LossWatch: "lease.lost()";
+        Run: "mutex.run(async |_| Err::<(), _>(\"no\")).await";
+    }
+}
+
 /// The pages whose code is compiled and run as doc tests.
 #[cfg(doctest)]
 mod pages {
