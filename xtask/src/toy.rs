@@ -53,7 +53,7 @@ pub(crate) fn run() -> Result<String, String> {
     keeps_the_rules(&copy)?;
     let cargo = Cargo::new(&server).at(&copy);
     cargo.run("clippy -q -p leaselock --all-features --lib -- -D warnings")?;
-    cargo.run("test -q -p leaselock --features redis,embedded --test toy")?;
+    cargo.run("test -q -p leaselock --features redis-connection,embedded --test toy")?;
     cargo.run("test -q -p leaselock --all-features --lib functions::")?;
     let lines = changed.join("\n  ");
     Ok(format!(
