@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use leaselock::Fence;
 use leaselock::inspect::{Holder, Holding, Inspection, LockMode, Process, Waiter};
 use leaselock::satellite::rounded;
 use leaselock::semaphore::PermitCount;
@@ -220,9 +219,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
         "holders": holders_json(&seen.state),
         "holder_count": count(&seen.state),
         "waiter_count": seen.waiter_count,
-        "permits": seen.permits.map(|permits| json!({
-            "total": permits.total, "used": permits.used, "pinned": permits.pinned,
-        })),
+        "permits": seen.permits,
         "damaged": seen.damaged,
     })
 }
@@ -245,27 +242,18 @@ pub(crate) fn holders_json(state: &Holding) -> Vec<Value> {
 }
 
 fn shared_json(one: &Holder) -> Value {
-    let (mode, permits) = mode_json(one.mode);
+    let mode = json!(one.mode);
     json!({
-        "mode": mode,
-        "permits": permits,
+        "mode": mode["mode"],
+        "permits": mode["permits"],
         "client": client(one.process.as_ref()),
         "process": process_json(one.process.as_ref()),
-        "fence": one.fence.map(Fence::get),
+        "fence": one.fence,
         "since_unix_ms": one.since.map(unix_ms),
         "remaining_ms": one.remaining.map(ms),
         "digest": one.digest,
         "broken": one.broken,
     })
-}
-
-fn mode_json(mode: LockMode) -> (&'static str, Option<u32>) {
-    match mode {
-        LockMode::Shared => ("shared", None),
-        LockMode::Upgradable => ("upgradable", None),
-        LockMode::Permits(count) => ("permits", Some(count)),
-        _ => ("exclusive", None),
-    }
 }
 
 pub(crate) fn holder_json(holder: &Holder) -> Value {
@@ -274,7 +262,7 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
         "client": client(holder.process.as_ref()),
         "process": process_json(holder.process.as_ref()),
         "note": holder.note,
-        "fence": holder.fence.map(Fence::get),
+        "fence": holder.fence,
         "since_unix_ms": holder.since.map(unix_ms),
         "remaining_ms": holder.remaining.map(ms),
         "digest": holder.digest,
@@ -283,14 +271,14 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
 }
 
 fn waiter_json(waiter: &Waiter) -> Value {
-    let (mode, permits) = mode_json(waiter.mode);
+    let mode = json!(waiter.mode);
     json!({
         "position": waiter.position,
         "client": waiter.process.client,
         "process": process_json(Some(&waiter.process)),
         "priority": waiter.priority,
-        "mode": mode,
-        "permits": permits,
+        "mode": mode["mode"],
+        "permits": mode["permits"],
     })
 }
 

@@ -10,7 +10,11 @@ use crate::invalid_input::InvalidInput;
 /// Pass it to the resource that the lease protects. The resource must refuse a number smaller than one it has seen, on
 /// reads as well as on writes. Extensions of a lease keep its number. *How to do distributed locking* (Kleppmann, 2016)
 /// explains why a lock alone is not enough.
+///
+/// With the feature `serde` it is a number. Readers of JSON that have doubles only, such as JavaScript, read it exactly,
+/// because no grant has a larger one than [`MAX`](Fence::MAX).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fence(u64);
 
 impl Fence {

@@ -14,6 +14,8 @@
 //! | is behind an HTTP service | `FenceLayer` of the crate `leaselock-tower` |
 //! | is an object store | [`FenceChecker`], and the conditional writes that the store has |
 //!
+//! With the feature `serde`, [`Name`] and [`Sequencer`] are written and read as text, and [`Fence`] as a number.
+//!
 //! What a checker has seen must live as long as the resource: keep both in one place, under one backup.
 
 mod checker;
@@ -23,6 +25,8 @@ mod invalid_input;
 mod name;
 pub mod redis;
 mod sequencer;
+#[cfg(feature = "serde")]
+mod serde_text;
 pub mod sql;
 
 pub use crate::checker::{Admission, FenceChecker, FenceRefused};

@@ -18,7 +18,7 @@ const RESERVED_START: &str = "ll:";
 /// A lock's name: 1 to 512 bytes of UTF-8 without control characters.
 ///
 /// Braces only as one hash tag such as `{orders}:42`; no `:ll:` inside and no `ll:` at its start, which are leaselock's
-/// own.
+/// own. With the feature `serde` it is a text, which is checked when it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 

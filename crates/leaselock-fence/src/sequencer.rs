@@ -18,7 +18,7 @@ const FORM: &str =
 ///
 /// Its text form is one word of visible ASCII, `FENCE.OWNER.NAME`, for a header, a column or an environment variable.
 /// [`FromStr`] reads it back. It is **no secret**: it releases nothing. It is **no signature** either: a client that may
-/// talk to the resource can make one up, so the resource must trust its clients.
+/// talk to the resource can make one up, so the resource must trust its clients. With the feature `serde` it is that text.
 ///
 /// # Examples
 /// ```

@@ -15,13 +15,16 @@ use leaselock::once::{Once, OnceError, OnceStart};
 use leaselock::{Client, LeaseView, Name, Sequencer};
 use leaselock_fence::FenceChecker;
 
+/// Any error that can go to another thread, as the body of `once` returns it.
+type Failure = Box<dyn Error + Send + Sync>;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let url = std::env::args().nth(1);
     run(url.as_deref().unwrap_or("mem:payment_once")).await
 }
 
-pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(url: &str) -> Result<(), Failure> {
     let client = Client::open(url)?; // a store in memory lives as long as one of its clients
     let bank = Arc::new(Bank::default());
     two_workers_at_once(url, &bank).await?;
@@ -34,7 +37,7 @@ fn payment(client: &Client, order: &str) -> Once {
 }
 
 /// Both want to charge order 1; each is a client of its own, as on two machines.
-async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Box<dyn Error>> {
+async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Failure> {
     let workers: Vec<_> = (0..2)
         .map(|_| {
             let (url, bank) = (url.to_owned(), Arc::clone(bank));
@@ -54,7 +57,7 @@ async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Box<dyn 
 }
 
 /// Charges the order, unless an earlier run did so before it crashed. Returns the receipt.
-fn pay(bank: &Bank, order: &str, run: &LeaseView<Attempt>) -> Result<String, Box<dyn Error>> {
+fn pay(bank: &Bank, order: &str, run: &LeaseView<Attempt>) -> Result<String, Failure> {
     let shown = sequencer_of(run)?;
     if !bank.is_paid(order, &shown)? {
         bank.charge(order, &shown)?;
@@ -63,7 +66,7 @@ fn pay(bank: &Bank, order: &str, run: &LeaseView<Attempt>) -> Result<String, Box
 }
 
 /// The first worker freezes between looking and charging, for longer than its lease.
-async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(), Box<dyn Error>> {
+async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(), Failure> {
     let order = "order-2";
     // A lease that may not last longer is like that of a process which does not run.
     let short = Duration::from_millis(100);
@@ -113,11 +116,11 @@ struct Order {
 }
 
 impl Bank {
-    fn is_paid(&self, order: &str, shown: &Sequencer) -> Result<bool, Box<dyn Error>> {
+    fn is_paid(&self, order: &str, shown: &Sequencer) -> Result<bool, Failure> {
         self.admitted(order, shown, |order| order.charges > 0)
     }
 
-    fn charge(&self, order: &str, shown: &Sequencer) -> Result<(), Box<dyn Error>> {
+    fn charge(&self, order: &str, shown: &Sequencer) -> Result<(), Failure> {
         self.admitted(order, shown, |order| order.charges += 1)
     }
 
@@ -126,7 +129,7 @@ impl Bank {
         order: &str,
         shown: &Sequencer,
         act: impl FnOnce(&mut Order) -> T,
-    ) -> Result<T, Box<dyn Error>> {
+    ) -> Result<T, Failure> {
         let protects = Name::new(format!("pay/{order}"))?;
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let order = orders.entry(order.to_owned()).or_insert_with(|| Order {

@@ -86,6 +86,7 @@
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
 //! | `redis-connection` | | a client or a connection of redis-rs that the program hands in; `interop::redis`, which follows redis-rs |
+//! | `serde` | | what [`inspect`] and [`report`] have is `Serialize`: times as `…_unix_ms`, lengths of time as `…_ms`; [`Name`], [`Fence`], [`Sequencer`], [`Wait`] and [`Rate`](limiter::Rate) are `Deserialize` too; [`Once::run_json`](once::Once::run_json) |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // What one store, or a connection that is handed in, alone needs is compiled without it too, so that no switch stands above
@@ -117,6 +118,10 @@ pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
+#[cfg(feature = "serde")]
+mod json;
+#[cfg(all(test, feature = "serde", feature = "redis"))]
+mod json_tests;
 pub mod latch;
 pub mod limiter;
 pub mod multilock;

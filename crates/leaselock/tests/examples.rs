@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::error::Error;
+use std::fmt::Display;
 use std::future::Future;
 
 use testkit::Server;
@@ -36,7 +36,7 @@ example!(election, "../examples/election.rs");
 example!(deadlock, "../examples/deadlock.rs");
 example!(testing_your_code, "../examples/testing_your_code.rs");
 
-fn block_on(example: impl Future<Output = Result<(), Box<dyn Error>>>) {
+fn block_on<E: Display>(example: impl Future<Output = Result<(), E>>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

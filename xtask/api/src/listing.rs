@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use public_api::Builder;
 
 /// What the derives and the formatting traits write the same way for every type: that a type has the trait is said.
-const SAID_BY_THE_TRAIT: [&str; 7] = [
+const SAID_BY_THE_TRAIT: [&str; 9] = [
     "::clone(&self)",
     "::eq(&self, ",
     "::fmt(&self, ",
     "::cmp(&self, ",
     "::partial_cmp(&self, ",
     "::hash<",
+    "::serialize<",
+    "::deserialize<",
     "StructuralPartialEq for ",
 ];
 

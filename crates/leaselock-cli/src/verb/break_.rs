@@ -43,7 +43,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                 "broken": {
                     "client": show::client(broken.process.as_ref()),
                     "process": show::process_json(broken.process.as_ref()),
-                    "fence": broken.fence.map(Fence::get),
+                    "fence": broken.fence,
                     "holders": broken.count,
                     "remaining_ms": broken.remaining.map(show::ms),
                 },

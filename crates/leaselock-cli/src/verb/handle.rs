@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 
+use leaselock::Client;
 use leaselock::detached::{DetachedLease, Handle};
-use leaselock::{Client, Fence};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -36,7 +36,7 @@ pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Fai
         lease.release().await?;
         locks.close().await; // of several servers some may not have answered yet
         if globals.json {
-            let object = json!({ "name": name, "fence": fence.map(Fence::get), "released": true });
+            let object = json!({ "name": name, "fence": fence, "released": true });
             output::print(output::json(&object).as_bytes())?;
         }
         Ok(Exit::OK)
@@ -44,7 +44,8 @@ pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Fai
 }
 
 fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<(), Failure> {
-    let mut object = json!({ "name": lease.handle().name().as_str(), "fence": lease.handle().fence().map(Fence::get) });
+    let mut object =
+        json!({ "name": lease.handle().name().as_str(), "fence": lease.handle().fence() });
     for (key, value) in more {
         object[*key] = value.clone();
     }

@@ -130,12 +130,15 @@ async fn hold(
             let exit = if output.is_ok() { exit } else { Exit::OUTPUT };
             let outcome = match exit == Exit::OK || args.keep_failures {
                 true => Ok(record(exit, output.unwrap_or_default())),
-                false => Err(code_text(exit)),
+                false => Err(code_text(exit).into()),
             };
             let stored = run.finish(outcome).await;
             lock.progress.released();
             match stored {
-                Ok(_) | Err(OnceError::Failed { ran_here: true, .. }) => Ok(exit),
+                Ok(_)
+                | Err(OnceError::Failed {
+                    source: Some(_), ..
+                }) => Ok(exit),
                 Err(error) => ended(&error, args, globals),
             }
         }

@@ -97,7 +97,7 @@ fn text(state: &OnceState) -> String {
 }
 
 fn json_of(name: &str, state: &OnceState) -> Value {
-    let of = |word: &str, fence: Fence, attempt: u32| json!({ "name": name, "state": word, "fence": fence.get(), "attempt": attempt });
+    let of = |word: &str, fence: Fence, attempt: u32| json!({ "name": name, "state": word, "fence": fence, "attempt": attempt });
     match state {
         OnceState::Absent => json!({ "name": name, "state": "absent" }),
         OnceState::Running { fence, attempt } => of("running", *fence, *attempt),

@@ -3,12 +3,15 @@
 pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod clock_watch;
+pub(crate) mod debug;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod hex;
 pub(crate) mod keyed_mutex;
 pub(crate) mod printable;
 pub(crate) mod process;
+#[cfg(feature = "serde")]
+pub(crate) mod serde_units;
 pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod sync;

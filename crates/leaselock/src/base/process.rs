@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::SystemTime;
 
 use super::printable::printable;
+#[cfg(feature = "serde")]
+use super::serde_units::unix_ms;
 
 pub(crate) const TEXT_MAX: usize = 200;
 
@@ -16,6 +18,7 @@ pub(crate) fn tame(text: &str, most: usize) -> String {
 ///
 /// `Display` is `report[27293] on vm`, or the id of the client when nothing more is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Process {
     /// The id of its client.
@@ -27,6 +30,7 @@ pub struct Process {
     /// Name of the process.
     pub name: Option<String>,
     /// When the client was built, by that host's clock.
+    #[cfg_attr(feature = "serde", serde(rename = "started_unix_ms", with = "unix_ms"))]
     pub started: Option<SystemTime>,
 }
 

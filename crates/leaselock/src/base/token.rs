@@ -1,6 +1,5 @@
 //! The token of an acquisition: the proof of ownership.
 
-use std::fmt;
 use std::hash::Hasher;
 use std::sync::Mutex;
 
@@ -8,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::hex::hex;
 use super::sync::hold;
+use crate::base::debug::debug_as;
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
@@ -163,17 +163,9 @@ impl Stock {
     }
 }
 
-impl fmt::Debug for Stock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stock")
-    }
-}
+debug_as!(Stock, _it => "Stock");
 
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token(#{})", self.digest())
-    }
-}
+debug_as!(Token, it => "Token(#{})", it.digest());
 
 /// Returns the client inside one of our tokens; `None` for the value of another library.
 pub(crate) fn client_of(value: &[u8]) -> Option<&str> {

@@ -1,6 +1,5 @@
 //! Building a client: its store and its options.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use super::settings;
 use super::settings::Settings;
 use super::target::{StoreSource, StoreTerms, urls_in};
 use crate::base::clock::Clock;
+use crate::base::debug::debug_as;
 use crate::base::error::{InvalidInput, RequestError};
 use crate::base::ttl::Ttl;
 use crate::engine::values::gate::Strict;
@@ -316,11 +316,4 @@ impl ClientBuilder {
     }
 }
 
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder")
-            .field("settings", &self.settings)
-            .field("session", &self.store.session)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(ClientBuilder, it => { settings: it.settings, session: it.store.session });

@@ -28,6 +28,7 @@ pub struct Client {
 
 /// Counters of what a client has observed; see [`Client::stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// How often the store's clock was seen to jump against ours.

@@ -6,15 +6,19 @@ use leaselock_fence::{Fence, Name};
 
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::process::{Process, tame};
+#[cfg(feature = "serde")]
+use crate::base::serde_units::{option_ms, unix_ms};
 use crate::engine::values::lock_mode::LockMode;
 
 /// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Inspection {
     /// The lock's name, without the client's prefix.
     pub name: String,
     /// Whether it is held, and by which client.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub state: Holding,
     /// The waiters in queue order; the first 128.
     pub queue: Vec<Waiter>,
@@ -30,6 +34,8 @@ pub struct Inspection {
 
 /// Whether a lock is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "state", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Holding {
     /// No client holds it.
@@ -40,6 +46,7 @@ pub enum Holding {
         /// The holders; of more than 128, those whose leases end first.
         holders: Vec<Holder>,
         /// The number of all holders.
+        #[cfg_attr(feature = "serde", serde(rename = "holder_count"))]
         count: usize,
     },
     /// The key holds a value that is not a lock, of this type. leaselock never touches it.
@@ -78,6 +85,7 @@ pub(crate) fn not_a_lock(name: &Name, kind: &str) -> StoreError {
 
 /// How many permits a [`Semaphore`](crate::Semaphore) has, and how many are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PermitCount {
     /// How many permits there are: the number of the latest request, or the pinned one.
@@ -99,9 +107,11 @@ impl PermitCount {
 
 /// A holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Holder {
     /// How it holds the lock.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub mode: LockMode,
     /// Its process; `None` when another library holds it: then only the remaining time is known.
     pub process: Option<Process>,
@@ -112,8 +122,10 @@ pub struct Holder {
     /// The first one, when several were reserved for tasks of one client.
     pub fence: Option<Fence>,
     /// About when it acquired the lock, by the store's clock: read from the fencing token. `None` for readers.
+    #[cfg_attr(feature = "serde", serde(rename = "since_unix_ms", with = "unix_ms"))]
     pub since: Option<SystemTime>,
     /// Time until its lease expires if it is not extended; `None` when it never does.
+    #[cfg_attr(feature = "serde", serde(rename = "remaining_ms", with = "option_ms"))]
     pub remaining: Option<Duration>,
     /// A short hash of the holder's token, to tell one holder from another.
     pub digest: String,
@@ -144,6 +156,7 @@ impl Holder {
 
 /// A waiter in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Waiter {
     /// The position; 1 is the head of the queue.
@@ -153,11 +166,13 @@ pub struct Waiter {
     /// Its priority; a larger one is served first.
     pub priority: i32,
     /// What it asks for.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub mode: LockMode,
 }
 
 /// Conditions for [`break_lease`](crate::Client::break_lease).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BreakOptions {
     /// Break only the grant with this fencing token: the holder may have changed since an inspection.
@@ -199,6 +214,7 @@ impl BreakOptions {
 
 /// The holder whose lease was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BreakOutcome {
     /// How many holders lost the lock: readers and holders of permits can be several.
@@ -211,5 +227,6 @@ pub struct BreakOutcome {
     /// The next grant's is larger than all of them; make the protected resource refuse these.
     pub fence: Option<Fence>,
     /// When the lease ends at the latest; `None` when it has ended.
+    #[cfg_attr(feature = "serde", serde(rename = "remaining_ms", with = "option_ms"))]
     pub remaining: Option<Duration>,
 }

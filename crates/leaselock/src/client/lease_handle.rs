@@ -1,6 +1,5 @@
 //! The handle of a detached lease of any kind, as one line of text.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ const LENT: &str = ".lent";
 ///
 /// **A secret**: every process that has it can keep the lease. So pass it by file, pipe or environment, and not on a
 /// command line.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "without its handle nobody can release a detached lease before its ttl"]
 pub struct Handle {
     name: Name,
@@ -147,19 +146,6 @@ fn parse(text: &str) -> Option<Handle> {
         may_release,
     };
     whole.then_some(handle)
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle")
-            .field("name", &self.name)
-            .field("token", &self.token)
-            .field("fence", &self.fence)
-            .field("kind", &self.kind)
-            .field("mode", &self.mode)
-            .field("may_release", &self.may_release)
-            .finish()
-    }
 }
 
 #[cfg(test)]

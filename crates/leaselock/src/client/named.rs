@@ -1,6 +1,5 @@
 //! The lock of one name: what the handles of all kinds of locks share.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use leaselock_fence::Name;
 
 use super::options::Options;
 use super::state::ClientState;
+use crate::base::debug::debug_as;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::kind::Kind;
@@ -169,12 +169,4 @@ impl Named {
     }
 }
 
-impl fmt::Debug for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Named")
-            .field("kind", &self.kind)
-            .field("name", &self.name)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Named, it => { kind: it.kind, name: it.name, options: it.options });

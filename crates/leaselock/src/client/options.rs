@@ -1,8 +1,8 @@
 //! Options of a lock, as plain values. Defaults are constants, each with its reason.
 
-use std::fmt;
 use std::time::Duration;
 
+use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
 use crate::base::span::span;
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
@@ -350,23 +350,10 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("ttl", &self.length())
-            .field("wait", &self.patience())
-            .field("like", &self.like)
-            .field("priority", &self.priority)
-            .field("renewal", &self.renewal)
-            .field("max_hold", &self.max_hold)
-            .field("why", &self.why)
-            .field("fencing", &self.fencing)
-            .field("protocol", &self.protocol)
-            .field("copies", &self.copies)
-            .field("owner", &self.owner)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Options, it => {
+    ttl: it.length(), wait: it.patience(), like: it.like, priority: it.priority, renewal: it.renewal,
+    max_hold: it.max_hold, why: it.why, fencing: it.fencing, protocol: it.protocol, copies: it.copies, owner: it.owner
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,5 @@
 //! What a client is built with, whatever its store.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use leaselock_fence::Name;
 use super::options::{DEFAULT_DRIFT_PPM, Options};
 use super::state::ClientState;
 use crate::base::clock::Clock;
+use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
 use crate::base::token::ClientId;
 use crate::base::ttl::Drift;
@@ -136,12 +136,4 @@ pub(super) fn new_id() -> Result<ClientId, InvalidInput> {
     ClientId::random().map_err(no_random)
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("prefix", &self.prefix)
-            .field("defaults", &self.defaults)
-            .field("drift_ppm", &self.drift_ppm)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Settings, it => { prefix: it.prefix, defaults: it.defaults, drift_ppm: it.drift_ppm });

@@ -1,11 +1,11 @@
 //! State that clones of a client share, and the checks before a request is sent.
 
-use std::fmt;
 use std::sync::Arc;
 
 use leaselock_fence::Name;
 
 use super::options::Options;
+use crate::base::debug::debug_as;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
@@ -26,6 +26,7 @@ pub(crate) struct ClientState {
 
 /// What remained to be cleaned up when a client was closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CloseReport {
     /// What was taken back in the background, and confirmed: leases and queue entries, and what dropped waits had left,
@@ -135,11 +136,4 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
     }
 }
 
-impl fmt::Debug for ClientState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientState")
-            .field("id", &self.engine.ids.client.as_str())
-            .field("store", &self.engine.store.describe())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(ClientState, it => { id: it.engine.ids.client.as_str(), store: it.engine.store.describe() });

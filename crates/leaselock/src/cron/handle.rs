@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::shared_state::recorded_run::{self, RunTerms};
@@ -87,19 +88,7 @@ impl Client {
 }
 
 impl Cron {
-    /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
-    ///
-    /// So long after a crash the name is free again; in a folder, at once.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.named.options.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets the longest time of a run, after which it is lost and counts as crashed; unlimited by default.
-    pub fn max_hold(mut self, longest: Duration) -> Self {
-        self.named.options.max_hold = Some(longest);
-        self
-    }
+    run_setters!();
 
     /// Requires that `count` replicas confirm a claim within `timeout`, as [`Mutex::min_replicas`](crate::Mutex::min_replicas).
     ///

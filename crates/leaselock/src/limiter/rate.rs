@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
+#[cfg(feature = "serde")]
+use crate::base::serde_units::ms;
 use crate::base::span::span;
 use crate::script::Call;
 
@@ -20,6 +22,9 @@ const EXACT: u64 = 1 << 52;
 ///
 /// In any one period the clients use at most the limit and the burst. A period is 1 ms to 30 days.
 ///
+/// With the feature `serde`: `{"limit": 100, "period_ms": 1000, "burst": 20}`, where `burst` may be missing. The period is in
+/// whole milliseconds. As with [`new`](Rate::new), the first use of a limiter refuses a rate that it cannot have.
+///
 /// # Examples
 /// ```
 /// use leaselock::limiter::Rate;
@@ -27,9 +32,11 @@ const EXACT: u64 = 1 << 52;
 /// let rate = Rate::per_second(100).burst(20); // at most 120 in any second
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use = "a rate limits nothing until a limiter has it"]
 pub struct Rate {
     limit: u32,
+    #[cfg_attr(feature = "serde", serde(rename = "period_ms", with = "ms"))]
     period: Duration,
     burst: Option<u32>,
 }

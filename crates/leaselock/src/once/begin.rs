@@ -1,6 +1,6 @@
 //! Beginning a run, or getting the result of another one.
 
-use std::fmt;
+use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub enum OnceStart {
 impl Once {
     /// Runs `body`, unless the work is done, and returns the result of its one run.
     ///
-    /// The body returns the result, at most 1 MiB, or an error, of which the text is kept. It is stopped when its run
-    /// loses the lease.
+    /// The body returns the result, at most 1 MiB, or an error, of which the text is kept: any error type, a text, or
+    /// `anyhow::Error`. It is stopped when its run loses the lease.
     ///
     /// # Waiting
     /// For the run of another caller, as [`wait`](Once::wait) says, in no queue: a message tells all of them the result.
@@ -63,7 +63,7 @@ impl Once {
     pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<OnceResult, OnceError>
     where
         T: Into<Vec<u8>>,
-        E: fmt::Display,
+        E: Into<Box<dyn Error + Send + Sync>>,
         F: FnOnce(LeaseView<Attempt>) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
@@ -72,7 +72,7 @@ impl Once {
             OnceStart::Run(run) => run,
         };
         let ended = until_lost(run.lost(), body(run.view())).await?;
-        let ended = ended.map(Into::into).map_err(|error| error.to_string());
+        let ended = ended.map(Into::into).map_err(Into::into);
         Box::pin(run.finish(ended)).await
     }
 
@@ -130,7 +130,7 @@ impl Once {
                 attempt,
                 message,
                 retry_in,
-                ran_here: false,
+                source: None,
             },
             OnceReply::Ended(OnceState::Crashed { fence, attempt }) => OnceError::Crashed {
                 name,

@@ -1,5 +1,7 @@
 //! Why a caller got no result.
 
+use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Fence;
@@ -59,8 +61,8 @@ noun_error! {
             message: String,
             /// When another run may begin; `None`: none may, because the failure is kept.
             retry_in: Option<Duration>,
-            /// True if the body ran in this call.
-            ran_here: bool,
+            /// The error itself, to match or to downcast, if the body ran in this call; all other callers have its text.
+            source: Option<Arc<Box<dyn Error + Send + Sync>>>,
         } => may_pass,
 
         /// The body returned more than 1 MiB. The work is done, and its result was not kept.
@@ -69,6 +71,14 @@ noun_error! {
         TooLarge {
             /// How many bytes the result has.
             size: usize,
+        },
+
+        /// The work is done, in this call or before, and its result is no JSON of the type that
+        /// [`run_json`](crate::once::Once::run_json) was asked for: it was of another type, or could not be written.
+        #[error("`{name}`: the work is done, and its result is not of the type that was asked for: {message}")]
+        Unreadable {
+            /// What is wrong with it.
+            message: String,
         },
 
         /// The run lost its lease, and the body was stopped where it stood. The run counts as crashed.
@@ -109,14 +119,11 @@ noun_error! {
     }
 }
 
-/// A failure that is not kept is followed by another run.
-fn may_pass<'a>(facts: ErrorFacts<'a>, error: &OnceError) -> ErrorFacts<'a> {
-    match error {
-        OnceError::Failed {
-            retry_in: Some(_), ..
-        } => facts.passing(),
-        _ => facts,
-    }
+/// A failure that is not kept is followed by another run. What a store said to the body was no reply to this work.
+fn may_pass<'a>(mut facts: ErrorFacts<'a>, error: &OnceError) -> ErrorFacts<'a> {
+    let kept = matches!(error, OnceError::Failed { retry_in: None, .. });
+    (facts.store, facts.may_pass) = (None, !kept);
+    facts
 }
 
 /// What later callers are told of a result that was not kept.

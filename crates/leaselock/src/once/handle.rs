@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::shared_state::recorded_run::{self, RunTerms};
@@ -100,23 +101,11 @@ impl Client {
 }
 
 impl Once {
-    /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
-    ///
-    /// So long after a crash the next caller knows of it; in a folder, at once.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.named.options.ttl = Some(ttl);
-        self
-    }
+    run_setters!();
 
     /// Sets how long a caller waits while another one runs; for ever by default. [`Wait::Poll`] is refused.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.named.options.wait = Some(wait);
-        self
-    }
-
-    /// Sets the longest time of a run, after which it is stopped and counts as crashed; unlimited by default.
-    pub fn max_hold(mut self, longest: Duration) -> Self {
-        self.named.options.max_hold = Some(longest);
         self
     }
 

@@ -1,5 +1,6 @@
 //! The guard of a run.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use super::calls::{Finish, Finished, OnceTerms};
@@ -30,7 +31,7 @@ impl OnceRun {
         OnceRun { lease, terms }
     }
 
-    /// Stores the result, or the text of a failure, and gives the name back. All callers are told so from then on.
+    /// Stores the result, or the text of an error, and gives the name back. All callers are told so from then on.
     ///
     /// # Waiting
     /// A store that does not reply is asked again, until the lease ends or its ttl has passed: the work is done, and a
@@ -42,14 +43,17 @@ impl OnceRun {
     /// # Errors
     /// [`OnceError::Failed`] when a failure was stored. [`OnceError::TooLarge`], [`OnceError::Stale`],
     /// [`OnceError::NotStored`] and [`OnceError::NotReplicated`] say what later callers find.
-    pub async fn finish(self, outcome: Result<Vec<u8>, String>) -> Result<OnceResult, OnceError> {
+    pub async fn finish(
+        self,
+        outcome: Result<Vec<u8>, Box<dyn Error + Send + Sync>>,
+    ) -> Result<OnceResult, OnceError> {
         let size = outcome.as_ref().map_or(0, Vec::len);
         let name = self.lease.name().clone();
         let (kind, kept) = match &outcome {
             Ok(_) if size > RESULT_MAX => ("kept", too_large(size).into_bytes()),
             Ok(_) => ("done", Vec::new()),
-            Err(message) if self.terms.keeps_failures => ("kept", shortened(message)),
-            Err(message) => ("fail", shortened(message)),
+            Err(error) if self.terms.keeps_failures => ("kept", shortened(&error.to_string())),
+            Err(error) => ("fail", shortened(&error.to_string())),
         };
         let (fence, attempt) = (self.fence(), self.attempt());
         let retry_in = (kind == "fail").then_some(self.terms.pause);
@@ -66,13 +70,13 @@ impl OnceRun {
                 fence,
                 attempt,
             }),
-            Err(message) => Err(OnceError::Failed {
+            Err(error) => Err(OnceError::Failed {
                 name,
                 fence,
                 attempt,
-                message,
+                message: error.to_string(),
                 retry_in,
-                ran_here: true,
+                source: Some(Arc::new(error)),
             }),
         }
     }

@@ -8,12 +8,12 @@ use leaselock_fence::Fence;
 /// The largest result in bytes.
 pub(super) const RESULT_MAX: usize = 1 << 20;
 
-/// The result of a run. `Debug` shows its size only.
+/// The result of a run: bytes, or a value of [`run_json`](crate::once::Once::run_json). `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct OnceResult {
-    /// What the body returned. Every caller gets the same bytes.
-    pub value: Vec<u8>,
+pub struct OnceResult<T = Vec<u8>> {
+    /// What the body returned. Every caller gets the same.
+    pub value: T,
     /// True if the body ran in this call; false if the result is that of an earlier or another run.
     pub ran_here: bool,
     /// The fencing token of the run.
@@ -22,10 +22,9 @@ pub struct OnceResult {
     pub attempt: u32,
 }
 
-impl fmt::Debug for OnceResult {
+impl<T> fmt::Debug for OnceResult<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnceResult")
-            .field("bytes", &self.value.len())
             .field("ran_here", &self.ran_here)
             .field("fence", &self.fence)
             .field("attempt", &self.attempt)

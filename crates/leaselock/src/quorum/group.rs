@@ -1,6 +1,5 @@
 //! Several servers as one: requests to all of them, and their combined reply.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::repair::Repair;
 use super::tally::{Absent, TallyVerdict, Votes};
 use super::votable::Votable;
 use crate::base::clock::{CLOCK, Moment};
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, NodeVote, StoreError, Tally, Vote};
 use crate::store::interface::not_votable;
 use crate::store::{RedisStore, Store};
@@ -247,8 +247,4 @@ fn kind_of<R>(votes: &Votes<R>) -> ErrorKind {
     most.unwrap_or(ErrorKind::NotServing)
 }
 
-impl fmt::Debug for QuorumStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QuorumStore({})", self.describe())
-    }
-}
+debug_as!(QuorumStore, it => "QuorumStore({})", it.describe());

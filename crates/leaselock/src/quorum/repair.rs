@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::{CLOCK, Moment};
+use crate::base::debug::debug_as;
 use crate::base::sync::hold;
 use crate::script::Call;
 use crate::store::{RedisStore, Store};
@@ -168,8 +168,4 @@ impl Ord for RepairEntry {
     }
 }
 
-impl fmt::Debug for Repair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Repair({} calls)", hold(&self.due).calls.len())
-    }
-}
+debug_as!(Repair, it => "Repair({} calls)", hold(&it.due).calls.len());

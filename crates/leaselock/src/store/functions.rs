@@ -6,11 +6,13 @@ use crate::base::error::StoreError;
 
 /// The library of functions on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LoadedFunctions {
     /// The address of the server, without its login.
     pub node: String,
     /// The name of the library of this version.
+    #[cfg_attr(feature = "serde", serde(rename = "library"))]
     pub name: String,
     /// True if the server already had it; then nothing was changed.
     pub was_there: bool,

@@ -6,6 +6,8 @@ use crate::base::span::rounded;
 
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Verdict {
     /// Good for locks.
@@ -18,6 +20,7 @@ pub enum Verdict {
 
 /// One finding of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Finding {
     /// What was checked, such as `eviction policy`.
@@ -90,12 +93,27 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Finding> {
 
 /// One sentence about what the present set-up can or cannot promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Guarantee {
     /// The sentence. Of a promise that is not kept it says what may happen instead.
+    #[cfg_attr(feature = "serde", serde(rename = "guarantee"))]
     pub text: String,
     /// Whether the set-up keeps it, as far as the settings can tell; `None` when the deciding one could not be read.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "status", serialize_with = "as_status")
+    )]
     pub kept: Option<bool>,
+}
+
+#[cfg(feature = "serde")]
+fn as_status<S: serde::Serializer>(kept: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match kept {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown",
+    })
 }
 
 impl Guarantee {
@@ -119,6 +137,7 @@ impl Guarantee {
 
 /// All findings about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
     /// The store's description, without secrets.

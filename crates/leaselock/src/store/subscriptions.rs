@@ -6,7 +6,6 @@
 mod channel;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use self::channel::{Channel, ChannelState, ChannelStep, ChannelWaiter, Filter};
 use super::{Event, SharedSink};
+use crate::base::debug::debug_as;
 use crate::base::sync::hold;
 
 /// A set of channels that one connection serves, with those who wait for their messages.
@@ -287,10 +287,4 @@ impl Drop for Subscription {
     }
 }
 
-impl fmt::Debug for Subscriptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscriptions")
-            .field("table", &self.table)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Subscriptions, it => { table: it.table });

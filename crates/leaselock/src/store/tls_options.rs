@@ -27,7 +27,7 @@ use crate::base::error::InvalidInput;
 ///     .open()?; // nothing is read or contacted yet
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     pub(super) authorities: Vec<Pem>,
     /// Certificates and key.
@@ -127,15 +127,5 @@ impl fmt::Debug for Pem {
             Pem::Bytes(_) => f.write_str("in memory"),
             Pem::File(path) => write!(f, "{}", path.display()),
         }
-    }
-}
-
-impl fmt::Debug for TlsOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsOptions")
-            .field("authorities", &self.authorities)
-            .field("identity", &self.identity)
-            .field("server_name", &self.server_name)
-            .finish()
     }
 }

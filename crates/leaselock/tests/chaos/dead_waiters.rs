@@ -155,7 +155,10 @@ async fn served_after(place: &Place, kind: Kind, dead: usize) -> (Duration, Dura
     let (_, first, first_at) = served[0];
     if kind != Kind::Once {
         overtook.retain(|fence| *fence < first);
-        assert_eq!(overtook, [], "{place}, {kind:?}, {dead} dead: overtaken");
+        assert!(
+            overtook.is_empty(),
+            "{place}, {kind:?}, {dead} dead: {overtook:?} overtaken"
+        );
         let mut order: Vec<_> = served.iter().map(|one| (one.1, one.0)).collect();
         order.sort_unstable();
         let order: Vec<_> = order.iter().map(|one| one.1).collect();

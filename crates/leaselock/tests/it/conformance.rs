@@ -180,6 +180,8 @@ conformance! {
             callers_that_wait_for_a_run_are_told_its_result
             a_caller_that_need_not_wait_is_told_who_runs
             a_failure_is_shared_by_those_who_waited_and_later_callers_run_again
+            the_caller_whose_body_failed_gets_the_error_itself
+            a_result_can_be_a_value_that_the_record_keeps_as_json
             a_failure_that_is_kept_or_paused_is_told_to_all
             a_run_that_crashed_is_followed_by_another_or_by_none
             a_run_that_never_began_counts_as_no_attempt

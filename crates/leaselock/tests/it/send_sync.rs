@@ -172,6 +172,7 @@ fn futures_of_conditions_are_send(client: &Client) {
         }
     });
     is_send(once.run(|_| async { Ok::<_, String>("paid") }));
+    is_send(once.run_json(|_| async { Ok::<_, String>(7) }));
     is_send(once.state());
     is_send(once.forget());
     let cron = client.cron("nightly");

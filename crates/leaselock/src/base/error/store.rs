@@ -7,6 +7,7 @@ use std::{fmt, io};
 
 use super::kind::ErrorKind;
 use super::vote::Vote;
+use crate::base::debug::debug_as;
 use crate::base::span::rounded;
 
 /// The error of a store.
@@ -164,11 +165,7 @@ impl PartialEq for StoreError {
 
 impl Eq for StoreError {}
 
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreError({:?}: {})", self.0.kind, self.0.message)
-    }
-}
+debug_as!(StoreError, it => "StoreError({:?}: {})", it.0.kind, it.0.message);
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! The engine, which all locks of a client share: one store, one identity, one background thread.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use super::thread;
 use super::thread::{Background, Parts};
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
+use crate::base::debug::debug_as;
 use crate::base::error::{AcquireError, InvalidInput, StoreError};
 use crate::base::process::Process;
 use crate::base::token::{ClientId, Token};
@@ -386,10 +386,4 @@ impl Engine {
     }
 }
 
-impl fmt::Debug for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
-            .field("id", &self.ids.client.as_str())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Engine, it => { id: it.ids.client.as_str() });

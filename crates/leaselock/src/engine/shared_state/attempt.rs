@@ -32,6 +32,26 @@ macro_rules! attempt {
 
 attempt!(Lease LeaseView);
 
+/// Gives the handle of recorded work the options of each run.
+macro_rules! run_setters {
+    () => {
+        /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
+        ///
+        /// So long after a crash the name is free again, and others know of the crash; in a folder, at once.
+        pub fn ttl(mut self, ttl: Duration) -> Self {
+            self.named.options.ttl = Some(ttl);
+            self
+        }
+
+        /// Sets the longest time of a run, after which it is lost and counts as crashed; unlimited by default.
+        pub fn max_hold(mut self, longest: Duration) -> Self {
+            self.named.options.max_hold = Some(longest);
+            self
+        }
+    };
+}
+pub(crate) use run_setters;
+
 /// Gives the guard of a run what its lease tells.
 macro_rules! run_reads {
     ($run:ident) => {

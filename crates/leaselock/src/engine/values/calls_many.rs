@@ -1,11 +1,10 @@
 //! Many requests of one kind in one call: each item has its own reply.
 
-use std::fmt;
-
 use super::calls::Extend;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::BatchScripts;
 use super::resource::Resource;
+use crate::base::debug::debug_as;
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -38,12 +37,7 @@ impl PartialEq for BatchTerms {
     }
 }
 
-impl fmt::Debug for BatchTerms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BatchTerms { ttl, fencing, .. } = self;
-        write!(f, "Terms({ttl:?}, fencing: {fencing})")
-    }
-}
+debug_as!(BatchTerms, it => "Terms({:?}, fencing: {})", it.ttl, it.fencing);
 
 impl Item {
     /// Creates the item of a request; `None` for a kind, or a way of holding, whose requests are not batched.

@@ -4,8 +4,7 @@
 //! type in its own folder. [`calls`](super::calls) encodes the requests of the scripts, [`grant`](super::grant) decodes
 //! their replies.
 
-use std::fmt;
-
+use crate::base::debug::debug_as;
 use crate::script::Script;
 
 /// The scripts of one primitive. An optional script is a feature that the primitive has or lacks.
@@ -178,8 +177,4 @@ impl PartialEq for Kind {
 
 impl Eq for Kind {}
 
-impl fmt::Debug for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
+debug_as!(Kind, it => "{}", it.name);

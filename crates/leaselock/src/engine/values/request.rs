@@ -9,6 +9,8 @@ use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
 use crate::base::process::Process;
+#[cfg(feature = "serde")]
+use crate::base::serde_units::ms;
 use crate::base::span::span;
 use crate::base::ttl::Ttl;
 
@@ -20,7 +22,12 @@ pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(50);
 pub const DEFAULT_RETRY_JITTER_PERCENT: u8 = 50;
 
 /// How long an acquisition waits.
+///
+/// With the feature `serde`: `"never"`, `"forever"`, `{"timeout_ms": 5000}` and
+/// `{"poll": {"count": 3, "delay_ms": 50, "jitter_percent": 50}}`, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Wait {
     /// The acquisition does not wait.
@@ -30,11 +37,13 @@ pub enum Wait {
         /// How many tries follow the first; `None` for no limit.
         count: Option<u32>,
         /// The pause between two tries.
+        #[cfg_attr(feature = "serde", serde(rename = "delay_ms", with = "ms"))]
         delay: Duration,
         /// By how much of the delay the pause varies either way, 0 to 100.
         jitter_percent: u8,
     },
     /// The acquisition waits in the queue for at most this long.
+    #[cfg_attr(feature = "serde", serde(rename = "timeout_ms", with = "ms"))]
     Timeout(Duration),
     /// The acquisition waits in the queue without a limit. It fails after 2 s when the store never replied.
     Forever,

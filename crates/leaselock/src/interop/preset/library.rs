@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
+use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
 use crate::base::span::span;
 use crate::engine::values::request::Wait;
@@ -139,8 +140,4 @@ impl fmt::Display for Preset {
     }
 }
 
-impl fmt::Debug for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Preset({})", self.0.name)
-    }
-}
+debug_as!(Preset, it => "Preset({})", it.0.name);

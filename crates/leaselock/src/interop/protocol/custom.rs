@@ -1,6 +1,5 @@
 //! One acquisition in a protocol other than the native one: its value, and how it is taken, extended and released.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use super::calls::{ExtendForeign, Locks, ReleaseForeign, TakeForeign};
 use super::release_signal;
 use super::watch_multi;
 use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
+use crate::base::debug::debug_as;
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -255,9 +255,5 @@ impl CustomLock for ForeignLock {
     }
 }
 
-/// The value is a secret.
-impl fmt::Debug for ForeignLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ForeignLock({} {})", self.protocol, self.resource.lock)
-    }
-}
+// The value is a secret.
+debug_as!(ForeignLock, it => "ForeignLock({} {})", it.protocol, it.resource.lock);

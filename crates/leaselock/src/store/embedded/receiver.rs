@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener, capacity};
 use crate::base::clock::{CLOCK, Moment};
+use crate::base::debug::debug_as;
 use crate::base::sync::hold;
 use crate::store::{Event, Sink};
 
@@ -60,14 +61,7 @@ struct Away {
     reader: Option<AbortHandle>,
 }
 
-impl std::fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Receiver")
-            .field("channel", &self.channel)
-            .field("place", &self.place)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Receiver, it => { channel: it.channel, place: it.place });
 
 impl Receiver {
     /// Creates the receiver; called on the thread that is its home.

@@ -1,6 +1,5 @@
 //! A connection for one purpose.
 
-use std::fmt;
 use std::time::Duration;
 
 use redis::Cmd;
@@ -11,6 +10,7 @@ use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
@@ -98,8 +98,4 @@ impl DedicatedConnection {
     }
 }
 
-impl fmt::Debug for DedicatedConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DedicatedConnection({})", self.endpoint)
-    }
-}
+debug_as!(DedicatedConnection, it => "DedicatedConnection({})", it.endpoint);

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use self::sentinel::PrimaryLocator;
 use super::error_map;
 use super::socket::SocketControl;
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
@@ -156,8 +157,4 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Endpoint({self})")
-    }
-}
+debug_as!(Endpoint, it => "Endpoint({it})");

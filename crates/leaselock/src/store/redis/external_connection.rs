@@ -1,6 +1,5 @@
 //! A connection that the program made and shares with us. It cannot subscribe, and never gets a blocking command.
 
-use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
 use tokio::time::timeout;
 
 use super::error_map;
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
@@ -72,8 +72,4 @@ pub(super) async fn ask(
     }
 }
 
-impl fmt::Debug for dyn ExternalConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ExternalConnection(database {})", self.database())
-    }
-}
+debug_as!(dyn ExternalConnection, it => "ExternalConnection(database {})", it.database());

@@ -1,10 +1,10 @@
 //! The messages of one channel on one connection.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use redis::{PushInfo, PushKind, Value};
 
+use crate::base::debug::debug_as;
 use crate::base::sync::hold;
 use crate::store::{Event, Sink};
 
@@ -79,11 +79,7 @@ impl PushReceiver {
     }
 }
 
-impl fmt::Debug for PushChannel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PushChannel").field(&self.name).finish()
-    }
-}
+debug_as!(PushChannel, it => "PushChannel({:?})", it.name);
 
 /// Closes the receiver when its connection's driver ends, for any reason.
 ///

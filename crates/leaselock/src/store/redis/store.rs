@@ -8,7 +8,6 @@ mod functions;
 mod rights;
 mod scan;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use super::external_connection::{self, ExternalRequest};
 use super::link::StoreLink;
 use super::{answer, calls, channels, error_map, health};
 use crate::base::clock::CLOCK;
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
 use crate::script::{Answer, Call, Malformed, Value};
@@ -338,8 +338,4 @@ fn on_one_server() -> StoreError {
     StoreError::refused(ErrorKind::Unsupported, message)
 }
 
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisStore({})", self.describe())
-    }
-}
+debug_as!(RedisStore, it => "RedisStore({})", it.describe());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::parts::address;
 use super::sentinels::Sentinels;
+use crate::base::debug::debug_as;
 #[cfg(feature = "tls")]
 use crate::base::error::InvalidInput;
 use crate::script::library::Library;
@@ -92,8 +93,4 @@ impl fmt::Display for RedisUrl {
     }
 }
 
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisUrl({self})")
-    }
-}
+debug_as!(RedisUrl, it => "RedisUrl({it})");

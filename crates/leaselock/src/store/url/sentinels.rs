@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::parts::address;
+use crate::base::debug::debug_as;
 
 /// The Sentinels, which know the primary's address. Neither `Debug` nor `Display` shows their login.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,8 +35,4 @@ impl fmt::Display for Sentinels {
     }
 }
 
-impl fmt::Debug for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sentinels({self})")
-    }
-}
+debug_as!(Sentinels, it => "Sentinels({it})");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use leaselock::inspect::BreakOptions;
 use leaselock::once::{Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState};
 use leaselock::options::OnCrash;
-use leaselock::{AcquireError, Client, Wait};
+use leaselock::{AcquireError, Client, OperationError, StoreError, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -130,20 +130,22 @@ pub(super) async fn a_failure_is_shared_by_those_who_waited_and_later_callers_ru
     let [one, two] = pair(engine).await;
     let run_one = begun(&once(&one)).await;
     let waits = waiter(&two).await;
-    let failed = run_one.finish(Err("no funds".to_owned())).await;
+    let failed = run_one.finish(Err("no funds".into())).await;
     let told = soon(waits).await.unwrap();
     for (failed, here) in [(failed, true), (told, false)] {
         let Err(OnceError::Failed {
             attempt: 1,
             message,
             retry_in: Some(_),
-            ran_here,
+            source,
             ..
         }) = &failed
         else {
             panic!("{failed:?}")
         };
-        assert_eq!((message.as_str(), *ran_here), ("no funds", here));
+        let source = source.as_ref().map(ToString::to_string);
+        let own = here.then(|| message.clone());
+        assert_eq!((message.as_str(), source), ("no funds", own));
     }
     let limited = once(&two).max_attempts(2);
     let failed = soon(limited.run(async |_| Err::<Vec<u8>, _>("nor now"))).await;
@@ -163,6 +165,69 @@ pub(super) async fn a_failure_is_shared_by_those_who_waited_and_later_callers_ru
     assert_eq!((third.attempt, third.ran_here), (3, true));
 }
 
+/// An error of its own type, that of a store among them, which says nothing of the store of the work.
+pub(super) async fn the_caller_whose_body_failed_gets_the_error_itself(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let kept = once(&one).keep_failures(true);
+    let failed = soon(kept.run(async |_| Err::<Vec<u8>, _>(std::fmt::Error))).await;
+    let failed = failed.unwrap_err();
+    let source = std::error::Error::source(&failed).unwrap();
+    assert!(source.is::<std::fmt::Error>(), "{failed:?}");
+    let OnceError::Failed {
+        source: Some(source),
+        ..
+    } = &failed
+    else {
+        panic!("{failed:?}")
+    };
+    assert!(source.is::<std::fmt::Error>(), "{failed:?}");
+    let told = run(&once(&two), b"").await.unwrap_err();
+    assert!(std::error::Error::source(&told).is_none(), "{told:?}");
+    assert!(once(&two).forget().await.unwrap());
+
+    let unreachable = Client::open("redis://127.0.0.1:1/").unwrap();
+    let body = async |_| unreachable.ping().await.map(|_| Vec::new());
+    let failed = soon(kept.run(body)).await.unwrap_err();
+    let source = std::error::Error::source(&failed).unwrap();
+    assert!(source.is::<StoreError>(), "{failed:?}");
+    assert!(failed.store_error().is_none() && !failed.is_transient());
+}
+
+#[cfg(feature = "serde")]
+pub(super) async fn a_result_can_be_a_value_that_the_record_keeps_as_json(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let value = (7, "receipt".to_owned());
+    let body = async |_| Ok::<_, String>(value.clone());
+    let ran = soon(once(&one).run_json(body)).await.unwrap();
+    assert_eq!((ran.ran_here, &ran.value), (true, &value));
+    let never = async |_| Err::<(u32, String), _>("it must not run");
+    let told = soon(once(&two).run_json(never)).await.unwrap();
+    assert_eq!((told.ran_here, &told.value), (false, &value));
+    assert_eq!((told.fence, told.attempt), (ran.fence, ran.attempt));
+    let kept = run(&once(&two), b"").await.unwrap();
+    assert_eq!(kept.value, br#"[7,"receipt"]"#);
+
+    let never = async |_| Err::<u32, _>("it must not run");
+    let another = soon(once(&two).run_json(never)).await.unwrap_err();
+    let says = another.to_string();
+    let is_told = says.contains("the work is done") && says.contains("expected u32");
+    assert!(is_told && !another.is_transient(), "{says}");
+    assert!(once(&two).forget().await.unwrap());
+
+    // Done, although its result cannot be kept: no other run begins.
+    let lists = std::collections::BTreeMap::from([(vec![1], 1)]);
+    let body = async |_| Ok::<_, String>(lists.clone());
+    for client in [&one, &two] {
+        let unreadable = soon(once(client).run_json(body)).await.unwrap_err();
+        assert!(
+            matches!(unreadable, OnceError::Unreadable { .. }),
+            "{unreadable}"
+        );
+    }
+    let state = once(&two).state().await.unwrap();
+    assert!(matches!(state, OnceState::Done(result) if result.attempt == 1));
+}
+
 pub(super) async fn a_failure_that_is_kept_or_paused_is_told_to_all(engine: &Engine) {
     let [one, two] = pair(engine).await;
     let paused = once(&one).retry_after(LONG);
@@ -171,7 +236,7 @@ pub(super) async fn a_failure_that_is_kept_or_paused_is_told_to_all(engine: &Eng
     let told = run(&once(&two), b"").await.unwrap_err();
     let OnceError::Failed {
         retry_in: Some(rest),
-        ran_here: false,
+        source: None,
         ..
     } = told
     else {
@@ -185,7 +250,7 @@ pub(super) async fn a_failure_that_is_kept_or_paused_is_told_to_all(engine: &Eng
     for client in [&one, &two] {
         let told = run(&once(client), b"").await.unwrap_err();
         assert!(
-            matches!(told, OnceError::Failed { retry_in: None, ran_here: false, ref message, .. } if message == "never"),
+            matches!(told, OnceError::Failed { retry_in: None, source: None, ref message, .. } if message == "never"),
             "{told}"
         );
     }

@@ -1,10 +1,10 @@
 //! The owner: a value that acquisitions name, so that they may share what it holds.
 
-use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::holds::Holds;
+use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
 use crate::base::keyed_mutex::KeyedMutex;
 use crate::base::sync::hold;
@@ -168,10 +168,4 @@ impl Owner {
     }
 }
 
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner")
-            .field("label", &self.label())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(Owner, it => { label: it.label() });

@@ -1,6 +1,5 @@
 //! The public future of a lease's loss.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::record::LeaseRecord;
+use crate::base::debug::debug_as;
 use crate::base::error::Lost;
 
 /// A future that resolves when its lease ends, with the reason; [`check`](LossWatch::check) tests without awaiting.
@@ -101,13 +101,7 @@ impl Clone for LossWatch {
     }
 }
 
-impl fmt::Debug for LossWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LossWatch")
-            .field("lost", &self.check().err())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(LossWatch, it => { lost: it.check().err() });
 
 impl Future for LossWatch {
     type Output = Lost;

@@ -1,6 +1,5 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,6 +8,7 @@ use leaselock_fence::{Fence, Name, Sequencer};
 use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, NextStep};
 use crate::base::clock::{Clock, Moment};
+use crate::base::debug::debug_as;
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence;
 use crate::base::sync::hold;
@@ -192,12 +192,4 @@ impl LeaseRecord {
     }
 }
 
-impl fmt::Debug for LeaseRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseRecord")
-            .field("name", &self.name)
-            .field("fence", &self.fence)
-            .field("lost", &self.loss_signal.get())
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(LeaseRecord, it => { name: it.name, fence: it.fence, lost: it.loss_signal.get() });

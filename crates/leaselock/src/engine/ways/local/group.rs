@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::handoff::Handoff;
 use crate::base::clock::Moment;
+use crate::base::debug::debug_as;
 use crate::base::error::LostReason;
 use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
@@ -286,10 +287,4 @@ fn is_current(state: &GroupState, kept: &Arc<LeaseRecord>) -> bool {
     current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
 }
 
-impl std::fmt::Debug for GroupWaiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiter")
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(GroupWaiter, it => { end: it.end });

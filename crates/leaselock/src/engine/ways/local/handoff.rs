@@ -1,9 +1,9 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use crate::base::debug::debug_as;
 use crate::base::error::AcquireError;
 use crate::base::sync::hold;
 use crate::engine::guard::lease::Lease;
@@ -55,8 +55,4 @@ impl Handoff {
     }
 }
 
-impl fmt::Debug for Handoff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handoff").finish_non_exhaustive()
-    }
-}
+debug_as!(Handoff, _it => {});

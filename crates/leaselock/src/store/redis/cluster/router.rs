@@ -19,6 +19,7 @@ use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{CLOCK, Moment};
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::script::library::Library;
@@ -350,8 +351,4 @@ impl fmt::Display for Cluster {
     }
 }
 
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cluster({self})")
-    }
-}
+debug_as!(Cluster, it => "Cluster({it})");

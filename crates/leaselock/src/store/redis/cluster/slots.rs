@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
+use crate::base::debug::debug_as;
 use crate::base::slots::SLOTS;
 pub(super) use crate::base::slots::of as slot_of;
 use crate::store::redis::answer;
@@ -37,11 +38,7 @@ impl fmt::Display for SlotNode {
     }
 }
 
-impl fmt::Debug for SlotNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_as!(SlotNode, it => "{it}");
 
 /// The owner of each slot, as far as is known.
 #[derive(Clone)]
@@ -211,13 +208,7 @@ fn address(text: &str, asked: &SlotNode) -> Option<SlotNode> {
     Some(place(host, port.parse().ok()?, asked))
 }
 
-impl fmt::Debug for SlotTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
-            .field("nodes", &self.nodes)
-            .finish_non_exhaustive()
-    }
-}
+debug_as!(SlotTable, it => { nodes: it.nodes });
 
 #[cfg(test)]
 mod tests {

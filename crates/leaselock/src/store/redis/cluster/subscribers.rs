@@ -4,13 +4,13 @@
 //! the new owner.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
 use super::slots::{SlotNode, SlotTable, slot_of};
+use crate::base::debug::debug_as;
 use crate::base::sync::hold;
 use crate::store::SharedSink;
 use crate::store::subscriptions::Subscriptions;
@@ -68,8 +68,4 @@ impl Subscribers {
     }
 }
 
-impl fmt::Debug for Subscribers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscribers").finish_non_exhaustive()
-    }
-}
+debug_as!(Subscribers, _it => {});

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
 use crate::base::clock::{CLOCK, Moment};
+use crate::base::debug::debug_as;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::script::library::Library;
@@ -250,8 +251,4 @@ impl fmt::Display for Topology {
     }
 }
 
-impl fmt::Debug for Topology {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Topology({self})")
-    }
-}
+debug_as!(Topology, it => "Topology({it})");
