@@ -50,3 +50,7 @@ pub use crate::limiter::{LimiterLayer, LimiterService};
 #[cfg(feature = "limits")]
 pub use crate::semaphore::{SemaphoreLayer, SemaphoreService};
 pub use crate::service::LayeredService;
+
+#[cfg(all(doctest, feature = "limits"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -78,7 +78,8 @@ impl LimiterLayer {
     /// Creates a layer with a limiter for each key: `limiter_of` names that of a request, such as its user's.
     ///
     /// `None` stands for a request without a limit: it passes. A limiter that has no valid name or rate is answered with
-    /// 400, so [`validate`](Limiter::validate) one when the program starts.
+    /// 400, so [`validate`](Limiter::validate) one when the program starts, and make a name of what a client sends by
+    /// [`Name::escaped`](leaselock_fence::Name::escaped).
     pub fn keyed(limiter_of: impl Fn(&Parts) -> Option<Limiter> + Send + Sync + 'static) -> Self {
         LimiterLayer {
             limiter: PerRequest::new(limiter_of),

@@ -1,15 +1,17 @@
-//! How do I test my own code that holds a lock, without a server and without sleeping?
+//! How do I test my own code that holds a lock, without a server: a lease that is lost in the middle of the work, and a
+//! store that is down?
 //!
 //! With the store in memory and a clock that the test moves. A server has a clock of its own, so the URL can only be
-//! `mem:` or `mem:name` here.
+//! `mem:` or `mem:name` here. A store that goes down is a folder that the test takes away.
 //!
 //! `cargo run -p leaselock --example testing_your_code [URL]`
 
 use std::error::Error;
+use std::fs;
 use std::time::Duration;
 
 use leaselock::clock::Clock;
-use leaselock::{Client, LostReason, Mutex};
+use leaselock::{Client, LostReason, Mutex, OperationError};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +28,8 @@ struct Importer {
 enum Import {
     Done,
     SomebodyElse,
-    LostBefore(usize),
+    StoreDown,
+    LostBefore(usize, LostReason),
 }
 
 impl Importer {
@@ -34,16 +37,19 @@ impl Importer {
     async fn import(
         &self,
         rows: &[&str],
-        mut each: impl FnMut(&str),
+        mut each: impl AsyncFnMut(&str),
     ) -> Result<Import, Box<dyn Error>> {
-        let Some(lease) = self.mutex.try_acquire().await? else {
-            return Ok(Import::SomebodyElse);
+        let lease = match self.mutex.try_acquire().await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Ok(Import::SomebodyElse),
+            Err(error) if error.is_transient() => return Ok(Import::StoreDown),
+            Err(error) => return Err(error.into()),
         };
         for (number, row) in rows.iter().enumerate() {
-            if lease.lost().is_lost() {
-                return Ok(Import::LostBefore(number));
+            if let Err(lost) = lease.check() {
+                return Ok(Import::LostBefore(number, lost.reason));
             }
-            each(row);
+            each(row).await;
         }
         lease.release().await?;
         Ok(Import::Done)
@@ -56,6 +62,12 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
             "a server and a folder have clocks of their own; only mem: follows a manual one".into(),
         );
     }
+    losses(url).await?;
+    outages().await
+}
+
+/// Time passes when the test says so.
+async fn losses(url: &str) -> Result<(), Box<dyn Error>> {
     let clock = Clock::manual();
     let client = Client::builder().url(url).clock(clock.clone()).open()?;
     let ttl = Duration::from_secs(10);
@@ -64,11 +76,13 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         mutex: mutex.clone(),
     };
 
-    assert_eq!(importer.import(&["a", "b"], |_| {}).await?, Import::Done);
+    let done = importer.import(&["a", "b"], async |_| {}).await?;
+    assert_eq!(done, Import::Done);
 
     // Somebody else holds it.
     let other = mutex.try_acquire().await?.ok_or("it is free")?;
-    assert_eq!(importer.import(&["a"], |_| {}).await?, Import::SomebodyElse);
+    let busy = importer.import(&["a"], async |_| {}).await?;
+    assert_eq!(busy, Import::SomebodyElse);
 
     // Their lease runs out: a bit more than the ttl passes, in no time.
     assert!(other.is_held() && other.remaining() < ttl);
@@ -80,12 +94,43 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     next.release().await?;
 
     // The lease runs out in the middle of the work: the second row takes too long.
-    let slow = |row: &str| {
+    let slow = async |row: &str| {
         if row == "b" {
             clock.advance(ttl);
         }
     };
     let stopped = importer.import(&["a", "b", "c"], slow).await?;
-    assert_eq!(stopped, Import::LostBefore(2));
+    assert_eq!(stopped, Import::LostBefore(2, LostReason::Expired));
+    Ok(())
+}
+
+/// No store is there from the first, and one goes down in the middle of the work and comes back.
+async fn outages() -> Result<(), Box<dyn Error>> {
+    let nowhere = Client::open("redis://127.0.0.1:1/")?; // nobody listens on port 1
+    let mutex = nowhere.mutex("import");
+    let refused = Importer { mutex }.import(&["a"], async |_| {}).await?;
+    assert_eq!(refused, Import::StoreDown);
+
+    let scratch = tempfile::tempdir()?;
+    let folder = scratch.path().join("locks");
+    let client = Client::open(&format!("file://{}", folder.display()))?;
+    let ttl = Duration::from_millis(500);
+    let importer = Importer {
+        mutex: client.mutex("import").ttl(ttl),
+    };
+    let outage = async |row: &str| {
+        if row == "b" {
+            fs::remove_dir_all(&folder).expect("the folder");
+            fs::write(&folder, "a file in its place").expect("the scratch folder");
+            tokio::time::sleep(ttl).await; // renewals fail meanwhile
+        }
+    };
+    let stopped = importer.import(&["a", "b", "c"], outage).await?;
+    let lost = Import::LostBefore(2, LostReason::StoreUnreachable);
+    assert_eq!(stopped, lost);
+
+    fs::remove_file(&folder)?; // the next request makes the folder anew
+    let done = importer.import(&["c"], async |_| {}).await?;
+    assert_eq!(done, Import::Done);
     Ok(())
 }

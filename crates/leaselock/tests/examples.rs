@@ -20,7 +20,10 @@ example!(mutex, "../examples/mutex.rs");
 example!(fenced_store, "../examples/fenced_store.rs");
 example!(payment_once, "../examples/payment_once.rs");
 example!(idempotency_key, "../examples/idempotency_key.rs");
-example!(daily_report, "../examples/daily_report.rs");
+example!(
+    daily_report,
+    "../../leaselock-cron/examples/daily_report.rs"
+);
 example!(safe_operation, "../examples/safe_operation.rs");
 example!(counter, "../examples/counter.rs");
 example!(exact_counter, "../examples/exact_counter.rs");
@@ -33,6 +36,11 @@ example!(
     "../examples/rwlock_with_priorities.rs"
 );
 example!(election, "../examples/election.rs");
+example!(workers, "../examples/workers.rs");
+example!(
+    http_service,
+    "../../leaselock-tower/examples/http_service.rs"
+);
 example!(deadlock, "../examples/deadlock.rs");
 example!(testing_your_code, "../examples/testing_your_code.rs");
 
@@ -65,9 +73,9 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fenced_store payment_once idempotency_key daily_report safe_operation counter exact_counter limiter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
+on_both!(mutex fenced_store payment_once idempotency_key daily_report safe_operation counter exact_counter limiter transfer connection_pool shared_config rwlock_with_priorities election workers http_service deadlock);
 
 #[test]
-fn testing_your_code_needs_no_server_and_no_sleep() {
+fn testing_your_code_needs_no_server() {
     block_on(testing_your_code::run("mem:"));
 }

@@ -12,7 +12,6 @@ const LIBRARIES: [&str; 3] = [
     "crates/leaselock-cron/src/",
     "crates/leaselock-tower/src/",
 ];
-const EXAMPLES: &str = "crates/leaselock/examples/";
 /// The page with the table of events, and the heading above it.
 const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
 
@@ -142,7 +141,9 @@ fn events(events: &[Event<'_>], page: &File, found: &mut Vec<Complaint>) {
 
 fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
     let examples = all.iter().filter_map(|file| {
-        let name = file.path.strip_prefix(EXAMPLES)?.strip_suffix(".rs")?;
+        let within = file.path.strip_prefix("crates/")?;
+        let (_, name) = within.split_once("/examples/")?;
+        let name = name.strip_suffix(".rs")?;
         (!name.contains('/')).then_some((file, name))
     });
     for (file, name) in examples {

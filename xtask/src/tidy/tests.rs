@@ -273,9 +273,16 @@ fn every_example_has_a_row() {
         ("README.md", readme),
         ("crates/leaselock/examples/one.rs", ""),
         ("crates/leaselock/examples/two.rs", ""),
+        ("crates/leaselock-cron/examples/three.rs", ""),
     ];
     let found = list_complaints(&files);
-    assert_eq!(found, ["the example \"two\" is not listed"]);
+    assert_eq!(
+        found,
+        [
+            "the example \"two\" is not listed",
+            "the example \"three\" is not listed"
+        ]
+    );
 }
 
 #[test]

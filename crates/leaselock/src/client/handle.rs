@@ -154,8 +154,8 @@ impl Client {
 
     /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
     ///
-    /// New acquisitions are refused from here on; leases that are held stay held. What nodes of a quorum that are down
-    /// have not confirmed ends there by itself at its ttl.
+    /// New acquisitions are refused from here on, by its clones too; leases that are held stay held. What
+    /// nodes of a quorum that are down have not confirmed ends there by itself at its ttl.
     ///
     /// # Examples
     /// ```

@@ -192,7 +192,8 @@ impl Election {
 
     /// Leads whenever it can, and runs `body` as the leader each time, until `stop` completes or a body returns `Ok`.
     ///
-    /// It campaigns again after a loss, and a second after an error of the store that may pass. `Ok(None)` after `stop`.
+    /// After a loss the body is dropped at its next await, and it campaigns again; so it does a second after an error of
+    /// the store that may pass. `Ok(None)` after `stop`.
     ///
     /// # Waiting
     /// Without a limit, unless the options set one. After `stop` it resigns in the background: [`Client::close`] waits.

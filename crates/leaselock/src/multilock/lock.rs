@@ -42,7 +42,8 @@ pub struct MultiLock {
 impl Mutex {
     /// Returns the lock of this name and of these names too, for one lease that holds all of them.
     ///
-    /// The options of this mutex count for every name. The first operation reports a bad name, a name that occurs
+    /// The options of this mutex count for every name, its [`owner`](Mutex::owner) too: that may acquire one of them again
+    /// by itself. The first operation reports a bad name, a name that occurs
     /// twice, and more than 100 names. Only in the native protocol.
     ///
     /// # Examples

@@ -41,6 +41,8 @@ const FINGERPRINT_BYTES: usize = 16;
 /// which is renewed, and the record of its result lies beside it. A run that crashed is followed by another, or by none
 /// ([`on_crash`](Once::on_crash)).
 ///
+/// A key that a user has chosen may be no [name](crate::Name): [`Name::escaped`](crate::Name::escaped) makes one of it.
+///
 /// Not on a majority of servers, which vote on a holder and not on a record. A `Once` has no state of its own: clone it,
 /// share it, keep it. Its setters take and return the value.
 ///

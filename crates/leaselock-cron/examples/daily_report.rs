@@ -3,20 +3,21 @@
 //! A lock alone is not enough: a host that comes late finds it free and would do the work again. A schedule is: each day
 //! belongs to the first host that claims it, and is over for all others.
 //!
-//! `cargo run -p leaselock --example daily_report [URL]`
+//! `cargo run -p leaselock-cron --example daily_report [URL]`
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
+use leaselock::{Client, Fence};
 use leaselock_cron::{CatchUp, Schedule, TickView};
 use tokio::sync::{mpsc, watch};
 
 const HOSTS: usize = 5;
 const DAYS: usize = 2;
 
-/// What the hosts share, such as a bucket or a database: which day's report was written, and by which host.
-type Reports = mpsc::UnboundedSender<(SystemTime, usize)>;
+/// What the hosts share, such as a bucket or a database: which day's report was written, by which host, and under which
+/// fencing token.
+type Reports = mpsc::UnboundedSender<(SystemTime, usize, Fence)>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -53,11 +54,14 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     while let Some(report) = reports.recv().await {
         days.push(report); // by a host that was at work then
     }
-    for (day, host) in &days {
-        println!("the report of {day:?} is by host-{host}");
+    for (day, host, fence) in &days {
+        println!("the report of {day:?} is by host-{host}, under {fence}");
     }
-    let each_once = days.is_sorted_by(|(one, _), (next, _)| one < next);
+    let each_once = days.is_sorted_by(|(one, ..), (next, ..)| one < next);
     assert!(each_once, "{days:?}");
+    // A later run has a larger number, so what keeps the reports can refuse a run that is late.
+    let fences_grow = days.is_sorted_by(|(.., one), (.., next)| one < next);
+    assert!(fences_grow, "{days:?}");
     Ok(())
 }
 
@@ -86,6 +90,6 @@ async fn serve(
 async fn write_report(run: TickView, host: usize, reports: Reports) -> Result<(), String> {
     tokio::time::sleep(Duration::from_millis(20)).await; // the work
     reports
-        .send((run.tick(), host))
+        .send((run.tick(), host, run.fence()))
         .map_err(|error| error.to_string())
 }
