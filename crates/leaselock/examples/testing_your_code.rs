@@ -112,7 +112,7 @@ async fn outages() -> Result<(), Box<dyn Error>> {
     assert_eq!(refused, Import::StoreDown);
 
     let scratch = tempfile::tempdir()?;
-    let folder = scratch.path().join("locks");
+    let (folder, away) = (scratch.path().join("locks"), scratch.path().join("away"));
     let client = Client::open(&format!("file://{}", folder.display()))?;
     let ttl = Duration::from_millis(500);
     let importer = Importer {
@@ -120,8 +120,9 @@ async fn outages() -> Result<(), Box<dyn Error>> {
     };
     let outage = async |row: &str| {
         if row == "b" {
-            fs::remove_dir_all(&folder).expect("the folder");
+            fs::rename(&folder, &away).expect("the folder");
             fs::write(&folder, "a file in its place").expect("the scratch folder");
+            while fs::remove_dir_all(&away).is_err() {} // the client may have made a file meanwhile
             tokio::time::sleep(ttl).await; // renewals fail meanwhile
         }
     };
