@@ -59,8 +59,7 @@ impl SelfDescription {
         )
     }
 
-    /// Decodes a record; `None` for text that no client writes. Further lines, which a later version may write, are
-    /// passed over.
+    /// Decodes a record; `None` for text that no client writes. Lines that a later version adds are passed over.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
         Some(SelfDescription {

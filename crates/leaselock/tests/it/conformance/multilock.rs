@@ -220,7 +220,7 @@ pub(super) async fn several_names_that_were_broken_are_released(engine: &Engine)
         let lease = both(&one, *names).acquire().await.unwrap();
         for name in names {
             let options = BreakOptions::default();
-            two.break_lease(*name, options).await.unwrap();
+            two.break_lease(name, options).await.unwrap();
         }
         soon(lease.release()).await.ok(); // it may have heard by a message already
         for name in names {

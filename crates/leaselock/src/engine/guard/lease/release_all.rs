@@ -70,10 +70,7 @@ async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError
     let (engine, ttl) = (Arc::clone(first.parts().0), first.parts().1.ttl());
     let within = engine.request_timeout(ttl);
     let guards: Vec<CleanupGuard> = leases.iter_mut().map(|lease| lease.give_up()).collect();
-    let item = |lease: &Lease| {
-        let (_, record, _) = lease.parts();
-        Item::of(&record.resource, &record.token, ttl, true)
-    };
+    let item = |lease: &Lease| Item::of(&lease.record.resource, &lease.record.token, ttl, true);
     let items: Vec<Item> = leases.iter().filter_map(item).collect();
     let asked = match items.first() {
         Some(first) => {
