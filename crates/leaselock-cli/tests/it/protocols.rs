@@ -53,7 +53,7 @@ fn what_a_protocol_cannot_do_is_a_usage_error() {
     let store = Store::redis();
     let run = |flags: &[&str]| store.run(&[&["run"][..], flags, &["job", "--", "true"]].concat());
     run(&["--protocol", "redisson", "--priority", "1"]).refuses(64, "does not support a priority");
-    run(&["--protocol", "watch-multi", "--ttl", "1500ms"]).refuses(64, "leaselock: ttl 1.5s");
+    run(&["--protocol", "watch-multi", "--ttl", "1500ms"]).refuses(64, "leaselock: ttl 1.5 s");
     let unknown = run(&["--protocol", "setnx"]).gives(64);
     assert!(unknown.err.contains("setnx-pexpire"), "{unknown:?}");
     let folder = ["run", "--protocol", "redisson", "job", "--", "true"];
