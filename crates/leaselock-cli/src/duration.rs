@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use leaselock::inspect::printable;
+use leaselock::satellite::tame;
 
 /// Longest unit first: a text must name its units in this order, each at most once.
 const UNITS: [(&str, u128); 6] = [
@@ -128,7 +128,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// A part of the user's text, short and without control bytes, for a message on one line.
 fn shown(part: &str) -> String {
-    printable(part).chars().take(20).collect()
+    tame(part, 20)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use leaselock::inspect::printable;
+use leaselock::satellite::tame;
 use serde_json::Value;
 
 use crate::invisible::escaped;
@@ -39,7 +39,7 @@ pub(crate) fn json(object: &Value) -> String {
 /// reverse the text, and limits the length: other clients wrote them.
 pub(crate) fn sanitized(text: &str) -> String {
     const MOST: usize = 1000;
-    printable(text).chars().take(MOST).collect()
+    tame(text, MOST)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Work that runs once for a value: its record keeps JSON.
 
 use std::error::Error;
-use std::future::Future;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

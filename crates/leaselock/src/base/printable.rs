@@ -15,10 +15,9 @@ use std::borrow::Cow;
 /// assert_eq!(printable("Größe 文字"), "Größe 文字");
 /// ```
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if text.contains(is_unseen) {
-        Cow::Owned(text.replace(is_unseen, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
+    match text.contains(is_unseen) {
+        true => Cow::Owned(text.replace(is_unseen, "\u{fffd}")),
+        false => Cow::Borrowed(text),
     }
 }
 

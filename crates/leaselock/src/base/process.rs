@@ -9,9 +9,10 @@ use super::serde_units::unix_ms;
 
 pub(crate) const TEXT_MAX: usize = 200;
 
-/// Makes text from a store safe to show, at most `most` characters of it.
-pub(crate) fn tame(text: &str, most: usize) -> String {
-    printable(text).chars().take(most).collect()
+/// Makes text from a store safe to show: at most `most` characters of it, and no others are read.
+pub fn tame(text: &str, most: usize) -> String {
+    let end = text.char_indices().nth(most);
+    printable(&text[..end.map_or(text.len(), |(at, _)| at)]).into_owned()
 }
 
 /// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.
