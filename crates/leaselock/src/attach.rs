@@ -12,6 +12,17 @@ impl Client {
     /// the same servers.
     ///
     /// Sends nothing. A handle of a kind of lock that this store does not have is refused by the first operation.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let handle = client.mutex("invoices").acquire().await?.detach().await?;
+    /// let text = handle.to_secret_string(); // to another process
+    /// let lease = client.attach(text.parse()?);
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         DetachedLease::new(Arc::clone(&self.state.engine), KINDS, handle)
     }

@@ -56,6 +56,16 @@ impl Client {
     /// # Errors
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = leaselock::Client::open("redis://127.0.0.1/")?;
+    /// for server in client.load_functions().await? {
+    ///     println!("{server:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn load_functions(&self) -> Result<Vec<LoadedFunctions>, StoreError> {
         let store = &self.state.engine.store;
         store.load_functions(library(), LOAD_WITHIN).await

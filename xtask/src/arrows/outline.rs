@@ -13,7 +13,7 @@ pub(super) struct Outline {
     pub(super) paths: Vec<NamedPath>,
     /// True if the file has an `impl` at the top level.
     pub(super) implements: bool,
-    /// Lines of the file without items behind `#[cfg(test)]`.
+    /// Lines of the file without tests: items behind `#[cfg(test)]`, and examples, which are compiled and run as tests.
     pub(super) lines: usize,
 }
 
@@ -55,7 +55,7 @@ impl Outline {
         let (tokens, test_lines, test_children) = without_tests(lex(text, Language::Rust));
         let mut outline = Outline {
             children: test_children,
-            lines: text.lines().count() - test_lines,
+            lines: text.lines().count() - test_lines - example_lines(text),
             ..Outline::default()
         };
         outline.read(&tokens);
@@ -240,6 +240,25 @@ fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, usize, Vec<Child>) {
     (kept, lines, children)
 }
 
+/// How many lines the examples in the documentation of items have, with their heading and fences.
+fn example_lines(text: &str) -> usize {
+    let (mut lines, mut is_inside, mut follows_blank) = (0, false, false);
+    for line in text.lines().map(str::trim_start) {
+        let said = ["///", "//!"]
+            .iter()
+            .find_map(|mark| line.strip_prefix(mark));
+        let said = said.map(str::trim_start);
+        let is_fence = said.is_some_and(|said| said.starts_with("```"));
+        lines += match said {
+            Some("# Examples") => 1 + usize::from(follows_blank),
+            said => usize::from(is_inside && said.is_some() || is_fence),
+        };
+        is_inside = said.is_some() && is_inside != is_fence;
+        follows_blank = said == Some("");
+    }
+    lines
+}
+
 /// The index behind an attribute that keeps its item out of every build but the tests'.
 fn test_attribute(tokens: &[Token], at: usize) -> Option<usize> {
     if !matches_at(tokens, at, &["#", "[", "cfg", "("]) {
@@ -324,6 +343,14 @@ mod tests {
         };
         assert_eq!(child.file.as_deref(), Some("x_tests.rs"));
         assert!(child.is_test);
+    }
+
+    #[test]
+    fn an_example_is_a_test_and_what_is_said_about_it_is_not() {
+        let source = "//! Of a file:\n//!\n//! # Examples\n//! ```\n//! a();\n//! ```\n\n    /// Of an item.\n    /// ```text\n    /// b\n\
+                      fn c() {}\n/// Does.\nfn d() {}\n// ```\nfn e() {}\n";
+        assert_eq!(source.lines().count(), 15);
+        assert_eq!(Outline::of(source).lines, 15 - 7);
     }
 
     #[test]

@@ -118,6 +118,18 @@ impl Barrier {
     ///
     /// # Errors
     /// [`BarrierError::TimedOut`]: the caller does not count any more. Every variant says whether it may.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::barrier::BarrierError;
+    ///
+    /// let limit = std::time::Duration::from_millis(10);
+    /// let alone = client.barrier("phase", 2).wait_within(limit).await.unwrap_err();
+    /// assert!(matches!(alone, BarrierError::TimedOut { .. })); // and does not count any more
+    /// # Ok(()) }
+    /// ```
     pub async fn wait_within(&self, limit: Duration) -> Result<BarrierPass, BarrierError> {
         let until = self.noun.engine.clock.now().plus(limit);
         self.wait_until(Some(until)).await

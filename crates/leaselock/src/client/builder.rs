@@ -143,6 +143,17 @@ impl ClientBuilder {
     }
 
     /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leaselock::Client;
+    ///
+    /// let billing = Client::builder().url("mem:").prefix("billing:").open()?;
+    /// let lease = billing.mutex("invoices").acquire().await?;
+    /// assert_eq!(lease.name().as_str(), "invoices"); // the store has `billing:invoices`
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.settings.prefix = prefix.to_owned();
         self
@@ -294,6 +305,15 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`RequestError::Invalid`] as [`open`](Self::open); [`RequestError::Store`] when the store does not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leaselock::Client;
+    ///
+    /// let client = Client::builder().url("mem:").prefix("billing:").connect().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(self) -> Result<Client, RequestError> {
         let client = self.open()?;
         client.ping().await?;

@@ -205,6 +205,17 @@ impl DetachedLease {
     /// # Errors
     /// [`LeaseError::Lost`] when the lease is gone; after any other error it is as it was, or extended.
     /// [`LeaseError::Invalid`] for a kind of lock that this store or this version does not have.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let handle = client.mutex("invoices").acquire().await?.detach().await?;
+    /// let lease = client.attach(handle);
+    /// lease.extend(std::time::Duration::from_secs(60)).await?;
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
         let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, || {
             self.handle.name().clone()
@@ -255,6 +266,16 @@ impl DetachedLease {
     /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
     /// [`ReleaseError::Invalid`] for a lent lease, which its holder releases, and for a kind of lock that this store or
     /// this version does not have: the lease is as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let handle = client.mutex("invoices").acquire().await?.detach().await?;
+    /// client.attach(handle).release().await?;
+    /// assert!(client.mutex("invoices").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
         let (name, resource) = (self.handle.name(), self.resource()?);
         if !self.handle.may_release() {

@@ -54,6 +54,17 @@ impl Client {
     /// Creates an owner, which may acquire again what it holds. See [`Owner`].
     ///
     /// The label is for people: at most 200 characters, no secret. The first acquisition reports a bad one.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let request = client.owner("request 42");
+    /// let lease = client.mutex("invoices").owner(&request).acquire().await?;
+    /// let again = client.mutex("invoices").owner(&request).acquire().await?; // its own, so it does not wait
+    /// assert_eq!(lease.fence(), again.fence());
+    /// # Ok(()) }
+    /// ```
     pub fn owner(&self, label: impl Into<String>) -> Owner {
         let engine = &self.state.engine;
         let number = engine.ids.owners.fetch_add(1, Ordering::Relaxed);
@@ -73,6 +84,18 @@ impl Client {
     }
 
     /// Lists the leases that this client holds, oldest first.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// for held in client.held() {
+    ///     println!("{:?} for {:?}", held.mode(), held.remaining());
+    /// }
+    /// # lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn held(&self) -> Vec<LeaseView> {
         self.state.held()
     }
@@ -116,6 +139,17 @@ impl Client {
     /// # Errors
     /// [`StoreError`] when the store does not reply. A node of a quorum that does not reply is a finding; it is an
     /// error when none does.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let report = client.doctor().await?;
+    /// for guarantee in report.guarantees.iter().filter(|it| it.kept == Some(false)) {
+    ///     println!("not kept here: {guarantee:?}"); // at the start of a service
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         self.state.doctor().await
     }
@@ -177,6 +211,14 @@ impl Client {
     }
 
     /// Returns what this client has come across since it was built.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// println!("{:?}", client.stats());
+    /// # Ok(()) }
+    /// ```
     pub fn stats(&self) -> Stats {
         Stats {
             clock_jumps: self.engine().clock_watch.jumps(),

@@ -175,6 +175,16 @@ impl Counter {
     /// # Errors
     /// [`CounterError`]: every variant says whether the change counts. [`Overflow`](CounterError::Overflow) when the sum
     /// needs more than 64 bits.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let stock = client.counter("stock/42");
+    /// assert_eq!(stock.add(10).await?, 10);
+    /// assert_eq!(stock.add(-3).await?, 7);
+    /// # Ok(()) }
+    /// ```
     pub async fn add(&self, value: i64) -> Result<i64, CounterError> {
         self.change(Change::Add(value)).await
     }
@@ -189,6 +199,16 @@ impl Counter {
     ///
     /// # Errors
     /// [`CounterError::Mismatch`] has the number that the counter has instead. Every variant says whether it was set.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let version = client.counter("schema");
+    /// let now = version.get().await?;
+    /// version.compare_and_set(now, now + 1).await?; // an error if another client was faster
+    /// # Ok(()) }
+    /// ```
     pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<(), CounterError> {
         let value = new;
         self.change(Change::Set { expected, value }).await.map(drop)
@@ -204,6 +224,14 @@ impl Counter {
     ///
     /// # Errors
     /// [`CounterError::Store`]: the number is not known.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// assert_eq!(client.counter("visits").get().await?, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn get(&self) -> Result<i64, CounterError> {
         let queue = self.queue()?;
         let keys = &queue.noun.keys;

@@ -127,6 +127,16 @@ impl Election {
     ///
     /// # Errors
     /// [`AcquireError`]: this client does not lead after any of them; every variant says what may be left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let leading = client.election("scheduler").value("10.0.0.5:8080").campaign().await?;
+    /// println!("leads in term {}", leading.term());
+    /// leading.release().await?; // resigns: the next in the queue leads
+    /// # Ok(()) }
+    /// ```
     pub async fn campaign(&self) -> Result<Lease<Leader>, AcquireError> {
         let lease = self.checked()?.acquire().await?;
         Ok(Lease::leads(lease, &self.value))
@@ -142,6 +152,18 @@ impl Election {
     ///
     /// # Errors
     /// As [`campaign`](Election::campaign); that another client leads is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let election = client.election("scheduler");
+    /// match election.try_campaign().await? {
+    ///     Some(leading) => leading.release().await?,
+    ///     None => println!("follows {:?}", election.leader().await?),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_campaign(&self) -> Result<Option<Lease<Leader>>, AcquireError> {
         let lease = self.checked()?.try_acquire().await?;
         Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
@@ -157,6 +179,16 @@ impl Election {
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let leading = client.election("scheduler").campaign_within(limit).await?;
+    /// # leading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn campaign_within(&self, limit: Duration) -> Result<Lease<Leader>, AcquireError> {
         let lease = self.checked()?.acquire_within(limit).await?;
         Ok(Lease::leads(lease, &self.value))
@@ -259,6 +291,16 @@ impl Election {
     ///
     /// # Errors
     /// [`RequestError`]: it is not known who leads.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// if let Some(leader) = client.election("scheduler").leader().await? {
+    ///     println!("{} leads in term {}", leader.value, leader.term);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn leader(&self) -> Result<Option<Proclamation>, RequestError> {
         let resource = &self.named.resource()?;
         let engine = &self.named.state.engine;

@@ -67,6 +67,16 @@ impl LeaderObserver {
     /// # Errors
     /// [`RequestError`]: it is not known who leads, and [`current`](LeaderObserver::current) stays as it was. Call again:
     /// the next read follows after a second.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let mut observer = client.election("scheduler").observe();
+    /// observer.changed().await?; // who leads now; from then on each change
+    /// println!("{:?}", observer.current());
+    /// # Ok(()) }
+    /// ```
     pub async fn changed(&mut self) -> Result<(), RequestError> {
         let resource = self.named.resource()?;
         let engine = &self.named.state.engine;

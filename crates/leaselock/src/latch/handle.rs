@@ -97,6 +97,16 @@ impl Latch {
     ///
     /// # Errors
     /// [`LatchError`]; it never fails because the latch is still closed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let deployed = client.latch("deploy-42", 2);
+    /// assert_eq!(deployed.arrive("shard-1").await?, 1);
+    /// assert_eq!(deployed.arrive("shard-1").await?, 1); // the same party counts once
+    /// # Ok(()) }
+    /// ```
     pub async fn arrive(&self, party: &str) -> Result<u32, LatchError> {
         let latch = self.checked()?;
         if party.is_empty() || party.len() > PARTY_MAX {
@@ -134,6 +144,17 @@ impl Latch {
     ///
     /// # Errors
     /// [`LatchError`]: it is not known who has arrived, or others wait for another number of parties.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let deployed = client.latch("deploy-42", 2);
+    /// deployed.arrive("shard-1").await?;
+    /// let state = deployed.state().await?;
+    /// assert_eq!((state.arrived.len(), state.left), (1, 1));
+    /// # Ok(()) }
+    /// ```
     pub async fn state(&self) -> Result<LatchState, LatchError> {
         let latch = self.checked()?;
         let read = latch.ask(&self.inspect(&latch)).await?;
@@ -165,6 +186,22 @@ impl Latch {
     ///
     /// # Errors
     /// [`LatchError::TimedOut`] says who has arrived, and how many are missing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::latch::LatchError;
+    ///
+    /// let deployed = client.latch("deploy-42", 2);
+    /// deployed.arrive("shard-1").await?;
+    /// let limit = std::time::Duration::from_millis(10);
+    /// match deployed.wait_within(limit).await {
+    ///     Err(LatchError::TimedOut { arrived, left, .. }) => println!("{left} missing, there are {arrived:?}"),
+    ///     outcome => outcome?,
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn wait_within(&self, limit: Duration) -> Result<(), LatchError> {
         let until = self.noun.engine.clock.now().plus(limit);
         self.wait_until(Some(until)).await

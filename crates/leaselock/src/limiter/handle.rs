@@ -98,6 +98,17 @@ impl Client {
 
 impl Limiter {
     /// Adds another rate, which has another period. Each request must fit all rates, which are eight at most.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::Rate;
+    ///
+    /// let api = client.limiter("api", Rate::per_second(10)).and(Rate::per_day(10_000));
+    /// api.acquire().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn and(mut self, rate: Rate) -> Self {
         self.rates.push(rate);
         self
@@ -127,6 +138,19 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`try_acquire_many`](Limiter::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::{Rate, RateDecision};
+    ///
+    /// let logins = client.limiter("login/alice", Rate::per_minute(5));
+    /// if let RateDecision::Limited { retry_after } = logins.try_acquire().await? {
+    ///     println!("429, Retry-After: {}", retry_after.as_secs() + 1);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire(&self) -> Result<RateDecision, LimiterError> {
         self.try_acquire_many(1).await
     }
@@ -166,6 +190,20 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`acquire_many_within`](Limiter::acquire_many_within).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::{LimiterError, Rate};
+    /// use std::time::Duration;
+    ///
+    /// let api = client.limiter("api", Rate::per_minute(1));
+    /// api.acquire().await?;
+    /// let limited = api.acquire_within(Duration::from_secs(1)).await.unwrap_err(); // at once: it is a minute
+    /// assert!(matches!(limited, LimiterError::TimedOut { .. }));
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_within(&self, limit: Duration) -> Result<(), LimiterError> {
         self.acquire_many_within(1, limit).await
     }
@@ -185,6 +223,17 @@ impl Limiter {
     /// # Errors
     /// As [`acquire_many_within`](Limiter::acquire_many_within). The longest wait is 30 days, and hours for rates with very many
     /// permits a period. A caller that would wait longer gets [`LimiterError::TimedOut`] at once.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::Rate;
+    ///
+    /// let lines = client.limiter("export-lines", Rate::per_second(5_000).burst(1_000));
+    /// lines.acquire_many(200).await?; // a batch of 200 lines
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_many(&self, permits: u32) -> Result<(), LimiterError> {
         self.acquire_until(permits, None).await
     }

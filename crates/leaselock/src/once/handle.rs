@@ -120,6 +120,16 @@ impl Once {
     /// Sets how long a result is kept after its run: 1 s to 30 days, a day by default.
     ///
     /// A run that crashed is remembered for so long too, and for seven days at least.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let day = std::time::Duration::from_secs(86_400);
+    /// let charge = client.once("charge/42").keep_for(30 * day); // as long as a caller may repeat the request
+    /// charge.validate()?;
+    /// # Ok(()) }
+    /// ```
     pub fn keep_for(mut self, kept: Duration) -> Self {
         self.terms.kept = kept;
         self
@@ -128,6 +138,20 @@ impl Once {
     /// Sets what the request says, of which a hash is kept. A caller with another request under the same key is refused.
     ///
     /// Without it any two requests of a key count as the same.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::once::OnceError;
+    ///
+    /// let charge = |cents: &str| client.once("charge/42").fingerprint(cents);
+    /// let done = async || Ok::<_, std::io::Error>(b"receipt 7");
+    /// charge("1000").run(|_| done()).await?;
+    /// let other = charge("9999").run(|_| done()).await.unwrap_err();
+    /// assert!(matches!(other, OnceError::Mismatch { .. })); // the same key for another request
+    /// # Ok(()) }
+    /// ```
     pub fn fingerprint(mut self, request: impl AsRef<[u8]>) -> Self {
         let hash = Sha256::digest(request.as_ref());
         self.terms.fingerprint = hex(&hash[..FINGERPRINT_BYTES]);

@@ -43,6 +43,18 @@ impl OnceRun {
     /// # Errors
     /// [`OnceError::Failed`] when a failure was stored. [`OnceError::TooLarge`], [`OnceError::Stale`],
     /// [`OnceError::NotStored`] and [`OnceError::NotReplicated`] say what later callers find.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::once::OnceStart;
+    ///
+    /// if let OnceStart::Run(run) = client.once("charge/42").begin().await? {
+    ///     run.finish(Ok(b"receipt 7".to_vec())).await?; // recorded: whoever asks later gets it
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn finish(
         self,
         outcome: Result<Vec<u8>, Box<dyn Error + Send + Sync>>,

@@ -187,6 +187,18 @@ impl Lease<Upgradable> {
     ///
     /// # Errors
     /// As [`upgrade`](Lease::upgrade).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let reading = client.rwlock("config").upgradable_read().await?;
+    /// match reading.try_upgrade().await {
+    ///     Ok(writing) => writing.release().await?,
+    ///     Err(busy) => println!("others read: {}", busy.error),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_upgrade(self) -> Result<Lease, ChangeError<Upgradable>> {
         self.upgrade_by(Some(Wait::Never)).await
     }
@@ -201,6 +213,17 @@ impl Lease<Upgradable> {
     ///
     /// # Errors
     /// As [`upgrade`](Lease::upgrade); with [`AcquireError::TimedOut`] when other clients read to the end.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let reading = client.rwlock("config").upgradable_read().await?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let writing = reading.upgrade_within(limit).await.map_err(|failed| failed.error)?;
+    /// writing.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn upgrade_within(self, limit: Duration) -> Result<Lease, ChangeError<Upgradable>> {
         self.upgrade_by(Some(Wait::Timeout(limit))).await
     }

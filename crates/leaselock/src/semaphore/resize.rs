@@ -113,6 +113,16 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`set_permits`](Semaphore::set_permits).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let uploads = client.semaphore("uploads", 4);
+    /// uploads.set_permits(2).await?; // an operator, for an hour
+    /// uploads.unset_permits().await?; // what the programs say again
+    /// # Ok(()) }
+    /// ```
     pub async fn unset_permits(&self) -> Result<PermitCount, RequestError> {
         self.resize(0).await
     }

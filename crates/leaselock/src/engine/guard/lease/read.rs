@@ -69,6 +69,17 @@ impl<M> Lease<M> {
     }
 
     /// Returns how long you may still act, unless the lease is extended; zero when it is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// if lease.remaining() < std::time::Duration::from_secs(1) {
+    ///     return Ok(()); // too little for the next step
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn remaining(&self) -> Duration {
         view::remaining(self.records())
     }
@@ -118,6 +129,19 @@ impl<M> Lease<M> {
     ///
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// # async fn settle(_: u32) {}
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// for invoice in 1..4 {
+    ///     lease.check()?; // between two steps
+    ///     settle(invoice).await;
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self) -> Result<(), Lost> {
         view::lost_by_now(self.records()).map_or(Ok(()), Err)
     }
@@ -133,6 +157,18 @@ impl<M> Lease<M> {
     }
 
     /// Returns a view for other tasks: it can read, but not extend or release, and does not keep the lease.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// let view = lease.view();
+    /// let task = tokio::spawn(async move { view.is_held() });
+    /// assert!(task.await?);
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn view(&self) -> LeaseView<M>
     where
         M: Clone,

@@ -84,6 +84,18 @@ impl LossWatch {
     ///
     /// # Cancel safety
     /// Safe: the call only waits.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// let pause = std::time::Duration::from_millis(10);
+    /// if let Some(lost) = lease.lost().within(pause).await {
+    ///     return Err(lost.into()); // it ended during the pause
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn within(self, limit: Duration) -> Option<Lost> {
         let (last, clock) = (self.clone(), self.record.clock.clone());
         tokio::select! {
