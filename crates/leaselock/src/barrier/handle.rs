@@ -104,6 +104,16 @@ impl Barrier {
     /// # Errors
     /// As [`wait_within`](Barrier::wait_within), but for the end of the limit. While it waits, a store that does not
     /// reply is asked again.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let phase = client.barrier("phase", 2);
+    /// let (one, other) = tokio::join!(phase.wait(), phase.wait());
+    /// assert_eq!(one?.generation, other?.generation); // they passed together
+    /// # Ok(()) }
+    /// ```
     pub async fn wait(&self) -> Result<BarrierPass, BarrierError> {
         self.wait_until(None).await
     }

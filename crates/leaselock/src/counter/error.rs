@@ -158,6 +158,21 @@ impl UnknownChange {
     /// # Errors
     /// [`CounterError::Unknown`] again while no reply comes, and [`CounterError::Forgotten`] once it is too late. Any
     /// other error says what became of the change.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::counter::CounterError;
+    ///
+    /// let visits = client.counter("visits");
+    /// let sum = match visits.add(1).await {
+    ///     Err(CounterError::Unknown(change)) => change.resolve().await?, // it counts once, whenever this returns `Ok`
+    ///     told => told?,
+    /// };
+    /// # assert_eq!(sum, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn resolve(self) -> Result<i64, CounterError> {
         let told = hear(&self.queue, None, self.later).await;
         CounterError::of(&self.queue, told)

@@ -160,6 +160,14 @@ impl Counter {
     ///
     /// # Errors
     /// As [`add`](Counter::add).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// assert_eq!(client.counter("visits").incr().await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn incr(&self) -> Result<i64, CounterError> {
         self.add(1).await
     }

@@ -172,6 +172,20 @@ impl Latch {
     /// # Errors
     /// As [`wait_within`](Latch::wait_within), but for the end of the limit. While it waits, a store that does not reply
     /// is asked again.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let deployed = client.latch("deploy-42", 1);
+    /// let waits = tokio::spawn({
+    ///     let deployed = deployed.clone();
+    ///     async move { deployed.wait().await }
+    /// });
+    /// deployed.arrive("shard-1").await?;
+    /// waits.await??;
+    /// # Ok(()) }
+    /// ```
     pub async fn wait(&self) -> Result<(), LatchError> {
         self.wait_until(None).await
     }

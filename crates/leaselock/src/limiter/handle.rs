@@ -167,6 +167,18 @@ impl Limiter {
     ///
     /// # Errors
     /// [`LimiterError`]; that the rate is used up is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::Rate;
+    ///
+    /// let lines = client.limiter("export-lines", Rate::per_second(100));
+    /// assert!(lines.try_acquire_many(60).await?.is_allowed());
+    /// assert!(!lines.try_acquire_many(60).await?.is_allowed()); // nothing of it was used
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire_many(&self, permits: u32) -> Result<RateDecision, LimiterError> {
         match self.take_now(permits).await? {
             Taken::Allowed { left, .. } => Ok(RateDecision::Allowed { left }),
@@ -181,6 +193,19 @@ impl Limiter {
     ///
     /// # Errors
     /// As [`acquire_many`](Limiter::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::Rate;
+    ///
+    /// let api = client.limiter("api", Rate::per_second(100));
+    /// for _ in 0..3 {
+    ///     api.acquire().await?; // one request to the other service
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self) -> Result<(), LimiterError> {
         self.acquire_many(1).await
     }
@@ -248,6 +273,17 @@ impl Limiter {
     ///
     /// # Errors
     /// [`LimiterError::TimedOut`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::limiter::Rate;
+    ///
+    /// let lines = client.limiter("export-lines", Rate::per_second(100));
+    /// lines.acquire_many_within(50, std::time::Duration::from_secs(2)).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_many_within(
         &self,
         permits: u32,

@@ -58,6 +58,17 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let config = client.rwlock("config");
+    /// if let Some(reading) = config.try_upgradable_read().await? {
+    ///     reading.release().await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_upgradable_read(&self) -> Result<Option<Lease<Upgradable>>, AcquireError> {
         let lease = self.upgradable()?.try_acquire().await?;
         Ok(lease.map(|lease| Lease::upgradable(lease, self.writing())))
@@ -73,6 +84,16 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let reading = client.rwlock("config").upgradable_read_within(limit).await?;
+    /// reading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn upgradable_read_within(
         &self,
         limit: Duration,
@@ -120,6 +141,17 @@ impl RwLock {
     ///
     /// # Errors
     /// As [`downgrade`](RwLock::downgrade).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let config = client.rwlock("config");
+    /// let writing = config.write().await?;
+    /// let reading = config.downgrade_to_upgradable(writing).await.map_err(|failed| failed.error)?;
+    /// reading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn downgrade_to_upgradable(
         &self,
         writing: Lease,
@@ -263,6 +295,16 @@ impl Lease<Upgradable> {
     ///
     /// # Errors
     /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let reading = client.rwlock("config").upgradable_read().await?;
+    /// let reading = reading.downgrade().await.map_err(|failed| failed.error)?; // a plain read: it cannot be upgraded
+    /// reading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn downgrade(self) -> Result<Lease<Shared>, ChangeError<Upgradable>> {
         let by = self.known().writing.clone();
         downgrade(&by, self, SHARED, Shared).await
