@@ -160,6 +160,7 @@ conformance! {
             a_leader_and_the_holder_of_the_mutex_exclude_each_other
             a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_broken
             a_candidate_leads_again_after_a_loss_until_it_is_told_to_stop
+            an_owner_that_leads_campaigns_again_and_leads_in_the_same_term
             what_an_election_cannot_have_is_refused;
         multilock:
             a_client_never_waits_for_a_name_while_it_holds_a_larger_one

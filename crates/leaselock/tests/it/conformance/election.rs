@@ -282,6 +282,26 @@ pub(super) async fn a_candidate_leads_again_after_a_loss_until_it_is_told_to_sto
     eventually("it has resigned", async || is_free(&two, NAME).await).await;
 }
 
+/// A helper that campaigns for what its caller leads already leads with it, and ends nothing when it resigns.
+pub(super) async fn an_owner_that_leads_campaigns_again_and_leads_in_the_same_term(
+    engine: &Engine,
+) {
+    let [one, two] = clients(engine).await;
+    let me = one.owner("import 42");
+    let leading = election(&one, "one").owner(&me).campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    let mut follower = Follower::of(&two).await;
+    let again = election(&one, "one").owner(&me);
+    let again = soon(again.campaign()).await.unwrap();
+    assert_eq!(again.term(), leading.term());
+    again.release().await.unwrap();
+    leading.check().unwrap();
+    let shown = two.election(NAME).leader().await.unwrap();
+    assert_eq!(shown.map(|leader| leader.term), Some(leading.term()));
+    leading.release().await.unwrap();
+    follower.is_told(engine, None).await;
+}
+
 pub(super) async fn what_an_election_cannot_have_is_refused(engine: &Engine) {
     let [client] = clients(engine).await;
     for (wrong, right) in [
