@@ -76,13 +76,13 @@ pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, 
     built(builder.open(), globals)
 }
 
-/// The same for what several servers cannot count or vote on. `why` says so.
+/// The same for `what`, which a majority of servers does not have: a verb or an option.
 pub(crate) fn one_store(
     globals: &Globals,
     purpose: Purpose<'_>,
-    why: &str,
+    what: &str,
 ) -> Result<Client, Failure> {
-    only_one(globals, why)?;
+    only_one(globals, what)?;
     client(globals, purpose)
 }
 
@@ -102,14 +102,19 @@ pub(crate) fn client_in_strict_mode(
     globals: &Globals,
     longest: Duration,
 ) -> Result<Client, Failure> {
-    only_one(globals, "strict mode is for one store")?;
+    only_one(globals, "strict mode")?;
     built(plain_builder(globals)?.strict(longest).open(), globals)
 }
 
-fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
+fn only_one(globals: &Globals, what: &str) -> Result<(), Failure> {
     match globals.urls().len() {
         0 | 1 => Ok(()),
-        _ => Err(Failure::new(format!("{why}: give one --url"), Exit::USAGE)),
+        count => {
+            let text = format!(
+                "{what} is not available on a majority of servers ({count} given): name one with --url"
+            );
+            Err(Failure::new(text, Exit::USAGE))
+        }
     }
 }
 
@@ -184,7 +189,7 @@ fn has_comma(url: &str) -> bool {
         return false;
     };
     let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
-    matches!(scheme, "redis" | "rediss") && hosts.contains(',')
+    matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys") && hosts.contains(',')
 }
 
 /// Tries to open as many sockets as the runtime does for signals, because the runtime panics when it cannot.

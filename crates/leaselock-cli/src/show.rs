@@ -38,25 +38,33 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
 pub(crate) fn holder(holder: &Holder) -> String {
     let mut text = who(holder.process.as_ref());
     text.push_str(&age(holder.since));
-    match holder.remaining {
-        Some(rest) => text.push_str(&format!(", {} left", rounded(rest))),
-        None => text.push_str(", without an end"),
-    }
-    if let Some(fence) = holder.fence {
-        text.push_str(&format!(", fence {fence}"));
-    }
-    text.push_str(broken(holder));
     if let Some(note) = &holder.note {
-        text.push_str(&format!(", note: {}", sanitized(note)));
+        text.push_str(&format!(": {}", sanitized(note)));
+    }
+    text.push_str(&format!("; {}", end(holder)));
+    if let Some(fence) = holder.fence {
+        text.push_str(&format!("; fence {fence}"));
     }
     text
 }
 
-fn broken(holder: &Holder) -> &'static str {
-    match holder.broken {
-        true => ", broken",
-        false => "",
+/// When the name is free again, as far as the store knows. A holder that lives renews its lease.
+fn end(holder: &Holder) -> String {
+    let rest = holder.remaining.map(whole);
+    match (rest, holder.broken) {
+        (None, false) => "without an end".to_owned(),
+        (None, true) => "broken".to_owned(),
+        (Some(rest), false) => format!("expires in {rest} unless renewed"),
+        (Some(rest), true) => format!("broken, free in {rest} at the latest"),
     }
+}
+
+/// People do not read tenths of a second.
+fn whole(time: Duration) -> String {
+    rounded(match time.as_secs() {
+        0 => time,
+        seconds => Duration::from_secs(seconds),
+    })
 }
 
 fn age(since: Option<SystemTime>) -> String {
@@ -64,7 +72,7 @@ fn age(since: Option<SystemTime>) -> String {
         return String::new();
     };
     let age = Duration::from_millis(boottime::unix_ms().saturating_sub(unix_ms(since)));
-    format!(" for {}", rounded(age))
+    format!(" for {}", whole(age))
 }
 
 /// One of several, as a line of its own.
@@ -77,12 +85,10 @@ fn shared_holder(one: &Holder) -> String {
         _ => ": reads".to_owned(),
     };
     let fence = match one.fence {
-        Some(fence) => format!(", fence {fence}"),
+        Some(fence) => format!("; fence {fence}"),
         None => String::new(),
     };
-    let left = rounded(one.remaining.unwrap_or_default());
-    let broken = broken(one);
-    format!("{who}{mode}{}, {left} left{fence}{broken}", age(one.since))
+    format!("{who}{mode}{}; {}{fence}", age(one.since), end(one))
 }
 
 /// Who holds the lock, in one line; `None` when no lock of ours is held.

@@ -73,21 +73,44 @@ impl WaitState {
     /// Shows the message while this future is polled, and clears it when this future is dropped. Never
     /// completes, so put it beside the wait in a `select!`.
     pub(crate) async fn show(&self, client: &Client, globals: &Globals) {
-        if globals.quiet || globals.json || !stderr().is_terminal() {
-            std::future::pending::<()>().await;
+        keep_shown(globals, async || {
+            let (situation, latest) = (self.situation()?, self.latest()?);
+            let name = latest.name.as_str();
+            let what = situation.in_words(client, name).await;
+            Some(format!(
+                "leaselock: waiting for {}: {what}",
+                output::sanitized(name)
+            ))
+        })
+        .await;
+    }
+}
+
+/// The same for a wait without a place in the queue.
+pub(crate) async fn show_holder(client: &Client, name: &str, globals: &Globals) {
+    keep_shown(globals, async || {
+        let held_by = show::held_by(&client.inspect(name).await.ok()?)?;
+        let name = output::sanitized(name);
+        Some(format!(
+            "leaselock: waiting until {name} is free: held by {held_by}"
+        ))
+    })
+    .await;
+}
+
+/// Shows a text on a terminal once a second, cut to its width. Never completes.
+async fn keep_shown(globals: &Globals, text: impl AsyncFn() -> Option<String>) {
+    if globals.quiet || globals.json || !stderr().is_terminal() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(FIRST).await;
+    let _cleared = Cleared;
+    loop {
+        if let Some(text) = text().await {
+            let short: String = text.chars().take(columns().saturating_sub(1)).collect();
+            output::say(&format!("{CLEAR}{short}"));
         }
-        tokio::time::sleep(FIRST).await;
-        let _cleared = Cleared;
-        loop {
-            if let (Some(situation), Some(latest)) = (self.situation(), self.latest()) {
-                let name = latest.name.as_str();
-                let what = situation.in_words(client, name).await;
-                let text = format!("leaselock: waiting for {}: {what}", output::sanitized(name));
-                let short: String = text.chars().take(columns().saturating_sub(1)).collect();
-                output::say(&format!("{CLEAR}{short}"));
-            }
-            tokio::time::sleep(EVERY).await;
-        }
+        tokio::time::sleep(EVERY).await;
     }
 }
 

@@ -64,6 +64,7 @@ pub(crate) enum Verb {
     Extend(lease::ExtendArgs),
     Release(lease::ReleaseArgs),
     Status(inspect::StatusArgs),
+    #[command(alias = "list")]
     Ls(inspect::LsArgs),
     Wait(inspect::WaitArgs),
     Break(inspect::BreakArgs),
@@ -154,6 +155,7 @@ mod tests {
             ["redis://a", "redis://b"]
         );
         assert_eq!(given(&["redis://a  rediss://b redis://c"]).len(), 3);
+        assert_eq!(given(&["valkey://a valkeys://b redis://c"]).len(), 3);
         assert_eq!(given(&["file:///my locks"]), ["file:///my locks"]);
         assert_eq!(given(&[""]).len(), 0);
     }

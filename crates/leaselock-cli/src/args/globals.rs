@@ -137,7 +137,11 @@ impl Globals {
 }
 
 fn parts(urls: &str) -> Vec<&str> {
-    if urls.trim_start().starts_with("redis") {
+    let urls_of_servers = ["redis", "valkey"];
+    if urls_of_servers
+        .iter()
+        .any(|scheme| urls.trim_start().starts_with(scheme))
+    {
         return urls.split_whitespace().collect();
     }
     let one = Some(urls).filter(|url| !url.is_empty());

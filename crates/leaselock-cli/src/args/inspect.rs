@@ -18,8 +18,8 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 
-    /// The locks to show
-    #[arg(required = true, value_name = "NAME")]
+    /// The locks to show; without one all that are held, as ls does
+    #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
@@ -34,6 +34,13 @@ pub(crate) struct LsArgs {
     /// Print the names alone, one a line
     #[arg(long)]
     pub(crate) names: bool,
+}
+
+impl LsArgs {
+    pub(crate) fn all() -> LsArgs {
+        let (pattern, names) = ("*".to_owned(), false);
+        LsArgs { pattern, names }
+    }
 }
 
 /// Wait until a lock is free, without acquiring it

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use leaselock::Wait;
+use leaselock::detached::Handle;
 use leaselock::interop::Preset;
 
 use super::like::LikeArgs;
@@ -155,17 +156,17 @@ pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) handle: HandleArgs,
 
-    /// New ttl, from 10ms to 30d [default: 10s, or --strict or --longest-ttl when less]
+    /// New ttl, from 10ms to 30d [default: that of acquire, or --strict or --longest-ttl when less]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     ttl: Option<Duration>,
 }
 
 impl ExtendArgs {
-    /// The new length; `longest` is the limit of the store.
-    pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
+    /// The new length, that of `handle` unless it was given; `longest` is the limit of the store.
+    pub(crate) fn ttl(&self, handle: &Handle, longest: Option<Duration>) -> Duration {
         self.ttl
-            .unwrap_or_else(|| fitting(leaselock::options::DEFAULT_TTL, longest, false))
+            .unwrap_or_else(|| fitting(handle.ttl(), longest, false))
     }
 }
 

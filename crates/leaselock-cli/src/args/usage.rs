@@ -27,18 +27,70 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Answer::Asked(text),
         // The second when LEASELOCK_URL is set, which the parser takes for an argument.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            let help = Cli::command().render_help();
-            let text = "no command given. Try: leaselock run NAME -- COMMAND";
-            Answer::Wrong(format!("leaselock: {text}\n\n{help}"), Exit::USAGE)
+            Answer::Wrong(format!("leaselock: {}", no_command(&text)), Exit::USAGE)
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
+            // The parser counts LEASELOCK_URL as an argument, and would show it as one that is needed.
+            let text = text.replace(" --url <URL>", "");
             let text = match misplaced(error) {
                 Some((place, secret)) => format!("{}\n", secret.misplaced(&place)),
-                None => without_secrets(text) + &lacking_verb(error),
+                None => match habit(error) {
+                    Some(advice) => format!("{}\n\n{advice}\n", first_line(&text)),
+                    None => without_secrets(&text) + &lacking_verb(error),
+                },
             };
             Answer::Wrong(format!("leaselock: {text}"), Exit::USAGE)
         }
+    }
+}
+
+/// What to do where a verb is missing, behind `leaselock` or behind a verb that has verbs of its own.
+fn no_command(text: &str) -> String {
+    let mut command = Cli::command();
+    command.build();
+    let usage = text.split("Usage: leaselock ").nth(1).unwrap_or_default();
+    let verb = usage.split_whitespace().next().unwrap_or_default();
+    let (what, help) = match command.find_subcommand_mut(verb) {
+        Some(verb) => {
+            let own = verb.get_subcommands().map(clap::Command::get_name);
+            let own: Vec<&str> = own.filter(|name| *name != "help").collect();
+            let what = format!("`{}` needs one of: {}", verb.get_name(), own.join(", "));
+            (what, verb.render_help())
+        }
+        None => {
+            let what = "no command given. Try: leaselock run NAME -- COMMAND".to_owned();
+            (what, command.render_help())
+        }
+    };
+    format!("{what}\n\n{help}")
+}
+
+fn first_line(text: &str) -> String {
+    without_secrets(text.lines().next().unwrap_or_default())
+}
+
+/// What users of flock(1) and of other lock commands mean by a word or a flag that is none here.
+fn habit(error: &clap::Error) -> Option<&'static str> {
+    let said = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg];
+    let word = said.iter().find_map(|kind| match error.get(*kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    })?;
+    match (error.kind(), word) {
+        (ErrorKind::InvalidSubcommand, "lock" | "exec" | "with") => {
+            Some("To run a command under a lock: leaselock run NAME -- COMMAND")
+        }
+        (ErrorKind::InvalidSubcommand, "unlock")
+        | (ErrorKind::UnknownArgument, "-u" | "--unlock") => Some(
+            "To run a command under a lock: leaselock run NAME -- COMMAND; the lock is released when the command ends. \
+             What `leaselock acquire` acquired: leaselock release",
+        ),
+        (ErrorKind::UnknownArgument, "-F" | "--no-fork") => Some(
+            "To run a command under a lock: leaselock run NAME -- COMMAND; leaselock stays beside the command, \
+             because it renews the lease",
+        ),
+        _ => None,
     }
 }
 
@@ -143,7 +195,7 @@ mod tests {
             &["leaselock", "run", "-E", "-1", "job", "true"],
             &["leaselock", "run", "-n", "-w", "1", "job", "true"],
             &["leaselock", "run", "--ttl", "1e400", "job", "true"],
-            &["leaselock", "status"],
+            &["leaselock", "wait"],
         ];
         for line in lines {
             let Answer::Wrong(text, exit) = verdict(line) else {
@@ -182,6 +234,46 @@ mod tests {
             text.contains("'status'") && !text.contains("run statsu"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_habit_of_another_command_is_answered_with_what_this_one_has() {
+        for (line, advice) in [
+            (&["leaselock", "lock", "a"][..], "leaselock run NAME"),
+            (
+                &["leaselock", "exec", "a", "--", "date"],
+                "leaselock run NAME",
+            ),
+            (&["leaselock", "with", "a", "date"], "leaselock run NAME"),
+            (&["leaselock", "unlock", "a"], "leaselock release"),
+            (
+                &["leaselock", "run", "-u", "a", "date"],
+                "when the command ends",
+            ),
+            (&["leaselock", "run", "-F", "a", "date"], "renews the lease"),
+        ] {
+            let Answer::Wrong(text, Exit::USAGE) = verdict(line) else {
+                panic!("{line:?}")
+            };
+            let parts: Vec<&str> = text.trim_end().split("\n\n").collect();
+            assert!(
+                parts.len() == 2 && parts[1].contains(advice),
+                "{line:?}: {text}"
+            );
+            assert!(in_one_line(&text).contains(advice), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_verb_that_lacks_its_own_verb_is_answered_with_its_own_help() {
+        let Answer::Wrong(text, Exit::USAGE) = verdict(&["leaselock", "strict"]) else {
+            panic!("not refused")
+        };
+        assert!(
+            text.starts_with("leaselock: `strict` needs one of: "),
+            "{text}"
+        );
+        assert!(text.contains("Usage: leaselock strict"), "{text}");
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "it is free when {has} released it, in {} at the latest",
                     rounded(rest)
                 ),
+                None if broken.process.is_none() => {
+                    format!("{works} on and never notice, because another lock library has it")
+                }
                 None => format!("{works} on until its next renewal"),
             };
             let name = output::sanitized(&name);
@@ -82,11 +85,6 @@ enum Answer {
 
 /// Shows who would be hit, and asks.
 async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
-    if !std::io::stdin().is_terminal() {
-        let text =
-            "no terminal to ask on: give --fence N to break the grant that status shows, or --yes";
-        return Err(Failure::new(text, Exit::USAGE));
-    }
     let seen = client.inspect(name).await?;
     let (fence, from) = match &seen.state {
         Holding::Held { holders, count, .. } => {
@@ -102,6 +100,12 @@ async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
         _ => return Ok(Answer::Break(None)), // the library says what is there instead
     };
     let text = show::text(&seen);
+    if !std::io::stdin().is_terminal() {
+        let exactly = fence.map_or("--yes".to_owned(), |fence| format!("--fence {fence}"));
+        let held = text.trim_end();
+        let text = format!("no terminal to ask on; {held}; to break this grant give {exactly}");
+        return Err(Failure::new(text, Exit::USAGE));
+    }
     output::say(&format!("{text}Take it away{from}? [y/N] "));
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;

@@ -27,11 +27,7 @@ fn counter(client: &Client, args: &CountArgs) -> Counter {
 
 /// Changes the counter as the flags say, and prints it.
 pub(crate) fn run(args: &CountArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(
-        globals,
-        Purpose::Operator,
-        "count: several servers cannot count",
-    )?;
+    let client = session::one_store(globals, Purpose::Operator, "count")?;
     session::block_on(async {
         let counter = counter(&client, args);
         let outcome = match args.cas.as_deref() {

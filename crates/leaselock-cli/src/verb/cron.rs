@@ -45,8 +45,7 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     }
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
-    let why = "cron: several servers do not agree on a record";
-    let client = session::one_store(globals, Purpose::Job(&plan.program), why)?;
+    let client = session::one_store(globals, Purpose::Job(&plan.program), "cron")?;
     let cron = args.cron(&client, globals.longest()).validate()?;
     let (guardian, signals) = start_guardian(&plan)?;
     let mask = signals.mask_before();

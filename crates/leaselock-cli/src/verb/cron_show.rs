@@ -24,8 +24,7 @@ pub(crate) fn show(
     let name = args.name_to_show();
     let name = name.map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let zone = zone(args)?;
-    let why = "cron: several servers do not agree on a record";
-    let client = session::one_store(globals, Purpose::Operator, why)?;
+    let client = session::one_store(globals, Purpose::Operator, "cron")?;
     session::block_on(async {
         let state = client.cron(name).state().await;
         let state = state.map_err(|error| Failure::cron(&error))?;

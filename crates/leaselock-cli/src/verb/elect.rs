@@ -49,8 +49,7 @@ pub(super) fn begin_anew() -> Failure {
 
 /// The store may be the reason of the loss. Ends with an exit code when a signal comes.
 fn until_the_store_answers(args: &ElectArgs, globals: &Globals) -> Result<Option<Exit>, Failure> {
-    let why = "elect: several servers have no place for what a leader says";
-    let client = session::one_store(globals, Purpose::Operator, why)?;
+    let client = session::one_store(globals, Purpose::Operator, "elect")?;
     let signals = Signals::block(&Status::read()?)?;
     let mask = signals.mask_before();
     let ended = session::block_on(async {

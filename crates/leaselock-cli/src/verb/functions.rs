@@ -1,7 +1,7 @@
 //! `leaselock functions load|print`
 
-use leaselock::Client;
 use leaselock::report::LoadedFunctions;
+use leaselock::{Client, ErrorKind};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -18,7 +18,11 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
         return Ok(Exit::OK);
     }
     let locks = session::client(globals, Purpose::Operator)?;
-    let loaded = session::block_on(async { Ok(locks.load_functions().await?) })?;
+    let loaded = session::block_on(async { Ok(locks.load_functions().await) })?;
+    let loaded = loaded.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported => Failure::new(error.to_string(), Exit::USAGE),
+        _ => Failure::from(error),
+    })?;
     let mut others: Vec<_> = loaded.iter().flat_map(|one| &one.others).collect();
     others.sort();
     others.dedup();

@@ -1,7 +1,7 @@
 //! `leaselock extend` and `leaselock release`: the verbs that take a handle.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read};
 
 use leaselock::Client;
 use leaselock::detached::{DetachedLease, Handle};
@@ -19,7 +19,7 @@ const LONGEST: u64 = 4096;
 
 pub(crate) fn extend(args: &ExtendArgs, globals: &Globals) -> Result<Exit, Failure> {
     let (_locks, lease) = attach(&args.handle, globals)?;
-    let ttl = args.ttl(globals.longest());
+    let ttl = args.ttl(lease.handle(), globals.longest());
     session::block_on(async {
         lease.extend(ttl).await?;
         if globals.json {
@@ -67,8 +67,13 @@ fn text(args: &HandleArgs) -> Result<String, Failure> {
     }
     match std::env::var("LEASELOCK_HANDLE") {
         Ok(handle) if !handle.is_empty() => Ok(handle),
-        _ => read(std::io::stdin())
-            .map_err(|error| Failure::new(format!("standard input: {error}"), Exit::USAGE)),
+        _ => {
+            if std::io::stdin().is_terminal() {
+                output::say("leaselock: paste the handle, then press Enter\n");
+            }
+            read(std::io::stdin())
+                .map_err(|error| Failure::new(format!("standard input: {error}"), Exit::USAGE))
+        }
     }
 }
 

@@ -270,7 +270,10 @@ impl JobLock<'_> {
         let store = &self.client.store();
         let loss = match (reason, lease.loss()) {
             (StopReason::Unguarded, _) => {
-                return self.say("unguarded", "the guardian died; the job is ended");
+                return self.say(
+                    "unguarded",
+                    "the guardian process was killed: the job is ended, exit 70",
+                );
             }
             (StopReason::Lost, Some(lost)) => Loss::of(store, &lost),
             (StopReason::Lost | StopReason::NotRenewed, _) => {

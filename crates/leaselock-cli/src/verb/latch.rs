@@ -12,11 +12,7 @@ use crate::{output, session};
 
 /// Arrives, waits, and shows the latch, as far as each was asked for.
 pub(crate) fn run(args: &LatchArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(
-        globals,
-        Purpose::Operator,
-        "latch: several servers cannot count",
-    )?;
+    let client = session::one_store(globals, Purpose::Operator, "latch")?;
     session::block_on(async {
         let latch = client.latch(&args.latch, args.count);
         if let Some(party) = &args.arrive {

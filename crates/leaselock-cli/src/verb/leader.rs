@@ -13,8 +13,7 @@ use crate::{output, session};
 
 /// Prints who leads, once or with each change.
 pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let why = "leader: several servers have no place for what a leader says";
-    let client = session::one_store(globals, Purpose::Operator, why)?;
+    let client = session::one_store(globals, Purpose::Operator, "leader")?;
     session::block_on(async {
         let election = client.election(&args.name);
         if args.follow {

@@ -29,11 +29,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Waits for the rate, and becomes the command.
 pub(crate) fn run(args: &LimitArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(
-        globals,
-        Purpose::Operator,
-        "limit: several servers cannot count",
-    )?;
+    let client = session::one_store(globals, Purpose::Operator, "limit")?;
     let rate = Rate::new(args.rate.limit, args.rate.period);
     let rate = args.burst.map_or(rate, |burst| rate.burst(burst));
     let limiter = client.limiter(&args.limiter, rate);

@@ -14,11 +14,7 @@ use crate::{output, session, show};
 
 /// Lists the held locks by name. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(
-        globals,
-        Purpose::Operator,
-        "several servers have no list of locks that a majority agreed on",
-    )?;
+    let client = session::one_store(globals, Purpose::Operator, "ls")?;
     session::block_on(async {
         let mut found = client.list(&args.pattern).await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));

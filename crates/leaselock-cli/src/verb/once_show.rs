@@ -54,8 +54,7 @@ pub(crate) fn forget(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure
 }
 
 fn open(args: &OnceArgs, globals: &Globals) -> Result<Once, Failure> {
-    let why = "once: several servers do not agree on a result";
-    let client = session::one_store(globals, Purpose::Operator, why)?;
+    let client = session::one_store(globals, Purpose::Operator, "once")?;
     Ok(client.once(&args.run.name).validate()?)
 }
 

@@ -14,11 +14,7 @@ pub(crate) fn run(args: &PermitsArgs, globals: &Globals) -> Result<Exit, Failure
     let step = args
         .step()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let client = session::one_store(
-        globals,
-        Purpose::Operator,
-        "several servers cannot count permits",
-    )?;
+    let client = session::one_store(globals, Purpose::Operator, "permits")?;
     session::block_on(async {
         match step {
             Step::Show => {}

@@ -52,7 +52,7 @@ pub(crate) fn open(
     globals: &Globals,
     purpose: Purpose<'_>,
 ) -> Result<(Client, Request), Failure> {
-    let one_store = |why| session::one_store(globals, purpose, why);
+    let one_store = |what| session::one_store(globals, purpose, what);
     Ok(match mode {
         Mode::Exclusive => {
             let client = session::client(globals, purpose)?;
@@ -60,12 +60,12 @@ pub(crate) fn open(
             (client, request)
         }
         Mode::Shared => {
-            let client = one_store("--shared: several servers cannot count readers")?;
+            let client = one_store("--shared")?;
             let request = Request::Shared(client.rwlock(name)).with(lock, globals);
             (client, request)
         }
         Mode::Permits { take, total } => {
-            let client = one_store("--permits: several servers cannot count permits")?;
+            let client = one_store("--permits")?;
             let request = Request::Permits(client.semaphore(name, total), take);
             (client, request.with(lock, globals))
         }
@@ -80,8 +80,7 @@ pub(crate) fn open_leadership(
     globals: &Globals,
     purpose: Purpose<'_>,
 ) -> Result<(Client, Request), Failure> {
-    let why = "elect: several servers have no place for what a leader says";
-    let client = session::one_store(globals, purpose, why)?;
+    let client = session::one_store(globals, purpose, "elect")?;
     let mut election = client.election(name).value(value);
     if let Some(note) = &lock.note {
         election = election.note(note);

@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal as _;
 
+use super::ls;
 use crate::args::Globals;
-use crate::args::inspect::StatusArgs;
+use crate::args::inspect::{LsArgs, StatusArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
@@ -11,6 +12,9 @@ use crate::{output, session, show};
 
 /// Shows each lock in the order asked for. An error with one does not hide the others.
 pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
+    if args.names.is_empty() {
+        return ls::run(&LsArgs::all(), globals);
+    }
     let client = session::client(globals, Purpose::Operator)?;
     session::block_on(async {
         if shows_store(globals) {

@@ -38,7 +38,7 @@ fn init(args: &InitArgs, globals: &Globals) -> Result<Exit, Failure> {
 }
 
 fn status(globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(globals, Purpose::Operator, "strict mode is for one store")?;
+    let client = session::one_store(globals, Purpose::Operator, "strict")?;
     session::block_on(async { say(&client.strict_status().await?, globals) })
 }
 

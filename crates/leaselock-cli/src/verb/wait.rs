@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::first_contact::FirstContact;
 use crate::progress::Progress;
 use crate::session::Purpose;
-use crate::{output, session, show};
+use crate::{output, session, show, waiting_message};
 
 /// A hundred years.
 const FOREVER: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
             holder = asked => holder,
             failure = ancestors.holds(&client, std::slice::from_ref(&name), true, Exit::BUSY), if !args.nonblock => return Err(failure),
             () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
+            () = waiting_message::show_holder(&client, &name, globals), if !args.nonblock => unreachable!("it never ends"),
         };
         let holder = holder.map_err(|error| contact.failed(&error, error.clone().into()))?;
         if holder.is_none() {

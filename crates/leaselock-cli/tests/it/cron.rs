@@ -203,5 +203,8 @@ fn what_is_no_schedule_is_refused_with_what_would_be_right() {
         "job",
         "true",
     ];
-    store.run(&several).refuses(64, "give one --url");
+    store.run(&several).refuses(
+        64,
+        "cron is not available on a majority of servers (2 given): name one with --url",
+    );
 }

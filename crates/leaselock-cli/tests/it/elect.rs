@@ -176,8 +176,9 @@ fn what_only_run_can_do_is_refused() {
     }
     let several = ["--url", "redis://a", "--url", "redis://b"];
     for verb in [&["leader", "job"][..], &["elect", "job", "--", "true"]] {
-        store
-            .run(&[&several[..], verb].concat())
-            .refuses(64, "give one --url");
+        store.run(&[&several[..], verb].concat()).refuses(
+            64,
+            "is not available on a majority of servers (2 given): name one with --url",
+        );
     }
 }

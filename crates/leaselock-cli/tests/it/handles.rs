@@ -34,6 +34,22 @@ fn the_handle_is_all_that_is_printed_and_its_lease_outlives_the_process() {
 }
 
 #[test]
+fn a_lease_is_extended_by_the_ttl_that_it_was_acquired_with_unless_another_is_given() {
+    on_both(|store| {
+        let handle = acquire(store, &["--ttl", "10m"]);
+        for (more, ttl_ms) in [
+            (&[][..], 600_000),
+            (&["--ttl", "20s"], 20_000),
+            (&[], 600_000),
+        ] {
+            let extend = [&["extend", "--json"], more].concat();
+            let done = store.run_with_input(&extend, &handle).gives(0);
+            assert_eq!(object(&done.out)["ttl_ms"], ttl_ms, "{done:?}");
+        }
+    });
+}
+
+#[test]
 fn a_handle_is_read_from_input_file_or_environment() {
     on_both(|store| {
         let handle = acquire(store, &[]);

@@ -176,7 +176,7 @@ fn a_line_that_is_wrong_is_an_object_too_and_says_what_would_be_right() {
             "To run a command under the lock 'fly': leaselock run fly -- COMMAND",
         ),
         (
-            &["status", "--json"],
+            &["wait", "--json"],
             "the following required arguments were not provided: <NAME>",
         ),
         (

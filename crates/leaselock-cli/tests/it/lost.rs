@@ -191,7 +191,8 @@ fn a_job_without_its_guardian_is_ended() {
     assert!(signal(guardian.unwrap(), Signal::KILL));
     let done = scene.wrapper.end().gives(70);
     assert!(
-        done.err.contains("the guardian died; the job is ended"),
+        done.err
+            .contains("the guardian process was killed: the job is ended, exit 70"),
         "{done:?}"
     );
     assert!(!is_alive(scene.job));

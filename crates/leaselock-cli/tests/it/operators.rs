@@ -16,7 +16,8 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
             holder.pid()
         )));
         assert!(
-            lines[1].contains(" left, fence ") && lines[1].ends_with(", note: nightly"),
+            lines[1].contains(": nightly; expires in ")
+                && lines[1].contains(" unless renewed; fence "),
             "{done:?}"
         );
         let waiter = store.start(&["run", "--priority", "4", "job", "--", "true"]);
@@ -47,7 +48,7 @@ fn a_value_set_by_hand_is_a_lock_of_another_library_and_a_hash_is_none() {
     let status = store.run(&["status", "job"]).gives(0);
     assert_eq!(
         status.out,
-        "job: held by another lock library, without an end\n"
+        "job: held by another lock library; without an end\n"
     );
     store
         .run(&["break", "--yes", "job"])
@@ -156,7 +157,10 @@ fn break_takes_only_what_was_seen_and_asks_when_it_can() {
         let fence = store.status()["holder"]["fence"].as_u64().unwrap();
         store
             .run(&["break", "job"])
-            .refuses(64, "no terminal to ask on: give --fence N");
+            .refuses(64, &format!("to break this grant give --fence {fence}"));
+        store
+            .run(&["break", "free"])
+            .refuses(79, "`free` is not held");
         let older = (fence - 1).to_string();
         store
             .run(&["break", "--fence", &older, "job"])
@@ -170,7 +174,7 @@ fn break_takes_only_what_was_seen_and_asks_when_it_can() {
         );
         assert_eq!(store.status()["holder"]["broken"], true);
         let text = store.run(&["status", "job"]).gives(0).out;
-        assert!(text.contains(", broken"), "{text}");
+        assert!(text.contains("; broken, free in "), "{text}");
         store
             .run(&["run", "-n", "job", "--", "true"])
             .refuses(75, "");
@@ -391,7 +395,7 @@ fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() 
                 "{}",
                 done.out
             );
-            let note = format!("note: {shown}");
+            let note = format!(": {shown}; ");
             assert!(done.out.contains(&note), "{}", done.out);
         }
     }

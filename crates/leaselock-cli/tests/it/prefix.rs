@@ -68,7 +68,7 @@ fn names_are_given_and_shown_without_it_and_other_prefixes_are_other_locks() {
             listed.starts_with("job: held by leaselock acquire["),
             "{listed}"
         );
-        assert!(listed.contains("note: July"), "{listed}");
+        assert!(listed.contains(": July; "), "{listed}");
         assert!(
             store
                 .run(&["ls"])

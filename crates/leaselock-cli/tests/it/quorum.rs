@@ -104,7 +104,9 @@ fn servers_that_came_up_lately_do_not_vote_and_say_for_how_long() {
 #[test]
 fn what_several_servers_cannot_be_asked_is_refused_with_64() {
     let mut nodes = Nodes::start();
-    nodes.run(&["ls"]).refuses(64, "no list of locks");
+    nodes
+        .run(&["ls"])
+        .refuses(64, "ls is not available on a majority of servers (3 given)");
     nodes.run(&["bench"]).refuses(64, "one store");
     nodes
         .run(&["run", "--ttl", "2m", "job", "--", "true"])

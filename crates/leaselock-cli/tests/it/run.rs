@@ -17,7 +17,7 @@ fn while_one_holds_a_second_without_patience_is_busy_and_does_not_run() {
         let busy = store
             .run(&second)
             .refuses(75, "leaselock: `job` is held by ");
-        assert!(busy.err.contains("note: the nightly report"), "{busy:?}");
+        assert!(busy.err.contains(": the nightly report; "), "{busy:?}");
         store
             .run(&["run", "-n", "-E", "9", "job", "--", "touch", "ran"])
             .gives(9);

@@ -96,7 +96,7 @@ fn status_ls_wait_and_break_show_the_readers() {
         let text = store.run(&["status", "job"]).gives(0).out;
         assert!(text.starts_with("job: held by 2 readers\n"), "{text}");
         assert_eq!(text.matches("  - leaselock run sh[").count(), 2, "{text}");
-        assert_eq!(text.matches(": reads, ").count(), 2, "{text}");
+        assert_eq!(text.matches(": reads; expires in ").count(), 2, "{text}");
         assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "job\n");
         assert_eq!(store.run(&["ls"]).gives(0).out.lines().count(), 3);
         store
@@ -184,7 +184,7 @@ fn readers_of_several_servers_of_other_libraries_or_with_a_note_are_usage_errors
         (&["-s", "-e"], "cannot be used with"),
         (
             &["-s", "--url", several],
-            "cannot count readers: give one --url",
+            "--shared is not available on a majority of servers (3 given): name one with --url",
         ),
         (&["-s", "--like", "redis-py"], "--shared and --like"),
         (&["-s", "--protocol", "redisson"], "--shared and --protocol"),

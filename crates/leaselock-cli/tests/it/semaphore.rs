@@ -103,7 +103,7 @@ fn permits_shows_who_holds_how_many_and_sets_and_unsets_their_number() {
         let text = store.run(&["permits", "job"]).gives(0).out;
         assert!(text.starts_with("job: 2 of 2 permits are used\n"), "{text}");
         assert!(
-            text.contains(": 2 permits for ") && text.contains(", fence "),
+            text.contains(": 2 permits for ") && text.contains("; fence "),
             "{text}"
         );
         let waits = store.start(&["run", "--permits", "2", "job", "--", "touch", "ran"]);
@@ -254,7 +254,7 @@ fn wrong_numbers_of_permits_are_usage_errors_that_say_what_would_be_right() {
         (&["--permits", "2", "-s"], "give one of the two"),
         (
             &["--permits", "2", "--url", several],
-            "cannot count permits: give one --url",
+            "is not available on a majority of servers (3 given): name one with --url",
         ),
         (
             &["--permits", "2", "--like", "redis-py"],
@@ -276,7 +276,10 @@ fn wrong_numbers_of_permits_are_usage_errors_that_say_what_would_be_right() {
         (&["set", "0"], "give 1 or more"),
         (&["unset", "1"], "permits NAME unset"),
         (&["more"], "invalid value 'more'"),
-        (&["--url", several], "cannot count permits: give one --url"),
+        (
+            &["--url", several],
+            "is not available on a majority of servers (3 given): name one with --url",
+        ),
     ];
     for (words, right) in cases {
         store

@@ -107,7 +107,7 @@ impl ClientBuilder {
     /// One of `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
     /// `redis+sentinel://[user:password@]sentinel[:port],…/service[/database]`,
     /// `redis+cluster://[user:password@]host[:port],host[:port],…`, `file:` (the default folder), `file:///folder`,
-    /// `mem:` (private) or `mem:name` (shared within this process).
+    /// `mem:` (private) or `mem:name` (shared within this process). `valkey` may stand for `redis`.
     pub fn url(mut self, urls: &str) -> Self {
         self.store.source = StoreSource::Urls(urls_in(urls));
         self

@@ -106,8 +106,7 @@ impl<M: Mode + SingleName> Lease<M> {
         if let Some(lost) = record.lost_by_now() {
             return Err(lost.into());
         }
-        let (name, token) = (record.name.clone(), record.token.clone());
-        Ok(Handle::new(name, token, record.fence, &record.resource).lent())
+        Ok(Handle::new(record, record.token.clone()).lent())
     }
 }
 
@@ -156,7 +155,7 @@ async fn detach(
         drop(engine.ask(&note, within).await);
     }
     debt.settle();
-    Ok(Handle::new(name(), successor, kept.fence, &kept.resource))
+    Ok(Handle::new(kept, successor))
 }
 
 /// Tells observers which client acquired the lease. The lease is detached whether or not they can read it.

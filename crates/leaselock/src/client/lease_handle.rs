@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
@@ -9,7 +10,9 @@ use crate::base::error::InvalidInput;
 use crate::base::fence;
 use crate::base::token;
 use crate::base::token::Token;
+use crate::base::ttl::Ttl;
 use crate::engine::services::core::Engine;
+use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::kind::Kind;
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::resource::Resource;
@@ -29,6 +32,7 @@ pub struct Handle {
     name: Name,
     token: Token,
     fence: Option<Fence>,
+    ttl: Ttl,
     /// The name of the kind of lock.
     kind: String,
     /// How it is held, for kinds with several ways.
@@ -37,12 +41,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Creates the handle of a lease of this resource.
-    pub(crate) fn new(name: Name, token: Token, fence: Option<Fence>, resource: &Resource) -> Self {
+    /// Creates the handle of this lease, whose token is this one.
+    pub(crate) fn new(record: &LeaseRecord, token: Token) -> Self {
+        let resource = &record.resource;
         Handle {
-            name,
+            name: record.name.clone(),
             token,
-            fence,
+            fence: record.fence,
+            ttl: record.ttl(),
             kind: resource.kind.name.to_owned(),
             mode: resource.mode.clone(),
             may_release: true,
@@ -85,6 +91,11 @@ impl Handle {
         self.fence
     }
 
+    /// Returns the ttl of the lease when it was detached or lent: what to extend it by, unless you know better.
+    pub fn ttl(&self) -> Duration {
+        self.ttl.as_duration()
+    }
+
     /// Returns what its bearer shows to the resource that the lease protects; `None` without fencing.
     pub fn sequencer(&self) -> Option<Sequencer> {
         let mode = LockMode::of_mode(self.mode.as_deref());
@@ -109,7 +120,8 @@ impl Handle {
         let texts = [name, token, &self.kind, mode];
         let [name, token, kind, mode] = texts.map(|text| token::base64url(text.as_bytes()));
         let lent = if self.may_release { "" } else { LENT };
-        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}{lent}")
+        let ttl_ms = self.ttl.as_ms();
+        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}.{ttl_ms}{lent}")
     }
 }
 
@@ -136,11 +148,13 @@ fn parse(text: &str) -> Option<Handle> {
     let (name, token) = (decoded(parts.next())?, decoded(parts.next())?);
     let fence = parts.next()?.parse().ok()?;
     let (kind, mode) = (decoded(parts.next())?, decoded(parts.next())?);
+    let ttl = Ttl::whole_ms(parts.next()?.parse().ok()?)?;
     let whole = version == VERSION && parts.next().is_none();
     let handle = Handle {
         name: Name::new(name).ok()?,
         token: Token::parse(&token)?,
         fence: fence::of_reply(fence),
+        ttl,
         kind,
         mode: (!mode.is_empty()).then(|| mode.into()),
         may_release,
@@ -159,6 +173,7 @@ mod tests {
             name: Name::new("jobs/α.1").unwrap(),
             token: Token::random(&client, true).unwrap(),
             fence: Some(Fence::new(7)),
+            ttl: Ttl::DEFAULT,
             kind: "mutex".to_owned(),
             mode: None,
             may_release: true,
@@ -204,7 +219,9 @@ mod tests {
             format!("{good}.bXV0ZXg"),
             format!("{good}.bXV0ZXg.."),
             good[..good.len() - 3].to_owned() + "..",
-            good.rsplitn(3, '.').last().unwrap().into(), // without its kind
+            good.rsplitn(4, '.').last().unwrap().into(), // without its kind
+            good.replace(".10000", ".9"),
+            good.rsplitn(2, '.').last().unwrap().into(), // without its ttl
             "ll1.a.b.c".into(),
         ];
         for bad in bad {

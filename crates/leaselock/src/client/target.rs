@@ -165,7 +165,14 @@ pub(super) fn urls_in(text: &str) -> Vec<String> {
     }
 }
 
-const SERVERS: [&str; 3] = ["redis://", "rediss://", "redis+unix://"];
+const SERVERS: [&str; 6] = [
+    "redis://",
+    "rediss://",
+    "redis+unix://",
+    "valkey://",
+    "valkeys://",
+    "valkey+unix://",
+];
 
 /// Parses the URLs: an odd number of different servers, at least three.
 fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {
@@ -225,7 +232,7 @@ fn names_several_servers(url: &str) -> bool {
     };
     let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts); // a password may have any of these
     let is_between = |c: char| c == ',' || c == ';' || c == '|' || c.is_whitespace();
-    let is_one_server = matches!(scheme, "redis" | "rediss");
+    let is_one_server = matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys");
     let is_list = rest
         .split(is_between)
         .skip(1)
@@ -251,6 +258,7 @@ mod tests {
             "redis://a,redis://b,redis://c",
             "redis://a,b redis://c redis://d",
             "redis://a;redis://b",
+            "valkey://a,b,c",
             "redis://a:6379,b:6379,c:6379",
             "redis://user:secret@a,b,c/0",
             "quorum:redis://a,redis://b",

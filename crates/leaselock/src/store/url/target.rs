@@ -39,8 +39,12 @@ const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for 
 /// Parses a URL, or returns a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let scheme = match scheme.strip_prefix("valkey") {
+        Some(kind) => format!("redis{kind}"),
+        None => scheme.to_owned(),
+    };
     let tls = scheme.starts_with("rediss");
-    match (scheme, rest.strip_prefix("//")) {
+    match (scheme.as_str(), rest.strip_prefix("//")) {
         ("file", _) => folder(rest),
         ("mem", _) => memory(rest),
         ("redis" | "rediss", Some(rest)) => {
@@ -59,9 +63,25 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
             is_built_in(tls)?;
             server::cluster(rest, tls).map(Target::Cluster)
         }
-        _ => refuse(&format!(
-            "this is none of the URLs that name a store: {FORMS}"
-        )),
+        _ => refuse(
+            &nearly(url)
+                .unwrap_or_else(|| format!("this is none of the URLs that name a store: {FORMS}")),
+        ),
+    }
+}
+
+/// What is missing in front of an address or a path. It repeats no part of it.
+fn nearly(url: &str) -> Option<String> {
+    let in_address = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if url.starts_with(['/', '.', '~']) {
+        Some(
+            "this is a path: put file:// in front of an absolute one, as in file:///srv/locks"
+                .into(),
+        )
+    } else if !url.is_empty() && url.chars().all(in_address) {
+        Some("this is a host and port: put redis:// in front, as in redis://host:6379".into())
+    } else {
+        None
     }
 }
 
@@ -79,11 +99,9 @@ fn folder(rest: &str) -> Result<Target, InvalidInput> {
     if rest.is_empty() {
         return Ok(Target::Folder(None));
     }
-    let wrong = "a folder is file: for the usual place, or its absolute path after file://, as in file:///srv/locks";
-    match rest.strip_prefix("//") {
-        Some(path) => absolute(path, wrong).map(|path| Target::Folder(Some(path))),
-        None => refuse(wrong),
-    }
+    let wrong = "a folder is file: for the usual place, or its absolute path after file:, as in file:///srv/locks";
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    absolute(path, wrong).map(|path| Target::Folder(Some(path)))
 }
 
 fn memory(name: &str) -> Result<Target, InvalidInput> {

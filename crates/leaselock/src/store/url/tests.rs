@@ -46,6 +46,45 @@ fn a_host_alone_means_the_usual_port_and_database_zero() {
     assert_eq!(redis("redis://:@localhost"), url);
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn a_url_of_valkey_means_what_one_of_redis_does() {
+    for rest in [
+        "://u:p@h:1/2",
+        "s://h",
+        "+unix:///run/v.sock",
+        "+sentinel://h/main",
+        "s+cluster://h",
+    ] {
+        let [redis, valkey] = ["redis", "valkey"].map(|scheme| parse(&format!("{scheme}{rest}")));
+        assert_eq!(redis.unwrap(), valkey.unwrap(), "{rest}");
+    }
+}
+
+#[test]
+fn an_address_or_a_path_alone_is_answered_with_what_belongs_in_front_and_never_repeated() {
+    for host in ["localhost:6379", "db.example", "10.0.0.1:7000", "s3cret"] {
+        assert!(refusal(host).contains("put redis:// in front"), "{host}");
+    }
+    for path in ["/srv/locks", "./s3cret", "~/locks"] {
+        assert!(refusal(path).contains("put file:// in front"), "{path}");
+    }
+    for other in ["", "user:s3cret@h", "http://s3cret", "redis:s3cret@h"] {
+        assert!(refusal(other).contains("none of the URLs"), "{other}");
+    }
+    for wrong in ["s3cret", "./s3cret", "user:s3cret@h", "http://s3cret"] {
+        assert!(!refusal(wrong).contains("s3cret"));
+    }
+}
+
+#[test]
+fn a_folder_may_have_no_slashes_in_front_of_its_path() {
+    assert_eq!(
+        parse("file:/srv/locks").unwrap(),
+        parse("file:///srv/locks").unwrap()
+    );
+}
+
 #[cfg(feature = "redis")]
 #[test]
 fn every_part_of_a_network_url_is_read() {
@@ -99,7 +138,6 @@ fn folders_and_memory_have_a_default_and_a_name() {
     for wrong in [
         "file://host/x",
         "file:x",
-        "file:/x",
         "file:///a%0",
         "file:///a%00",
         "mem://x",

@@ -110,9 +110,8 @@ fn clocks(known: &[Facts]) -> Guarantee {
     let off_us = farthest.max(apart);
     let off = rounded(Duration::from_micros(off_us));
     if off_us <= OFF_US {
-        let text = format!(
-            "the clocks agree to {off}, so none is about to be set right; a step would end leases early or late by as much"
-        );
+        let text =
+            format!("clock skew is {off}; a clock step would end leases early or late by its size");
         return Guarantee::kept(text);
     }
     let text = format!(
