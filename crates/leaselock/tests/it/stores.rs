@@ -77,3 +77,32 @@ async fn a_client_that_is_gone_leaves_no_lock_and_no_connection() {
     eventually("no lock is left", async || leftovers(&server).is_empty()).await;
     eventually("no connection is left", async || connections(&server) == 0).await;
 }
+
+/// Another thread writes it beside the grant: the deletion must not come before that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_client_that_is_closed_at_once_leaves_no_record_behind() {
+    let server = Server::start();
+    let url = server.url();
+    let opens_and_closes = |task: usize| {
+        let url = url.clone();
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            for round in 0..100 {
+                let client = Client::open(&url).unwrap();
+                let mutex = client.mutex(format!("job {task} {round}")).ttl(LONG);
+                drop(mutex.acquire().await.unwrap().detach().await.unwrap());
+                client.close().await;
+                ids.push(client.id().to_owned());
+            }
+            ids
+        })
+    };
+    let mut left = Vec::new();
+    for task in (0..8).map(opens_and_closes).collect::<Vec<_>>() {
+        for id in task.await.unwrap() {
+            let exists = server.cli(&["EXISTS", &format!("ll:client:{id}")]);
+            left.extend((exists.integer() != Some(0)).then_some(id));
+        }
+    }
+    assert_eq!(left, Vec::<String>::new());
+}

@@ -64,8 +64,9 @@ pub(crate) struct Engine {
     /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
     /// since the task last wrote it, 2 otherwise.
     announced: AtomicU64,
-    /// True once the client has begun to write its record, so that there may be one to delete.
-    has_announced: AtomicBool,
+    /// Locked while the client's record is written or deleted, so that no write comes after the last deletion. True
+    /// once there may be one to delete.
+    has_announced: Arc<tokio::sync::Mutex<bool>>,
 }
 
 /// The parts of an engine.
@@ -101,7 +102,7 @@ impl Engine {
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
-            has_announced: AtomicBool::new(false),
+            has_announced: Arc::default(),
             drift,
             request_timeout,
             clock,
@@ -235,24 +236,22 @@ impl Engine {
         }
         let engine = Arc::downgrade(self);
         let store = background.store.clone();
+        let has_announced = Arc::clone(&self.has_announced);
         drop(background.handle.spawn(async move {
-            while let Some((record, about)) = engine
-                .upgrade()
-                .filter(|engine| engine.is_used())
-                .and_then(|engine| engine.record_to_write())
-            {
-                drop(
-                    store
-                        .ask(
-                            &Announce {
-                                record: &record,
-                                about: &about,
-                                ttl: RECORD_TTL,
-                            },
-                            OPERATOR_WITHIN,
-                        )
-                        .await,
-                );
+            loop {
+                let mut has_announced = has_announced.lock().await;
+                let used = engine.upgrade().filter(|engine| engine.is_used());
+                let Some((record, about)) = used.and_then(|engine| engine.record_to_write()) else {
+                    break;
+                };
+                *has_announced = true;
+                let written = Announce {
+                    record: &record,
+                    about: &about,
+                    ttl: RECORD_TTL,
+                };
+                drop(store.ask(&written, OPERATOR_WITHIN).await);
+                drop(has_announced);
                 tokio::time::sleep(RECORD_EVERY).await;
             }
             if let Some(engine) = engine.upgrade() {
@@ -263,7 +262,8 @@ impl Engine {
 
     /// Deletes the client's record, if it may have written one.
     pub(crate) async fn delete_record(&self) {
-        if self.has_announced.load(Ordering::SeqCst) {
+        let has_announced = self.has_announced.lock().await;
+        if *has_announced {
             let gone = Announce {
                 record: &self.ids.record,
                 about: "",
@@ -276,7 +276,6 @@ impl Engine {
     /// Returns the record's key and text; `None` once the client is closed without a lease, as nothing would delete it
     /// then.
     pub(crate) fn record_to_write(&self) -> Option<(String, String)> {
-        self.has_announced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
         let holds = |background: &Background| !background.renewal.is_empty();
         let ended = self.is_closed() && !self.started().is_some_and(holds);
         (!ended).then(|| (self.ids.record.clone(), self.ids.about.encode()))
