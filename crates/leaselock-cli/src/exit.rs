@@ -27,6 +27,8 @@ impl Exit {
     pub(crate) const UNFIT: Exit = Exit(1);
     /// `leader` found that no client leads.
     pub(crate) const NO_LEADER: Exit = Exit::UNFIT;
+    /// `schedules --overdue` found one.
+    pub(crate) const OVERDUE: Exit = Exit::UNFIT;
     /// `count --cas` found another number.
     pub(crate) const DIFFERS: Exit = Exit::UNFIT;
     /// The command line, a name, a duration or a URL is wrong; nothing was sent.
@@ -256,8 +258,8 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
   the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
-  1     doctor: something is not fit for locks; leader: no client leads; count --cas: it is another
-        number
+  1     doctor: something is not fit for locks; leader: no client leads; schedules --overdue: one is;
+        count --cas: it is another number
   64    usage: a flag, name, duration or URL is wrong; nothing was sent
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now

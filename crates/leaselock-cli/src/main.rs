@@ -80,6 +80,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Leader(args) => verb::leader::run(args, globals),
         Verb::Once(args) => verb::once::run(args, globals),
         Verb::Cron(args) => verb::cron::run(args, globals),
+        Verb::Schedules(args) => verb::schedules::run(args, globals),
         Verb::Latch(args) => verb::latch::run(args, globals),
         Verb::Limit(args) => verb::limit::run(args, globals),
         Verb::Count(args) => verb::count::run(args, globals),

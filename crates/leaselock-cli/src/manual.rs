@@ -52,6 +52,11 @@ Examples:
   leaselock ls                              all locks that are held
   leaselock ls 'db:*'                       those whose name begins with db:";
 
+pub(crate) const SCHEDULES: &str = "\
+Examples:
+  leaselock schedules                       what runs when, and what ran last
+  leaselock schedules --overdue             a health check: exit 1 if a run is missing";
+
 pub(crate) const WAIT: &str = "\
 Examples:
   leaselock wait -n deploy && echo free     ask, and do not wait

@@ -165,6 +165,13 @@ impl Schedule {
 }
 
 /// The expression.
+impl Schedule {
+    /// What operators are shown: the zone and the expression.
+    pub(crate) fn described(&self) -> String {
+        format!("{} {self}", self.zone.iana_name().unwrap_or("UTC"))
+    }
+}
+
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.expression)

@@ -65,7 +65,7 @@ impl Schedule {
     /// ```
     pub fn runs(&self, cron: Cron) -> ScheduledRuns {
         ScheduledRuns {
-            cron: cron.in_order(),
+            cron: cron.in_order().described(&self.described()),
             schedule: self.clone(),
             catch_up: CatchUp::default(),
             plan: None,

@@ -7,7 +7,8 @@ use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser,
 
 use super::globals::Globals;
 use super::{
-    acquire, bench, count, cron, elect, inspect, latch, lease, limit, once, permits, run, strict,
+    acquire, bench, count, cron, elect, inspect, latch, lease, limit, once, permits, run,
+    schedules, strict,
 };
 use crate::{manual, secrets};
 
@@ -73,6 +74,7 @@ pub(crate) enum Verb {
     Leader(elect::LeaderArgs),
     Once(once::OnceArgs),
     Cron(cron::CronArgs),
+    Schedules(schedules::SchedulesArgs),
     Latch(latch::LatchArgs),
     Limit(limit::LimitArgs),
     Count(count::CountArgs),

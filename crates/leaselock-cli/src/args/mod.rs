@@ -20,6 +20,7 @@ pub(crate) mod mode;
 pub(crate) mod once;
 pub(crate) mod permits;
 pub(crate) mod run;
+pub(crate) mod schedules;
 pub(crate) mod strict;
 pub(crate) mod tls;
 pub(crate) mod usage;

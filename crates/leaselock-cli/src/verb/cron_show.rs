@@ -64,7 +64,7 @@ fn zone(args: &CronArgs) -> Result<TimeZone, Failure> {
 }
 
 /// In the zone, and in UTC.
-fn times(tick: SystemTime, zone: &TimeZone) -> Result<(String, String), Failure> {
+pub(super) fn times(tick: SystemTime, zone: &TimeZone) -> Result<(String, String), Failure> {
     let tick = Timestamp::try_from(tick).map_err(Failure::internal)?;
     Ok((tick.to_zoned(zone.clone()).to_string(), tick.to_string()))
 }
@@ -109,7 +109,7 @@ fn json_of(name: &str, state: &CronState, next: Option<SystemTime>) -> Result<Va
     }))
 }
 
-fn word(state: TickState) -> &'static str {
+pub(super) fn word(state: TickState) -> &'static str {
     match state {
         TickState::Running => "running",
         TickState::Done => "done",

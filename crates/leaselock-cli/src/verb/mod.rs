@@ -23,6 +23,7 @@ mod once_show;
 pub(crate) mod permits;
 pub(crate) mod request;
 pub(crate) mod run;
+pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod strict;
 pub(crate) mod wait;

@@ -78,6 +78,50 @@ fn a_signal_is_passed_on_to_the_job_and_ends_the_service_as_the_job_ends() {
 }
 
 #[test]
+fn schedules_lists_what_runs_and_finds_the_one_that_does_not_run_any_more() {
+    on_both(|store| {
+        let none = store.run(&["schedules"]).gives(0);
+        assert_eq!((none.out.as_str(), none.err.as_str()), ("", ""));
+        let zone = ["--tz", "Europe/Berlin", "--late", "1s"];
+        let service = serve(store, &zone, "echo >> ran");
+        store.line_in("ran");
+        store.run(&["schedules", "--overdue"]).gives(0);
+        let listed = store.run(&["schedules"]).gives(0).out;
+        assert_eq!(listed.lines().count(), 2, "{listed}");
+        assert!(
+            listed.starts_with("NAME  SCHEDULE     ZONE           LAST  "),
+            "{listed}"
+        );
+        assert!(
+            listed.contains("\njob   * * * * * *  Europe/Berlin  20"),
+            "{listed}"
+        );
+        store.run(&["schedules", "other*"]).gives(0);
+        service.signal(Signal::TERM);
+        service.end_with_stdin_open();
+        until("nobody has run it", || {
+            store.run(&["schedules", "--overdue", "--json"]).code == 1
+        });
+        let found = object(
+            &store
+                .run(&["schedules", "--overdue", "--json"])
+                .gives(1)
+                .out,
+        );
+        assert_eq!(
+            (&found["name"], &found["overdue"]),
+            (&"job".into(), &true.into())
+        );
+        assert_eq!(
+            (&found["schedule"], &found["late_ms"]),
+            (&"* * * * * *".into(), &1000.into())
+        );
+        let said = store.run(&["schedules", "--overdue"]).gives(1).out;
+        assert!(said.contains("overdue"), "{said}");
+    });
+}
+
+#[test]
 fn what_became_of_the_latest_tick_is_shown() {
     on_both(|store| {
         let show = ["cron", "* * * * * *", "job", "--show"];

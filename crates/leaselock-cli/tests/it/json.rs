@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 22] = [
+pub(crate) const VERBS: [&str; 23] = [
     "run",
     "acquire",
     "extend",
@@ -24,6 +24,7 @@ pub(crate) const VERBS: [&str; 22] = [
     "leader",
     "once",
     "cron",
+    "schedules",
     "latch",
     "limit",
     "count",
@@ -109,6 +110,9 @@ fn the_fields_of_every_verb_are_as_before() {
     store.until_queued(1);
     let acquired = store.run(&["acquire", "--json", "other"]).out;
     store.server().cli(&["SADD", "a-set", "x"]);
+    let ticks = ["HSET", "{nightly}:ll:cron", "skipped", "1795000000000000"];
+    let schedule = ["schedule", "60000000 UTC 30 2 * * *"];
+    store.server().cli(&[&ticks[..], &schedule].concat());
     let cases = [
         ("status, free", free.out),
         (
@@ -126,6 +130,7 @@ fn the_fields_of_every_verb_are_as_before() {
             "wait, held",
             store.run(&["wait", "-n", "--json", "job"]).out,
         ),
+        ("schedules", store.run(&["schedules", "--json"]).out),
         ("doctor", store.run(&["doctor", "--json"]).out),
         (
             "doctor, at the end",

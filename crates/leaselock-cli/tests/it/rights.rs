@@ -22,6 +22,7 @@ enum Needs {
 const STEPS: &[(Needs, &[&str])] = &[
     (Needs::Reading, &["status", "NAME"]),
     (Needs::Scanning, &["ls"]),
+    (Needs::Scanning, &["schedules"]),
     (Needs::Reading, &["wait", "-n", "NAME"]),
     (Needs::Reading, &["permits", "NAME"]),
     (Needs::Reading, &["leader", "NAME"]),

@@ -15,8 +15,9 @@
 -- ARGV[7] call         the token of the first request of this call
 -- ARGV[8] request      the number of this request in its call, from 1; the replies to those before it were lost
 -- ARGV[9] channel      where ends of runs are broadcast
--- ARGV[10] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
--- ARGV[11] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
+-- ARGV[10] schedule     what an operator is shown of the schedule, at most 200 bytes; '' leaves what is there
+-- ARGV[11] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
+-- ARGV[12] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
 --
 -- Returns {"granted", fence, range, time_us, others, attempt, tick_us}  the caller runs this tick, which is an earlier one
 --                                                 if that comes first; attempt: from 1; range is '1'; others '1' when the
@@ -39,14 +40,14 @@
 --#include prelude fence queue member holds grant cron
 --#strict
 --#include gate
-local gate, longest_ms, quarantine_ms = KEYS[6], ARGV[10], ARGV[11]
+local gate, longest_ms, quarantine_ms = KEYS[6], ARGV[11], ARGV[12]
 
 local refusal = gate_refusal(gate, longest_ms, quarantine_ms)
 if refusal then return refusal end
 --#end
 local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl_ms, tick_us, late_us, again, overlap, call, request, channel =
-  ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9]
+local token, ttl_ms, tick_us, late_us, again, overlap, call, request, channel, schedule = ARGV[1], ARGV[2],
+  tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), ARGV[9], ARGV[10]
 local CHECK_US = 1000000 -- between two checks whether a run that is on has crashed
 
 local r, other = cron_read(record)
@@ -88,7 +89,7 @@ if answer[1] == 'granted' then
   end
   redis.call('HSET', record, 'state', cron_state('run', token, attempt, tick_us), 'call', call,
     'request', whole(request), 'channel', channel)
-  redis.call('PEXPIRE', record, CRON_KEPT_MS)
+  cron_keep(record, schedule)
   return answer
 end
 if answer[1] ~= 'busy' then return answer end
@@ -96,7 +97,7 @@ local pttl_ms, holder, time_us = answer[2], answer[3], answer[4]
 if has_begun then return { 'running', pttl_ms } end
 if overlap == 'skip' then
   redis.call('HSET', record, 'skipped', whole(tick_us))
-  redis.call('PEXPIRE', record, CRON_KEPT_MS)
+  cron_keep(record, schedule)
   return { 'overlap', pttl_ms }
 end
 local left_ms = math.ceil((tick_us + late_us - h.now_us) / 1000) + 1 -- then the tick is missed

@@ -1,6 +1,6 @@
 //! Listing the locks that are held.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use leaselock_fence::Name;
@@ -12,6 +12,7 @@ use super::views::Survey;
 use crate::base::error::{InvalidInput, RequestError, StoreError};
 use crate::engine::services::core::Engine;
 use crate::script::keys;
+use crate::script::keys::LockKeys;
 
 impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.
@@ -39,9 +40,49 @@ impl Client {
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
         list(self.engine(), pattern).await
     }
+
+    /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
+    ///
+    /// Uses `SCAN`, as [`list`](Client::list).
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// [`RequestError`] when the store does not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// for name in client.list_cron("*").await? {
+    ///     println!("{name}: {:?}", client.cron(name.as_str()).state().await?);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn list_cron(&self, pattern: &str) -> Result<Vec<Name>, RequestError> {
+        let engine = self.engine();
+        let whole = checked(engine, pattern)?;
+        let (mut found, mut cursor) = (HashSet::new(), 0);
+        // Names with a tag of their own have other keys beside them (script/keys.rs).
+        for records in [format!("{{{whole}}}:ll:cron"), format!("{whole}:ll:t:cron")] {
+            loop {
+                let (next, keys) = engine.store.scan(cursor, &records, WITHIN).await?;
+                let locks = keys.iter().filter_map(|key| LockKeys::of_cron(key));
+                let names = locks.filter_map(|lock| lock.strip_prefix(&engine.ids.prefix));
+                found.extend(names.filter_map(|name| Name::new(name).ok()));
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
 }
 
-async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
+/// The pattern of keys, behind the prefix.
+fn checked(engine: &Engine, pattern: &str) -> Result<String, InvalidInput> {
     engine.needs_one_server(
         "list",
         "each server knows other locks, and no majority agrees on a list",
@@ -50,8 +91,13 @@ async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, Re
     if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
         let message =
             "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
-        return Err(InvalidInput::new(message).into());
+        return Err(InvalidInput::new(message));
     }
+    Ok(whole)
+}
+
+async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
+    let whole = checked(engine, pattern)?;
     let mut people = People::of(engine);
     let mut found = HashMap::new();
     let mut cursor = 0;

@@ -21,6 +21,8 @@ pub(super) struct CronTerms {
     pub(super) late_us: u64,
     pub(super) again: Again,
     pub(super) overlap: Overlap,
+    /// What operators are shown of the schedule; empty for a claim without one.
+    pub(super) schedule: String,
     /// Where ends of runs are broadcast.
     pub(super) channel: String,
 }
@@ -93,7 +95,8 @@ impl Operation for Acquire {
             })
             .arg(&self.number.call)
             .arg(self.number.request)
-            .arg(&terms.channel);
+            .arg(&terms.channel)
+            .arg(&terms.schedule);
         if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
@@ -159,8 +162,8 @@ operation! {
 fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
     let (latest, attempt) = match state {
         Some(_) => {
-            let tick = Tick::from_answer(answer, 2)?.ok_or(Malformed)?;
-            (Some(tick.time()), answer.small(3)?)
+            let tick = Tick::from_answer(answer, 3)?.ok_or(Malformed)?;
+            (Some(tick.time()), answer.small(4)?)
         }
         None => (None, 0),
     };
@@ -170,7 +173,14 @@ fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malform
         attempt,
         skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
         now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+        schedule: answer.text(2)?.split_once(' ').and_then(schedule),
     })
+}
+
+/// How late its ticks may begin, and its text. Any client that may claim writes it, so it is not trusted.
+fn schedule((late_us, text): (&str, &str)) -> Option<(Duration, String)> {
+    let late_us = late_us.parse().ok()?;
+    Some((Duration::from_micros(late_us), text.to_owned()))
 }
 
 on_one_store!(Acquire);

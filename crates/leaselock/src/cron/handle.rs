@@ -1,5 +1,6 @@
 //! The handle of a schedule's ticks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{Again, AskedTick, CronTerms, InspectTicks};
@@ -24,6 +25,9 @@ const LATE: Duration = Duration::from_secs(60);
 const LATE_MIN: Duration = Duration::from_secs(1);
 /// The longest lateness.
 pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A longer text of a schedule is not stored.
+const SCHEDULE_MAX: usize = 200;
 
 /// The ticks of a schedule, which several hosts share: each tick is run by one of them.
 ///
@@ -64,6 +68,8 @@ pub struct Cron {
     late: Duration,
     again: Again,
     overlap: Overlap,
+    /// What operators are shown of the schedule, if there is one.
+    schedule: Option<Arc<str>>,
 }
 
 impl Client {
@@ -83,6 +89,7 @@ impl Client {
             late: LATE,
             again: Again::Never,
             overlap: Overlap::default(),
+            schedule: None,
         }
     }
 }
@@ -144,10 +151,18 @@ impl Cron {
         recorded_run::check(options.fencing, options.renews(), has_owner)?;
         self.named.validate()?;
         let resource = self.named.resource()?;
+        let late_us = u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX);
+        let text = self
+            .schedule
+            .as_deref()
+            .map(|text| format!("{late_us} {text}"));
         Ok(CronTerms {
-            late_us: u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX),
+            late_us,
             again: self.again,
             overlap: self.overlap,
+            schedule: text
+                .filter(|text| text.len() <= SCHEDULE_MAX)
+                .unwrap_or_default(),
             channel: broadcast::channel_of(
                 &self.named.state.engine,
                 AskedTick::NOUN,
@@ -196,6 +211,12 @@ impl Cron {
     /// Returns how long after its time a tick may begin.
     pub fn lateness(&self) -> Duration {
         self.late
+    }
+
+    /// Sets what operators are shown of the schedule: its zone and expression.
+    pub fn described(mut self, schedule: &str) -> Self {
+        self.schedule = Some(schedule.into());
+        self
     }
 
     /// Returns whether a tick whose run did not finish is run by another host.

@@ -1,6 +1,6 @@
 //! What becomes of ticks, and what the store knows of them, as values.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// What becomes of a tick that is due while the name is held: by the run of an earlier tick, or by another lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +28,11 @@ pub struct CronState {
     pub skipped: Option<SystemTime>,
     /// The time of the store's clock, by which a tick is due.
     pub now: SystemTime,
+    /// The schedule as the latest service that ran a tick has it: how late its ticks may
+    /// [begin](crate::cron::Cron::start_within), and its zone and expression, as in `Europe/Berlin 30 2 * * *`.
+    ///
+    /// `None` for ticks that were claimed without a schedule. Any client that may claim can write anything there.
+    pub schedule: Option<(Duration, String)>,
 }
 
 /// What became of the run of a tick.

@@ -106,6 +106,7 @@ impl Subject {
                         true => Overlap::Wait,
                         false => Overlap::Skip,
                     },
+                    schedule: String::new(),
                     channel: String::new(),
                 }),
             },

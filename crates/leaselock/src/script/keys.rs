@@ -89,6 +89,14 @@ impl LockKeys {
         self.beside(CRON)
     }
 
+    /// Returns the lock's key beside which this key of a record of ticks lies.
+    pub(crate) fn of_cron(key: &str) -> Option<&str> {
+        let tagged = key
+            .strip_prefix('{')
+            .and_then(|key| key.strip_suffix("}:ll:cron"));
+        tagged.or_else(|| key.strip_suffix(":ll:t:cron"))
+    }
+
     /// Returns the key of how many permits there are and are used.
     pub(crate) fn usage(&self) -> SideKey<'_> {
         self.beside("usage")

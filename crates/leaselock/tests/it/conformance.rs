@@ -194,6 +194,7 @@ conformance! {
             what_a_once_cannot_have_is_refused;
         cron:
             a_tick_is_run_by_one_caller_and_over_for_all_others
+            names_of_which_ticks_are_known_are_listed_with_their_schedule
             a_tick_that_is_not_due_is_early_by_the_clock_of_the_store
             a_tick_that_is_too_late_is_missed_and_may_be_caught_up_with
             a_tick_is_left_out_for_all_while_the_name_is_held

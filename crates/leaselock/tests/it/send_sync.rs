@@ -97,6 +97,7 @@ async fn every_future_is_send() {
     is_send(mutex.run(|lease| async move { Ok::<_, String>(lease.fence()) }));
     is_send(client.inspect("job"));
     is_send(client.list("*"));
+    is_send(client.list_cron("*"));
     is_send(client.break_lease("job", BreakOptions::default()));
     is_send(client.doctor());
     is_send(client.close());

@@ -151,9 +151,8 @@ fn folders_and_memory_have_a_default_and_a_name() {
 fn what_is_not_supported_says_so() {
     for url in [
         "",
-        "host:6379",
         "http://host",
-        "redis:host",
+        "redis:/host",
         "REDIS://host",
         "postgres://h",
     ] {

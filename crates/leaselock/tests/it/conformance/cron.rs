@@ -66,6 +66,45 @@ macro_rules! told {
     };
 }
 
+/// A name with a tag of its own has other keys beside it.
+pub(super) async fn names_of_which_ticks_are_known_are_listed_with_their_schedule(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    if !engine.lists {
+        assert!(two.list_cron("*").await.is_err());
+        return;
+    }
+    assert_eq!(two.list_cron("*").await.unwrap(), []);
+    let is_tagged = one.cron("{jobs}:bare").validate().is_ok(); // or the prefix is, and then no name may be
+    let bare_name = ["bare", "{jobs}:bare"][usize::from(is_tagged)];
+    let tick = past(&one).await;
+    let described = cron(&one).described("Europe/Berlin 30 2 * * *");
+    run(&described, tick).await.finish().await.unwrap();
+    let bare = one.cron(bare_name).ttl(LONG).start_within(LONG * 60);
+    run(&bare, tick).await.finish().await.unwrap();
+    drop(one.mutex("no schedule").acquire().await.unwrap());
+    let listed = async |pattern: &str| {
+        let mut names = two.list_cron(pattern).await.unwrap();
+        names.sort();
+        names
+            .iter()
+            .map(|name| name.as_str().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let mut both = [NAME, bare_name];
+    both.sort_unstable();
+    assert_eq!(listed("*").await, both);
+    assert_eq!(listed("night*").await, [NAME]);
+    let told = state(&two).await.schedule;
+    assert_eq!(
+        told,
+        Some((LONG * 60, "Europe/Berlin 30 2 * * *".to_owned()))
+    );
+    assert_eq!(two.cron(bare_name).state().await.unwrap().schedule, None);
+    // A claim without a schedule leaves what a service has said.
+    run(&cron(&two), tick + STEP).await.finish().await.unwrap();
+    assert_eq!(state(&one).await.schedule, told);
+}
+
 pub(super) async fn a_tick_is_run_by_one_caller_and_over_for_all_others(engine: &Engine) {
     let [one, two] = pair(engine).await;
     let first = state(&two).await;

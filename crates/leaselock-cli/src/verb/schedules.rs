@@ -1,0 +1,158 @@
+//! `leaselock schedules [PATTERN]`
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use leaselock::cron::CronState;
+use leaselock_cron::Schedule;
+use serde_json::{Value, json};
+
+use super::cron_show::{times, word};
+use crate::args::Globals;
+use crate::args::schedules::SchedulesArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::session::Purpose;
+use crate::{output, session, show};
+
+/// A run begins a moment after its time, and its claim takes one.
+const GRACE: Duration = Duration::from_secs(2);
+const HEADINGS: [&str; 6] = ["NAME", "SCHEDULE", "ZONE", "LAST", "STATE", "NEXT"];
+
+/// Lists what is known of each schedule, by name.
+pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::one_store(globals, Purpose::Operator, "schedules")?;
+    session::block_on(async {
+        let mut names = client.list_cron(&args.pattern).await?;
+        names.sort();
+        let mut rows = Vec::new();
+        for name in names {
+            let state = client.cron(name.as_str()).state().await;
+            let state = state.map_err(|error| Failure::cron(&error))?;
+            let row = Row::of(name.to_string(), state);
+            if row.is_overdue || !args.overdue {
+                rows.push(row);
+            }
+        }
+        let text = match globals.json {
+            true => rows
+                .iter()
+                .map(|row| row.json().map(|row| output::json(&row)))
+                .collect(),
+            false => table(&rows),
+        };
+        output::print(text?.as_bytes())?;
+        match args.overdue && !rows.is_empty() {
+            true => Ok(Exit::OVERDUE),
+            false => Ok(Exit::OK),
+        }
+    })
+}
+
+/// What is known of a name.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    state: CronState,
+    /// `None` for a claim without a schedule, and for a text that is none.
+    schedule: Option<Schedule>,
+    zone: TimeZone,
+    /// The first time after the latest that was run or left out.
+    next: Option<SystemTime>,
+    is_overdue: bool,
+}
+
+impl Row {
+    fn of(name: String, state: CronState) -> Row {
+        let told = state.schedule.as_ref();
+        let parts = told.and_then(|(_, text)| text.split_once(' '));
+        let zone = parts.and_then(|(zone, _)| TimeZone::get(zone).ok());
+        let schedule =
+            parts.and_then(|(zone, expression)| expression.parse::<Schedule>().ok()?.tz(zone).ok());
+        let late = told.map_or(Duration::ZERO, |(late, _)| *late);
+        let after = state.known_until().unwrap_or(state.now);
+        let next = schedule
+            .as_ref()
+            .and_then(|schedule| schedule.after(after).next());
+        // A sum that no clock reaches is never over.
+        let until = next.and_then(|next| next.checked_add(late + GRACE));
+        Row {
+            is_overdue: until.is_some_and(|until| state.now > until),
+            name,
+            state,
+            schedule,
+            zone: zone.unwrap_or(TimeZone::UTC),
+            next,
+        }
+    }
+
+    fn state(&self) -> Option<&'static str> {
+        match self.is_overdue {
+            true => Some("overdue"),
+            false => self.state.state.map(word),
+        }
+    }
+
+    fn cells(&self) -> Result<[String; 6], Failure> {
+        let time = |time: Option<SystemTime>| {
+            let Some(time) = time else {
+                return Ok::<_, Failure>("-".to_owned());
+            };
+            let time = Timestamp::try_from(time).map_err(Failure::internal)?;
+            let local = time.to_zoned(self.zone.clone());
+            Ok(local.strftime("%Y-%m-%d %H:%M:%S").to_string())
+        };
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        Ok([
+            output::sanitized(&self.name),
+            or_none(self.schedule.as_ref().map(ToString::to_string)),
+            or_none(self.zone.iana_name().map(str::to_owned)),
+            time(self.state.latest)?,
+            or_none(self.state().map(str::to_owned)),
+            time(self.next)?,
+        ])
+    }
+
+    fn json(&self) -> Result<Value, Failure> {
+        let utc = |tick: Option<SystemTime>| {
+            let times = tick.map(|tick| times(tick, &TimeZone::UTC)).transpose()?;
+            Ok::<_, Failure>(times.map(|(_, utc)| utc))
+        };
+        let known = self.schedule.as_ref();
+        Ok(json!({
+            "name": self.name,
+            "schedule": known.map(ToString::to_string),
+            "zone": known.and(self.zone.iana_name()),
+            "late_ms": self.state.schedule.as_ref().map(|(late, _)| show::ms(*late)),
+            "state": self.state.state.map(word),
+            "overdue": self.is_overdue,
+            "tick": utc(self.state.latest)?,
+            "left_out": utc(self.state.skipped)?,
+            "next": utc(self.next)?,
+        }))
+    }
+}
+
+/// Columns as wide as their widest cell; nothing at all without a row.
+fn table(rows: &[Row]) -> Result<String, Failure> {
+    if rows.is_empty() {
+        return Ok(String::new());
+    }
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    for row in rows {
+        lines.push(row.cells()?);
+    }
+    let widths = [0, 1, 2, 3, 4, 5].map(|column| {
+        let widths = lines.iter().map(|line| line[column].chars().count());
+        widths.max().unwrap_or_default()
+    });
+    let line = |cells: &[String; 6]| {
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    Ok(lines.iter().map(line).collect())
+}
