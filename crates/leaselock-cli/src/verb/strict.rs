@@ -46,15 +46,21 @@ fn say(status: &StrictStatus, globals: &Globals) -> Result<Exit, Failure> {
     let text = if globals.json {
         output::json(&object(status))
     } else {
-        words(status) + "\n"
+        words(status, globals.strict.is_some()) + "\n"
     };
     output::print(text.as_bytes())?;
     Ok(Exit::OK)
 }
 
-fn words(status: &StrictStatus) -> String {
+/// `is_in_use`: this client is in strict mode.
+fn words(status: &StrictStatus, is_in_use: bool) -> String {
     let begins = "the first to ask for a lock begins a quarantine";
     match status {
+        StrictStatus::Missing if !is_in_use => {
+            "strict mode is not in use here, or the server lost its data: with --strict, \
+             a restarted server grants no lock until all old leases have ended"
+                .to_owned()
+        }
         StrictStatus::Missing => format!("not set up, or the server lost its data: {begins}"),
         StrictStatus::Moved { longest } => format!(
             "another server process replies than before: {begins}; leases of at most {}",

@@ -21,8 +21,17 @@ fn state(store: &Store) -> serde_json::Value {
 fn an_operator_opens_it_and_a_job_runs_at_once() {
     let store = Store::redis();
     assert_eq!(state(&store)["strict"], "missing");
+    let said = store.run(&["strict", "status"]).gives(0).out;
+    assert!(said.starts_with("strict mode is not in use here"), "{said}");
     let done = store.run(&["strict", "init", "--longest", "4s"]).gives(0);
     assert_eq!(done.out, "locks are granted; leases of at most 4 s\n");
+    let seen = store.run(&["doctor"]).out;
+    assert!(
+        seen.contains("the server is in strict mode, and this client is not"),
+        "{seen}"
+    );
+    let seen = store.run(&["doctor", "--strict", "4s"]).out;
+    assert!(!seen.contains("this client is not"), "{seen}");
     assert_eq!(job(&store, &["-n"]).end().gives(0).out, "ran\n");
     // The same in another way.
     store.run(&["strict", "init", "--strict", "4s"]).gives(0);

@@ -134,7 +134,7 @@ impl Client {
     /// Version, persistence, eviction, role, clock, file system, and whether each is fit for locks. For Sentinels:
     /// whether they can choose another primary, and whether leases of the default ttl would outlive that. For a quorum:
     /// all of it for every node, and whether each votes and is a server of its own. Jumps of the store's clock that this
-    /// client has seen are reported too.
+    /// client has seen are reported too, and a server in strict mode whose client is not.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not reply. A node of a quorum that does not reply is a finding; it is an
@@ -151,7 +151,9 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn doctor(&self) -> Result<Report, StoreError> {
-        self.state.doctor().await
+        let mut report = self.state.doctor().await?;
+        report.findings.extend(self.examine_gate().await);
+        Ok(report)
     }
 
     /// Blocks the calling thread until the future has ended: for programs without async.

@@ -9,6 +9,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::gate::{Init, Status, StrictStatus};
 use crate::script::quarantine_key;
+use crate::store::report::Finding;
 
 /// How many gates of a cluster are read at once, of thousands.
 ///
@@ -16,6 +17,23 @@ use crate::script::quarantine_key;
 const GATES_AT_ONCE: usize = 256;
 
 impl Client {
+    /// Warns of a server in strict mode when this client is not: it is granted while the others wait for old leases.
+    pub(super) async fn examine_gate(&self) -> Option<Finding> {
+        let engine = self.engine();
+        // A gate for each slot of a cluster is more than a doctor should ask for.
+        if engine.strict.is_some() || engine.store.is_cluster() {
+            return None;
+        }
+        match self.strict_status().await {
+            Err(_) | Ok(StrictStatus::Missing) => None,
+            Ok(_) => Some(Finding::warn(
+                "strict mode",
+                "the server is in strict mode, and this client is not",
+                "give this client the longest ttl too (strict, --strict): without it a quarantine does not hold it back",
+            )),
+        }
+    }
+
     /// Runs an operation at each gate, as long as `told` says to continue.
     async fn at_gates<T: Send + 'static, F>(
         &self,

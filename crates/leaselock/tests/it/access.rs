@@ -275,10 +275,9 @@ async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
     let (holder, admin) = (site.client("locker"), site.client("admin"));
     let _lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     assert_eq!(admin.list("*").await.unwrap().len(), 1);
-    admin
-        .break_lease("job", BreakOptions::default())
-        .await
-        .unwrap();
+    for terms in [BreakOptions::default(), BreakOptions::default().now()] {
+        admin.break_lease("job", terms).await.unwrap(); // the first would have the next wait for the ttl
+    }
     admin
         .mutex("job")
         .ttl(LONG)
