@@ -14,6 +14,7 @@
 //! | the wrapper dies otherwise | keeps to the last deadline |
 
 mod channel;
+mod guarded;
 mod handle;
 mod message;
 mod schedule;

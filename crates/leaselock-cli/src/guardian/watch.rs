@@ -12,6 +12,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use super::guarded::Guarded;
 use super::message::{JobKind, Message, Received, receive};
 use super::schedule::{Next, Plan, Schedule};
 use crate::process_tree::ProcessTree;
@@ -69,7 +70,7 @@ pub(super) fn guard(socket: BorrowedFd<'_>, plan: Plan) -> std::io::Result<()> {
         schedule,
         plan,
         wrapper: Wrapper::There,
-        job: None,
+        guarded: Guarded::Nobody,
         kept: Vec::new(),
     }
     .run()
@@ -90,7 +91,7 @@ struct Watch<'a> {
     schedule: Schedule,
     plan: Plan,
     wrapper: Wrapper,
-    job: Option<(ProcessTree, JobKind)>,
+    guarded: Guarded,
     /// They stay open until this process ends, which is after the job.
     kept: Vec<OwnedFd>,
 }
@@ -107,7 +108,7 @@ impl Watch<'_> {
             }
             let due = self.act();
             // Asked once: a leader that ends from here on ends the sleep, because its end is waited for.
-            let leader_ended = self.job.as_ref().is_some_and(|(job, _)| job.leader_ended());
+            let leader_ended = self.guarded.leader_ended();
             let must_poll = self.must_poll(leader_ended);
             let poll_at = must_poll.then(|| boottime::now().saturating_add(pause));
             if must_poll {
@@ -141,7 +142,7 @@ impl Watch<'_> {
             Message::Job(pid, kind) => {
                 let answer = match self.adopt(pid, kind) {
                     Ok(Some(job)) => {
-                        self.job = Some(job);
+                        self.guarded = job;
                         Message::Watching
                     }
                     Ok(None) => Message::Refused(0),
@@ -162,28 +163,33 @@ impl Watch<'_> {
     }
 
     /// `None` when the lease is about to end.
-    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<(ProcessTree, JobKind)>> {
+    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<Guarded>> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         if !self.schedule.may_start(boottime::now()) {
             return Ok(None);
         }
         let processes = ProcessTree::open(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
-        Ok(Some((processes, kind)))
+        Ok(Some(Guarded::Job {
+            processes,
+            holds_lock: kind.holds_lock,
+        }))
     }
 
     /// Does what is due; returns the time of the next act.
     fn act(&mut self) -> Option<u64> {
+        if !self.guarded.is_somebody() {
+            return None;
+        }
         loop {
-            let (job, _) = self.job.as_mut()?;
             match self.schedule.next(boottime::now()) {
                 Next::Wait(at) => {
                     if self.schedule.killed() {
-                        job.kill();
+                        self.guarded.kill();
                     }
                     return at;
                 }
-                Next::Signal => job.terminate(self.plan.signal),
-                Next::Kill => job.kill(),
+                Next::Signal => self.guarded.terminate(self.plan.signal),
+                Next::Kill => self.guarded.kill(),
             }
             self.say(Message::Fired);
         }
@@ -191,21 +197,19 @@ impl Watch<'_> {
 
     /// Nothing is left to do, or nothing that we may do.
     fn is_over(&self) -> bool {
-        let Some((job, kind)) = &self.job else {
-            return self.wrapper != Wrapper::There;
-        };
+        let fired = self.schedule.fired();
         match self.wrapper {
             Wrapper::There => false,
-            Wrapper::Finished => !self.schedule.fired() || job.is_gone(),
+            Wrapper::Finished => !fired || self.guarded.is_gone(),
             // A job that holds the lock itself keeps it. But if the guardian has signalled, it also kills.
-            Wrapper::Dead => (kind.holds_lock && !self.schedule.fired()) || job.is_gone(),
+            Wrapper::Dead => (self.guarded.holds_lock() && !fired) || self.guarded.is_gone(),
         }
     }
 
     /// Whether to poll soon, since no event will tell that the last process of the job has gone.
     fn must_poll(&self, leader_ended: bool) -> bool {
         let is_alone = self.wrapper != Wrapper::There;
-        self.job.is_some() && (self.schedule.killed() || is_alone && leader_ended)
+        self.guarded.is_somebody() && (self.schedule.killed() || is_alone && leader_ended)
     }
 
     fn sleep(&self, until: Option<u64>, leader_ended: bool) -> rustix::io::Result<()> {
@@ -213,8 +217,8 @@ impl Watch<'_> {
         let mut fds = vec![PollFd::new(&self.timer, PollFlags::IN)];
         if self.wrapper == Wrapper::There {
             fds.push(PollFd::from_borrowed_fd(self.socket, PollFlags::IN));
-        } else if let Some((job, _)) = self.job.as_ref().filter(|_| !leader_ended) {
-            fds.push(PollFd::from_borrowed_fd(job.pidfd(), PollFlags::IN));
+        } else if let Some(pidfd) = self.guarded.pidfd().filter(|_| !leader_ended) {
+            fds.push(PollFd::from_borrowed_fd(pidfd, PollFlags::IN));
         }
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
