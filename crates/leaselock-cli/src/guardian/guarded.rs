@@ -1,10 +1,10 @@
 //! What the guardian ends before the lease does.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::process_tree::ProcessTree;
+use crate::process_tree::{ProcessTree, ended};
 
 /// What is ended when the lease is lost.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) enum Guarded {
         /// It inherited the descriptor that keeps the lock, as under `flock(1)`.
         holds_lock: bool,
     },
+    /// One process that the wrapper did not start, by its pidfd. What it started is left alone: we are among that.
+    Process(OwnedFd),
 }
 
 impl Guarded {
@@ -29,6 +31,7 @@ impl Guarded {
         match self {
             Guarded::Nobody => None,
             Guarded::Job { processes, .. } => Some(processes.pidfd()),
+            Guarded::Process(process) => Some(process.as_fd()),
         }
     }
 
@@ -37,6 +40,7 @@ impl Guarded {
         match self {
             Guarded::Nobody => false,
             Guarded::Job { processes, .. } => processes.leader_ended(),
+            Guarded::Process(process) => ended(process),
         }
     }
 
@@ -45,6 +49,10 @@ impl Guarded {
         match self {
             Guarded::Nobody => {}
             Guarded::Job { processes, .. } => processes.terminate(signal),
+            Guarded::Process(process) => {
+                pidfd_send_signal(&*process, signal).ok();
+                pidfd_send_signal(&*process, Signal::CONT).ok(); // so that it can handle the signal
+            }
         }
     }
 
@@ -53,6 +61,9 @@ impl Guarded {
         match self {
             Guarded::Nobody => {}
             Guarded::Job { processes, .. } => processes.kill(),
+            Guarded::Process(process) => {
+                pidfd_send_signal(&*process, Signal::KILL).ok();
+            }
         }
     }
 
@@ -60,7 +71,18 @@ impl Guarded {
         match self {
             Guarded::Nobody => true,
             Guarded::Job { processes, .. } => processes.is_gone(),
+            Guarded::Process(process) => ended(process),
         }
+    }
+
+    /// Whether it is over with the wrapper's word that no work is done under the lease. Of a job processes may be left.
+    pub(super) fn is_over_at_once(&self) -> bool {
+        !matches!(self, Guarded::Job { .. })
+    }
+
+    /// Whether it learns by nothing else that the wrapper is dead, and that the lease will be lost.
+    pub(super) fn ends_with_wrapper(&self) -> bool {
+        matches!(self, Guarded::Process(_))
     }
 
     /// Whether it keeps the lock itself when the wrapper is gone, and may work on.

@@ -8,13 +8,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit, setsid};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
 use super::guarded::Guarded;
 use super::message::{JobKind, Message, Received, receive};
 use super::schedule::{Next, Plan, Schedule};
+use crate::boottime::timer_at;
 use crate::process_tree::ProcessTree;
 use crate::{boottime, process};
 
@@ -123,19 +123,21 @@ impl Watch<'_> {
     fn listen(&mut self) -> bool {
         match receive(self.socket) {
             Ok(Received::Message(message, fd)) => {
-                self.kept.extend(fd);
-                self.take(message);
+                self.take(message, fd);
                 true
             }
             Ok(Received::Nothing) => false,
             Ok(Received::Closed) | Err(_) => {
                 self.wrapper = Wrapper::Dead;
+                if self.guarded.ends_with_wrapper() {
+                    self.schedule.lost(boottime::now());
+                }
                 false
             }
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: Message, fd: Option<OwnedFd>) {
         match message {
             Message::Deadline(at) => self.schedule.extend(at),
             Message::Lost => self.schedule.lost(boottime::now()),
@@ -156,8 +158,18 @@ impl Watch<'_> {
                 });
                 self.wrapper = Wrapper::Finished;
             }
-            // The descriptor that came along is kept already.
-            Message::Keep => {}
+            Message::Keep => self.kept.extend(fd),
+            Message::Process => {
+                let in_time = self.schedule.may_start(boottime::now());
+                let answer = match fd.filter(|_| in_time) {
+                    Some(process) => {
+                        self.guarded = Guarded::Process(process);
+                        Message::Watching
+                    }
+                    None => Message::Refused(0),
+                };
+                self.say(answer);
+            }
             Message::Watching | Message::Refused(_) | Message::Fired | Message::Over { .. } => {}
         }
     }
@@ -200,7 +212,7 @@ impl Watch<'_> {
         let fired = self.schedule.fired();
         match self.wrapper {
             Wrapper::There => false,
-            Wrapper::Finished => !fired || self.guarded.is_gone(),
+            Wrapper::Finished => !fired || self.guarded.is_over_at_once() || self.guarded.is_gone(),
             // A job that holds the lock itself keeps it. But if the guardian has signalled, it also kills.
             Wrapper::Dead => (self.guarded.holds_lock() && !fired) || self.guarded.is_gone(),
         }
@@ -213,7 +225,7 @@ impl Watch<'_> {
     }
 
     fn sleep(&self, until: Option<u64>, leader_ended: bool) -> rustix::io::Result<()> {
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &alarm(until))?;
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer_at(until))?;
         let mut fds = vec![PollFd::new(&self.timer, PollFlags::IN)];
         if self.wrapper == Wrapper::There {
             fds.push(PollFd::from_borrowed_fd(self.socket, PollFlags::IN));
@@ -229,22 +241,5 @@ impl Watch<'_> {
     fn say(&self, message: Message) {
         // A wrapper that does not read it notices the job's end anyway.
         message.send(self.socket).ok();
-    }
-}
-
-/// A moment in the timer's form; zero would disarm it, so the first nanosecond stands for "now".
-fn alarm(at: Option<u64>) -> Itimerspec {
-    let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let at = at.map_or(0, |at| at.max(1));
-    let moment = Timespec {
-        tv_sec: part(at / 1_000_000_000),
-        tv_nsec: part(at % 1_000_000_000),
-    };
-    Itimerspec {
-        it_interval: Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-        it_value: moment,
     }
 }

@@ -79,9 +79,9 @@ pub(crate) fn open_leadership(
     lock: &LockArgs,
     globals: &Globals,
     purpose: Purpose<'_>,
+    why_one_store: &str,
 ) -> Result<(Client, Request), Failure> {
-    let why = "elect: several servers have no place for what a leader says";
-    let client = session::one_store(globals, purpose, why)?;
+    let client = session::one_store(globals, purpose, why_one_store)?;
     let mut election = client.election(name).value(value);
     if let Some(note) = &lock.note {
         election = election.note(note);
