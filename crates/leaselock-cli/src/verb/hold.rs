@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, stdout};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use leaselock::interop::Protocol;
 use leaselock::{Client, ReleaseError};
@@ -30,6 +31,10 @@ use crate::progress::{Outlet, Progress};
 use crate::session::{self, Purpose};
 use crate::signals::{SignalStream, Signals};
 use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
+
+/// How long a release may take. Longer than that of a job, because the program waits for the answer; a machine on which
+/// many programs end at once needs it.
+const RELEASE_WITHIN: Duration = Duration::from_secs(4);
 
 /// The processes first, whose numbers may pass to others; then the guardian, while there is one thread; then the lock.
 pub(crate) fn run(args: &HoldArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -171,7 +176,9 @@ impl Hold<'_> {
                 if let Some(guardian) = guardian {
                     guardian.retire();
                 }
-                release(self.client, lease, || {}).await.ok();
+                release(self.client, lease, RELEASE_WITHIN, || {})
+                    .await
+                    .ok();
                 return Err(failure);
             }
         };
@@ -185,7 +192,9 @@ impl Hold<'_> {
         let (outcome, leaving) = match held {
             Ok(held) => held,
             Err(failure) => {
-                release(self.client, lease, || {}).await.ok();
+                release(self.client, lease, RELEASE_WITHIN, || {})
+                    .await
+                    .ok();
                 return Err(failure);
             }
         };
@@ -315,13 +324,19 @@ impl Hold<'_> {
 
     async fn end(&self, lease: Held, outcome: Outcome<()>) -> Exit {
         if outcome != Outcome::Ended(()) {
-            release(self.client, lease, || {}).await.ok(); // the loss was told
+            release(self.client, lease, RELEASE_WITHIN, || {})
+                .await
+                .ok(); // the loss was told
             return match outcome {
                 Outcome::Unguarded(()) => Exit::INTERNAL,
                 _ => Exit::LOST,
             };
         }
-        let Err(errors) = release(self.client, lease, || self.progress.released()).await else {
+        let Err(errors) = release(self.client, lease, RELEASE_WITHIN, || {
+            self.progress.released()
+        })
+        .await
+        else {
             return Exit::OK;
         };
         self.tell_not_released(&errors);

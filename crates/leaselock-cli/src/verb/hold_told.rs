@@ -53,7 +53,7 @@ impl Hold<'_> {
         let process = format!("process {}", self.args.kill.unwrap_or_default());
         let loss = match (reason, lease.loss()) {
             (StopReason::Unguarded, _) => {
-                let text = format!("the guardian died; {process} is ended");
+                let text = format!("the guardian process was killed: {process} is ended, exit 70");
                 return self.say("unguarded", &text, Value::Null);
             }
             (StopReason::Lost, Some(lost)) => Loss::of(store, &lost),

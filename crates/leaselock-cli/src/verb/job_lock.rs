@@ -40,15 +40,14 @@ pub(super) fn start_guardian(plan: Plan) -> Result<(Guardian, Signals), Failure>
     Ok((guardian, Signals::block(&status)?))
 }
 
-/// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
-/// then, the lease expires at its ttl. There is no error when no answer came in time. `tell` is called when it is
+/// Releases the lock and retries in the background, but within this limit: if the store does not answer by then, the lease expires at its ttl. There is no error when no answer came in time. `tell` is called when it is
 /// released.
 pub(super) async fn release(
     client: &Client,
     lease: Held,
+    limit: Duration,
     tell: impl FnOnce(),
 ) -> Result<(), Vec<ReleaseError>> {
-    let limit = session::request_timeout(lease.ttl());
     let until = boottime::alarm_in(limit);
     let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld(_));
     let mut errors = match timeout_at(until, lease.release()).await {
@@ -219,9 +218,10 @@ impl JobLock<'_> {
         Ok(supervised.await?)
     }
 
-    /// As [`release`].
+    /// As [`release`], within one request timeout.
     pub(super) async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
-        release(self.client, lease, || self.progress.released()).await
+        let limit = session::request_timeout(lease.ttl());
+        release(self.client, lease, limit, || self.progress.released()).await
     }
 
     /// One line for each name, or one for all when no answer came.

@@ -188,3 +188,14 @@ fn it_holds_in_every_way_that_run_does() {
         both.end().gives(0);
     });
 }
+
+#[test]
+fn a_hold_of_a_lock_that_an_ancestor_has_is_refused() {
+    on_both(|store| {
+        let program = env!("CARGO_BIN_EXE_leaselock");
+        let job = ["run", "job", "--", program, "hold", "job"];
+        let outer = store.start(&job).end_with_stdin_open().gives(75);
+        let said = "`job` is held by an ancestor of this process";
+        assert!(outer.err.contains(said), "{outer:?}");
+    });
+}

@@ -102,7 +102,7 @@ fn a_killed_guardian_ends_the_process_of_kill() {
         told["text"]
             .as_str()
             .unwrap()
-            .starts_with("the guardian died; process ")
+            .starts_with("the guardian process was killed: process ")
     );
     until("the end of the worker", || worker.has_ended());
     hold.end().gives(70);
