@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Itimerspec, Timespec, clock_gettime};
 
 /// Now, as the nanoseconds that a lease's deadline counts in.
 pub(crate) fn now() -> u64 {
@@ -15,6 +15,24 @@ pub(crate) fn now() -> u64 {
     seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(nanoseconds)
+}
+
+/// A moment in the form of a timer on that clock, which `None` disarms. Zero would disarm it too, so the first
+/// nanosecond stands for "now".
+pub(crate) fn timer_at(at: Option<u64>) -> Itimerspec {
+    let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let at = at.map_or(0, |at| at.max(1));
+    let moment = Timespec {
+        tv_sec: part(at / 1_000_000_000),
+        tv_nsec: part(at % 1_000_000_000),
+    };
+    Itimerspec {
+        it_interval: Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: moment,
+    }
 }
 
 /// A duration in nanoseconds; what does not fit is for ever.

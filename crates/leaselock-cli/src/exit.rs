@@ -258,8 +258,8 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
   the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
-  1     doctor: something is not fit for locks; leader: no client leads; schedules --overdue: one is;
-        count --cas: it is another number
+  1     doctor: something is not fit for locks; leader: no client leads;
+        schedules --overdue: one is; count --cas: it is another number
   64    usage: a flag, name, duration or URL is wrong; nothing was sent
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now

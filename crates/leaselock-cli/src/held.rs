@@ -7,6 +7,8 @@ use leaselock::clock::Moment;
 use leaselock::cron::CronRun;
 use leaselock::lease::{Leader, Permits, Several, Shared};
 use leaselock::once::OnceRun;
+use serde_json::{Value, json};
+
 use leaselock::{Fence, Lease, LeaseError, LeaseView, LossWatch, Lost, ReleaseError, Sequencer};
 
 pub(crate) enum Held {
@@ -88,6 +90,24 @@ impl Held {
                 .ok()
                 .map(|tick| tick.to_string()),
             _ => None,
+        }
+    }
+
+    /// Each name with its fence and its sequencer, as objects.
+    pub(crate) fn each(&self) -> Vec<Value> {
+        let object = |lease: LeaseView| {
+            json!({
+                "name": lease.name(),
+                "fence": lease.fence(),
+                "sequencer": lease.sequencer().map(|it| it.to_string()),
+            })
+        };
+        match self {
+            Held::Several(lease) => {
+                let views = lease.leases().iter().map(|one| one.view().into());
+                views.map(object).collect()
+            }
+            one => vec![object(one.view())],
         }
     }
 

@@ -19,6 +19,8 @@ use crate::exit::Exit;
 use crate::guardian::{Channel, JobKind, Refusal};
 use crate::process::{Program, SignalSet, watch_readable};
 use crate::process_tree::ProcessTree;
+use crate::signals::{ReceivedSignal, stop_here};
+use crate::supervise::Work;
 
 /// Which command to start, and under which lease.
 #[derive(Debug)]
@@ -173,9 +175,13 @@ impl Job {
             }
         }
     }
+}
+
+impl Work for Job {
+    type End = ExitStatus;
 
     /// Waits for the end of the command, and leaves it unreaped: its number stays its own.
-    pub(crate) async fn ended(&self) -> io::Result<()> {
+    async fn ended(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.end.readable().await?;
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -186,19 +192,38 @@ impl Job {
         }
     }
 
-    /// How the command ended. Gives its number back to the kernel.
-    pub(crate) fn reap(self) -> io::Result<ExitStatus> {
+    fn terminate(&mut self, signal: Signal) {
+        self.processes.terminate(signal);
+    }
+
+    fn kill(&mut self) {
+        self.processes.kill();
+    }
+
+    /// Gives the job the signal that was meant for it.
+    ///
+    /// On a terminal, job and wrapper share the foreground group, and what the terminal sends has
+    /// reached both: a second Ctrl-C would be a different message to many programs.
+    fn hear(&mut self, received: ReceivedSignal) {
+        let ReceivedSignal {
+            signal,
+            from_terminal,
+        } = received;
+        let missed_it = self.own_group || !from_terminal;
+        match signal {
+            Signal::USR1 | Signal::USR2 if missed_it => self.processes.signal_leader(signal),
+            // What ends or stops the leader alone would leave the rest of the job running.
+            _ if missed_it => self.processes.signal(signal),
+            _ => {}
+        }
+        if signal == Signal::TSTP {
+            stop_here();
+        }
+    }
+
+    /// Gives the number of the command back to the kernel.
+    fn reap(self) -> io::Result<ExitStatus> {
         Ok(end_of(self.leader)?)
-    }
-
-    /// Whether it leads a group of its own, apart from the wrapper's.
-    pub(crate) fn has_own_group(&self) -> bool {
-        self.own_group
-    }
-
-    /// All of it, for signals and for the end.
-    pub(crate) fn processes(&mut self) -> &mut ProcessTree {
-        &mut self.processes
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use leaselock::satellite::rounded;
+use serde_json::{Value, json};
+
 use leaselock::{ErrorKind, LeaseView, Lost, LostReason, Name, ReleaseError, StoreError};
 
 use crate::guardian::Plan;
 use crate::progress::{cause, is_silence};
-use crate::signal_name;
+use crate::{show, signal_name};
 
 /// What is known of a lease that is lost, or about to be.
 pub(crate) struct Loss<'a> {
@@ -57,6 +59,26 @@ impl<'a> Loss<'a> {
         self
     }
 
+    /// The reason as one word: the library's in snake case, or that no renewal has moved the deadline.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.reason {
+            Some(LostReason::Expired) => "expired",
+            Some(LostReason::TakenOver) => "taken_over",
+            Some(LostReason::Broken) => "broken",
+            Some(LostReason::KeyMissing) => "key_missing",
+            Some(LostReason::StoreUnreachable) => "store_unreachable",
+            Some(LostReason::MaxHoldReached) => "max_hold_reached",
+            Some(LostReason::Released) => "released",
+            None if self.last_error.is_some() => "store_unreachable",
+            _ => "not_renewed",
+        }
+    }
+
+    /// Of the event `lost`. By the latest deadline the lease ends in `ends_in`, which is nothing when it has ended.
+    pub(crate) fn facts(&self, fence: Option<u64>, ends_in: Duration) -> Value {
+        json!({ "reason": self.reason(), "fence": fence, "deadline_in_ms": show::ms(ends_in) })
+    }
+
     pub(crate) fn in_words(&self) -> String {
         format!("lost `{}`: {}", self.name, self.why())
     }
@@ -93,11 +115,12 @@ impl<'a> Loss<'a> {
     }
 }
 
-/// What the command does about it: by the latest deadline the lease expires in `lease_ends_in`.
-pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
+/// What the command does about it, to the job or to the process: by the latest deadline the lease expires in
+/// `lease_ends_in`.
+pub(crate) fn measure(plan: &Plan, to: &str, lease_ends_in: Duration) -> String {
     let signal = signal_name::name(plan.signal);
     if plan.signal == rustix::process::Signal::KILL {
-        return format!("sent SIG{signal} to the job");
+        return format!("sent SIG{signal} to {to}");
     }
     let rest = plan.kill_in(lease_ends_in);
     let kill = if rest < Duration::from_millis(1) {
@@ -105,11 +128,12 @@ pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
     } else {
         format!("in {}", rounded(rest))
     };
-    format!("sent SIG{signal} to the job, SIGKILL follows {kill}")
+    format!("sent SIG{signal} to {to}, SIGKILL follows {kill}")
 }
 
-/// The job has ended, and the lock could not be released.
+/// The work is over (`job finished`), and the lock could not be released.
 pub(crate) fn not_released(
+    over: &str,
     store: &str,
     error: Option<&ReleaseError>,
     lease_ends_in: Duration,
@@ -118,7 +142,7 @@ pub(crate) fn not_released(
     let source = match error {
         Some(ReleaseError::NotHeld(_)) => {
             let error = error.map(ToString::to_string).unwrap_or_default();
-            return format!("job finished; {error}");
+            return format!("{over}; {error}");
         }
         Some(ReleaseError::Unknown { source, .. } | ReleaseError::Store { source, .. }) => {
             Some(source)
@@ -137,5 +161,5 @@ pub(crate) fn not_released(
         let end = Duration::from_secs(seconds.unwrap_or(u64::MAX));
         format!("expires in {}", rounded(end))
     };
-    format!("job finished; the lock could not be released ({why}) and {end}")
+    format!("{over}; the lock could not be released ({why}) and {end}")
 }

@@ -3,14 +3,18 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: its guardian uses pidfd and timerfd");
 
+mod alarm;
 mod ancestors;
 mod args;
 mod boottime;
+mod caller;
 mod capture;
 mod duration;
 mod environment;
+mod event;
 mod exit;
 mod failure;
+mod feed;
 mod first_contact;
 mod guardian;
 mod held;
@@ -68,6 +72,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
     log::show(globals.verbose, globals.json);
     match &cli.verb {
         Verb::Run(args) => verb::run::run(args, globals),
+        Verb::Hold(args) => verb::hold::run(args, globals),
         Verb::Acquire(args) => verb::acquire::run(args, globals),
         Verb::Extend(args) => verb::handle::extend(args, globals),
         Verb::Release(args) => verb::handle::release(args, globals),

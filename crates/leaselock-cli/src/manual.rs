@@ -29,6 +29,12 @@ Examples:
   leaselock run from --also to -- ./transfer
                                             hold both, or wait for both";
 
+pub(crate) const HOLD: &str = "\
+Examples:
+  leaselock hold nightly                    hold it until Ctrl-C
+  coproc L { exec leaselock hold --kill $$ nightly; }
+                                            in bash: read the events from ${L[0]}";
+
 pub(crate) const ACQUIRE: &str = "\
 Examples:
   handle=$(leaselock acquire --ttl 10m deploy)

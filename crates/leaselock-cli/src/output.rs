@@ -32,7 +32,12 @@ pub(crate) fn say(text: &str) {
 
 /// One object as a line of JSON.
 pub(crate) fn json(object: &Value) -> String {
-    format!("{}\n", escaped(&object.to_string()))
+    line(&object.to_string())
+}
+
+/// The same of one that is text already.
+pub(crate) fn line(object: &str) -> String {
+    format!("{}\n", escaped(object))
 }
 
 /// Replaces the characters of names and notes that could move the cursor, colour the terminal or

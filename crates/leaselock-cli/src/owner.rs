@@ -16,14 +16,14 @@ pub(crate) struct JobOwner {
 
 impl JobOwner {
     /// The owner of the `run` in whose job this process is, or one of its own.
-    pub(crate) fn new(client: &Client, name: &str) -> JobOwner {
+    pub(crate) fn new(client: &Client, verb: &str, name: &str) -> JobOwner {
         let text = std::env::var(OWNER).ok().filter(|_| is_in_a_job());
         let inherited = text.and_then(|text| client.inherit_owner(&text).ok());
         JobOwner {
             is_inherited: inherited.is_some(),
             owner: inherited.unwrap_or_else(|| {
                 let name = name.chars().filter(|c| !c.is_control()).take(NAME_SHOWN);
-                client.owner(format!("leaselock run {}", String::from_iter(name)))
+                client.owner(format!("leaselock {verb} {}", String::from_iter(name)))
             }),
         }
     }

@@ -151,7 +151,8 @@ impl ProcessTree {
     }
 }
 
-fn ended(pidfd: &OwnedFd) -> bool {
+/// Whether the process of a pidfd has ended.
+pub(crate) fn ended(pidfd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
     poll(
         &mut fds,

@@ -131,6 +131,12 @@ pub(crate) fn is_this_program(pid: i32) -> bool {
     its.is_some() && (its.as_deref() == Some(b"leaselock\n") || its == name("self"))
 }
 
+/// The name of the program that a process runs, as far as this one may see it.
+pub(crate) fn program_name(pid: Pid) -> Option<String> {
+    let name = read(&format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
 /// The host's name, as holders write it into their record.
 pub(crate) fn host_name() -> String {
     let name = read("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What `-v` reports on standard error: the progress of a wait, the grant and the release, one line each.
+//! What `-v` reports on standard error, and `hold` on standard output: the progress of a wait, the grant and the
+//! release, one line each. As objects both have the same words, fields and units.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,9 +8,11 @@ use leaselock::options::Waiting;
 use leaselock::satellite::rounded;
 use leaselock::{Client, ErrorKind, Fence, StoreError};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Globals;
+use crate::event::{self, deadline};
+use crate::feed::Feed;
 use crate::held::Held;
 use crate::secrets::without_secrets;
 use crate::waiting_message::{self, WaitState};
@@ -20,7 +23,18 @@ const EVERY: Duration = Duration::from_secs(60);
 /// How often `wait` asks for the holder before there was a reply.
 const UNTIL_FIRST_REPLY: Duration = Duration::from_secs(1);
 
-/// What `-v` reports of one lock.
+/// Where the reports go.
+pub(crate) enum Outlet {
+    Nowhere,
+    /// Lines for people, on standard error.
+    Lines,
+    /// Objects on standard error.
+    Objects,
+    /// Objects on standard output, for the program that started this one.
+    Feed(Feed),
+}
+
+/// What is reported of one lock.
 pub(crate) struct Progress {
     /// The first, for programs.
     name: String,
@@ -28,8 +42,7 @@ pub(crate) struct Progress {
     names: String,
     /// A quorum and other libraries' ways of locking have no queue, so a waiter has no position.
     queued: bool,
-    told: bool,
-    json: bool,
+    outlet: Outlet,
     began: u64,
     /// When the lock was acquired.
     held_since: Cell<u64>,
@@ -43,11 +56,20 @@ impl Progress {
             name: names.first().map(shown).unwrap_or_default(),
             names: names.iter().map(shown).collect::<Vec<_>>().join(", "),
             queued,
-            told: globals.verbose > 0,
-            json: globals.json,
+            outlet: match (globals.verbose > 0, globals.json) {
+                (false, _) => Outlet::Nowhere,
+                (true, false) => Outlet::Lines,
+                (true, true) => Outlet::Objects,
+            },
             began: boottime::now(),
             held_since: Cell::default(),
         }
+    }
+
+    /// The same, reported there.
+    pub(crate) fn to(mut self, outlet: Outlet) -> Progress {
+        self.outlet = outlet;
+        self
     }
 
     /// When the lock was acquired, as deadlines count.
@@ -57,24 +79,25 @@ impl Progress {
 
     /// Whether anything is reported.
     pub(crate) fn is_told(&self) -> bool {
-        self.told
+        !matches!(self.outlet, Outlet::Nowhere)
     }
 
     fn age(&self) -> Duration {
         Duration::from_nanos(boottime::now().saturating_sub(self.began))
     }
 
-    fn tell(&self, event: &str, text: &str) {
-        if !self.told {
-            return;
-        }
-        let (name, names, text) = (&self.name, &self.names, output::sanitized(text));
-        if self.json {
-            let object = json!({ "event": event, "name": name, "text": text });
-            output::say(&output::json(&object));
-        } else {
-            let clear = waiting_message::clear();
-            output::say(&format!("{clear}leaselock: {names}: {text}\n"));
+    pub(crate) fn tell(&self, event: &str, text: &str, facts: Value) {
+        let object = || event::line(event, &self.name, text, facts);
+        match &self.outlet {
+            Outlet::Nowhere => {}
+            Outlet::Objects => output::say(&object()),
+            Outlet::Feed(feed) if event == "renewed" => feed.put_renewed(object()),
+            Outlet::Feed(feed) => feed.put(object()),
+            Outlet::Lines => {
+                let (clear, names) = (waiting_message::clear(), &self.names);
+                let text = output::sanitized(text);
+                output::say(&format!("{clear}leaselock: {names}: {text}\n"));
+            }
         }
     }
 
@@ -86,19 +109,33 @@ impl Progress {
             (None, Some(fence)) => format!(" (fence {fence})"),
             (None, None) => String::new(),
         };
-        self.tell("acquired", &format!("acquired after {waited}{fence}"));
+        let text = format!("acquired after {waited}{fence}");
+        self.tell("acquired", &text, event::acquired(held));
+    }
+
+    /// The lease now ends at this moment of the clock that counts suspend.
+    pub(crate) fn renewed(&self, ends_at: u64) {
+        self.tell("renewed", "renewed", deadline(ends_at));
     }
 
     pub(crate) fn gave_up_at(&self, signal: Signal) {
-        let (waited, signal) = (rounded(self.age()), signal_name::name(signal));
-        self.tell("gave-up", &format!("gave up after {waited}: SIG{signal}"));
+        self.gave_up(&format!("SIG{}", signal_name::name(signal)));
+    }
+
+    pub(crate) fn gave_up(&self, why: &str) {
+        let waited = rounded(self.age());
+        self.tell(
+            "gave-up",
+            &format!("gave up after {waited}: {why}"),
+            Value::Null,
+        );
     }
 
     /// The result of an earlier run is there.
     pub(crate) fn replayed(&self, run: Fence) {
         let waited = rounded(self.age());
         let text = format!("has run (fence {run}); its result is replayed after {waited}");
-        self.tell("replayed", &text);
+        self.tell("replayed", &text, Value::Null);
     }
 
     /// The rate allows no more before this time has passed.
@@ -107,35 +144,41 @@ impl Progress {
         self.tell(
             "waiting",
             &format!("waiting until the rate allows it, in {wait}"),
+            Value::Null,
         );
     }
 
     pub(crate) fn allowed(&self) {
         let waited = rounded(self.age());
-        self.tell("allowed", &format!("allowed after {waited}"));
+        self.tell("allowed", &format!("allowed after {waited}"), Value::Null);
     }
 
     pub(crate) fn released(&self) {
         let held = boottime::now().saturating_sub(self.held_since());
-        let held = rounded(Duration::from_nanos(held));
-        self.tell("released", &format!("released, held {held}"));
+        let held = Duration::from_nanos(held);
+        let facts = json!({ "held_ms": show::ms(held) });
+        self.tell(
+            "released",
+            &format!("released, held {}", rounded(held)),
+            facts,
+        );
     }
 
     /// The store did not reply, and is asked again.
     pub(crate) fn retrying(&self, error: &StoreError, store: &str) {
         let (event, text) =
             Report::Begins(Observation::Failing(failing(error, store))).in_words(false, store);
-        self.tell(event, &text);
+        self.tell(event, &text, Value::Null);
     }
 
     pub(crate) fn free(&self) {
         let waited = rounded(self.age());
-        self.tell("free", &format!("free after {waited}"));
+        self.tell("free", &format!("free after {waited}"), Value::Null);
     }
 
     /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
     pub(crate) async fn follow(&self, state: &WaitState, client: &Client) {
-        if !self.told {
+        if !self.is_told() {
             std::future::pending::<()>().await;
         }
         let mut pacing = Pacing::default();
@@ -153,22 +196,25 @@ impl Progress {
                 continue;
             };
             let (event, mut text) = line.in_words(self.queued, &store);
-            if line.wants_holder()
-                && let Some(holder) = holder(client, waiting.name.as_str()).await
-            {
+            let mut seen = None;
+            if line.wants_holder() {
+                seen = client.inspect(waiting.name.as_str()).await.ok();
+            }
+            if let Some(holder) = seen.as_ref().and_then(show::held_by) {
                 let which = match self.name == self.names {
                     true => "held by".to_owned(),
                     false => format!("{} held by", waiting.name),
                 };
                 text.push_str(&format!("; {which} {holder}"));
             }
-            self.tell(event, &text);
+            let position = line.position().filter(|_| self.queued);
+            self.tell(event, &text, event::waiting(position, seen.as_ref()));
         }
     }
 
     /// The same for `wait`, which has no position in the queue.
     pub(crate) async fn follow_holder(&self, client: &Client, name: &str) {
-        if !self.told {
+        if !self.is_told() {
             std::future::pending::<()>().await;
         }
         let mut begins = true;
@@ -180,7 +226,7 @@ impl Progress {
                     let waited = rounded(self.age());
                     format!("still held after {waited}, by {holder}")
                 };
-                self.tell("waiting", &text);
+                self.tell("waiting", &text, Value::Null);
             }
             let pause = if begins { UNTIL_FIRST_REPLY } else { EVERY };
             tokio::time::sleep(pause).await;
@@ -276,10 +322,17 @@ impl Pacing {
 
 impl Report {
     fn wants_holder(&self) -> bool {
+        self.position().is_some()
+    }
+
+    fn position(&self) -> Option<usize> {
         let (Report::Begins(observation)
         | Report::Still(_, observation)
         | Report::Back(_, observation)) = self;
-        matches!(observation, Observation::At(_))
+        match observation {
+            Observation::At(position) => Some(*position),
+            _ => None,
+        }
     }
 
     /// The event, and the text without the holder.

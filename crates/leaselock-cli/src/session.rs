@@ -38,6 +38,8 @@ pub(crate) enum Purpose<'a> {
     Operator,
     /// To hold a lock for a job. Others see which program runs, though not its arguments, which may be secret.
     Job(&'a OsStr),
+    /// To hold a lock for the program of this name, which started us.
+    Hold(&'a str),
     /// For leases that outlive this process.
     Handle,
 }
@@ -46,15 +48,18 @@ impl Purpose<'_> {
     /// What others see of this process, if it is more than its name.
     fn process_name(self) -> Option<String> {
         const MOST: usize = 60;
+        let shown = |verb: &str, program: &str| {
+            let program: String = output::sanitized(program).chars().take(MOST).collect();
+            Some(format!("leaselock {verb} {program}"))
+        };
         match self {
             Purpose::Operator => None,
             Purpose::Handle => Some("leaselock acquire".to_owned()),
             Purpose::Job(program) => {
                 let file = Path::new(program).file_name().unwrap_or(program);
-                let shown = output::sanitized(&file.to_string_lossy());
-                let shown: String = shown.chars().take(MOST).collect();
-                Some(format!("leaselock run {shown}"))
+                shown("run", &file.to_string_lossy())
             }
+            Purpose::Hold(program) => shown("hold", program),
         }
     }
 

@@ -8,7 +8,6 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::unix::AsyncFd;
 
-use crate::job::Job;
 use crate::process::{SignalSet, keep_ends_of_children, watch_readable};
 use crate::procfs::Status;
 
@@ -78,6 +77,13 @@ pub(crate) struct ReceivedSignal {
     pub(crate) from_terminal: bool,
 }
 
+impl ReceivedSignal {
+    /// Whether it ends a wait.
+    pub(crate) fn ends_a_wait(self) -> bool {
+        ENDING.contains(&self.signal)
+    }
+}
+
 impl SignalStream {
     /// The next signal.
     pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
@@ -107,39 +113,19 @@ impl SignalStream {
     /// The next signal that ends a wait. Ctrl-Z stops this process meanwhile, as in other commands.
     pub(crate) async fn ending(&self) -> io::Result<Signal> {
         loop {
-            match self.next().await?.signal {
+            let received = self.next().await?;
+            match received.signal {
                 Signal::TSTP => stop_here(),
-                signal if ENDING.contains(&signal) => return Ok(signal),
+                signal if received.ends_a_wait() => return Ok(signal),
                 _ => {}
             }
         }
     }
 }
 
-/// Gives a job the signal that was meant for it.
-///
-/// On a terminal, job and wrapper share the foreground group, and what the terminal sends has
-/// reached both: a second Ctrl-C would be a different message to many programs.
-pub(crate) fn pass_on(received: ReceivedSignal, job: &mut Job) {
-    let ReceivedSignal {
-        signal,
-        from_terminal,
-    } = received;
-    let missed_it = job.has_own_group() || !from_terminal;
-    match signal {
-        Signal::USR1 | Signal::USR2 if missed_it => job.processes().signal_leader(signal),
-        // What ends or stops the leader alone would leave the rest of the job running.
-        _ if missed_it => job.processes().signal(signal),
-        _ => {}
-    }
-    if signal == Signal::TSTP {
-        stop_here();
-    }
-}
-
 /// Stops this process as the terminal asked, by the signal's own effect: where no shell could
 /// continue us, the kernel then declines. The guardian still ends the job in time.
-fn stop_here() {
+pub(crate) fn stop_here() {
     let stop = SignalSet::of(&[Signal::TSTP]);
     kill_process(getpid(), Signal::TSTP).ok();
     stop.unblock();

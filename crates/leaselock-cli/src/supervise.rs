@@ -1,4 +1,4 @@
-//! What the wrapper does between the start of the job and its end.
+//! What the wrapper does while work is done under its lease, until the work has ended.
 
 use std::future::{Future, pending};
 use std::io;
@@ -7,27 +7,48 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::boottime::alarm_in;
 use crate::guardian::{Channel, Guardian, Notice, Plan, Verdict};
-use crate::job::Job;
 use crate::process::watch_readable;
-use crate::signals::{SignalStream, pass_on};
+use crate::signals::{ReceivedSignal, SignalStream};
 
-/// How the job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// By itself.
-    Ended(ExitStatus),
-    /// The guardian or the wrapper ended it because the lease was lost or about to expire.
-    Lost(ExitStatus),
-    /// The wrapper ended it because the guardian had died and could no longer end it in time.
-    Unguarded(ExitStatus),
+/// What is done under a lease, and ended when the lease is lost.
+pub(crate) trait Work {
+    /// How it ended.
+    type End;
+
+    /// Completes when it has ended, however that came. Cancel safe.
+    async fn ended(&mut self) -> io::Result<()>;
+
+    /// Asks it to end.
+    fn terminate(&mut self, signal: Signal);
+
+    /// Ends it. To be repeated until it has ended.
+    fn kill(&mut self);
+
+    /// Takes a signal that the wrapper got.
+    fn hear(&mut self, received: ReceivedSignal);
+
+    /// How it ended. After this the numbers of its processes may be another's.
+    fn reap(self) -> io::Result<Self::End>;
 }
 
-/// Why the job must end.
+/// How the work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome<E = ExitStatus> {
+    /// By itself.
+    Ended(E),
+    /// The guardian or the wrapper ended it because the lease was lost or about to expire.
+    Lost(E),
+    /// The wrapper ended it because the guardian had died and could no longer end it in time.
+    Unguarded(E),
+}
+
+/// Why the work must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// `lost` completed.
@@ -38,19 +59,19 @@ pub(crate) enum StopReason {
     Unguarded,
 }
 
-/// Passes signals on until the job has ended, and makes sure that it ends when it must.
+/// Passes signals on until the work has ended, and makes sure that it ends when it must.
 ///
 /// `lost` completes when the lease is lost; `tell` is called once for every reason. The guardian that is returned has
 /// nothing left to do: the caller waits for its end, but can release the lock before that.
-pub(crate) async fn supervise(
-    mut job: Job,
+pub(crate) async fn supervise<W: Work>(
+    mut work: W,
     guardian: Guardian,
     notices: GuardianNotices,
     plan: &Plan,
     signals: &SignalStream,
     lost: impl Future<Output = ()>,
     tell: impl Fn(StopReason),
-) -> io::Result<(Outcome, Option<Guardian>)> {
+) -> io::Result<(Outcome<W::End>, Option<Guardian>)> {
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
     let mut fallback = Fallback {
@@ -60,7 +81,7 @@ pub(crate) async fn supervise(
     loop {
         tokio::select! {
             biased;
-            ended = job.ended() => break ended?,
+            ended = work.ended() => break ended?,
             notice = notices.notice(), if !alone => match notice? {
                 Notice::Fired => {
                     if !std::mem::replace(&mut is_lost, true) {
@@ -80,15 +101,15 @@ pub(crate) async fn supervise(
                 tell(StopReason::Lost);
                 fallback.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
-            () = fallback.due() => fallback.act(&mut job, plan),
-            received = signals.next() => pass_on(received?, &mut job),
+            () = fallback.due() => fallback.act(&mut work, plan),
+            received = signals.next() => work.hear(received?),
         }
     }
     let verdict = guardian.dismiss();
     if verdict == Verdict::Fired && !is_lost {
-        tell(StopReason::NotRenewed); // the job was gone before the notice was read
+        tell(StopReason::NotRenewed); // the work had ended before the notice was read
     }
-    let status = job.reap()?;
+    let end = work.reap()?;
     let leaving = if verdict == Verdict::Fired {
         // The processes that the job left behind got the signal too, and have until the kill to end.
         let limit = plan.kill_after + Duration::from_secs(1);
@@ -100,19 +121,19 @@ pub(crate) async fn supervise(
         Some(guardian)
     };
     let outcome = match verdict {
-        Verdict::Fired => Outcome::Lost(status),
-        _ if is_lost => Outcome::Lost(status),
-        _ if fallback.asked => Outcome::Unguarded(status),
-        _ => Outcome::Ended(status),
+        Verdict::Fired => Outcome::Lost(end),
+        _ if is_lost => Outcome::Lost(end),
+        _ if fallback.asked => Outcome::Unguarded(end),
+        _ => Outcome::Ended(end),
     };
     Ok((outcome, leaving))
 }
 
-/// The guardian ends the job once, at the right times, so the wrapper asks it first. The guardian
+/// The guardian ends the work once, at the right times, so the wrapper asks it first. The guardian
 /// needs microseconds; a stopped one never answers.
 const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
 
-/// The wrapper ends the job itself when the guardian is dead or stopped.
+/// The wrapper ends the work itself when the guardian is dead or stopped.
 struct Fallback {
     due: Option<Instant>,
     asked: bool,
@@ -126,12 +147,12 @@ impl Fallback {
         }
     }
 
-    fn act(&mut self, job: &mut Job, plan: &Plan) {
+    fn act(&mut self, work: &mut impl Work, plan: &Plan) {
         let pause = if self.asked {
-            job.processes().kill();
+            work.kill();
             Duration::from_millis(100)
         } else {
-            job.processes().terminate(plan.signal);
+            work.terminate(plan.signal);
             plan.kill_after
         };
         self.asked = true;

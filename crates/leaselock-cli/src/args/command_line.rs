@@ -7,7 +7,7 @@ use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser,
 
 use super::globals::Globals;
 use super::{
-    acquire, bench, count, cron, elect, inspect, latch, lease, limit, once, permits, run,
+    acquire, bench, count, cron, elect, hold, inspect, latch, lease, limit, once, permits, run,
     schedules, strict,
 };
 use crate::{manual, secrets};
@@ -61,6 +61,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(run::RunArgs),
+    Hold(hold::HoldArgs),
     Acquire(acquire::AcquireArgs),
     Extend(lease::ExtendArgs),
     Release(lease::ReleaseArgs),

@@ -49,17 +49,19 @@ pub(crate) struct ElectArgs {
 impl ElectArgs {
     /// What followers read.
     pub(crate) fn value(&self) -> String {
-        let host = || {
-            let name = rustix::system::uname();
-            name.nodename().to_string_lossy().into_owned()
-        };
-        self.value.clone().unwrap_or_else(host)
+        self.value.clone().unwrap_or_else(host_name)
     }
 
     /// The second stage: refuses what only `run` can do.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.run.check_not_taken(&NOT_TAKEN)
     }
+}
+
+/// What followers read of a leader that says nothing.
+pub(super) fn host_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }
 
 /// Print who leads

@@ -11,6 +11,7 @@ pub(crate) mod count;
 pub(crate) mod cron;
 pub(crate) mod elect;
 mod globals;
+pub(crate) mod hold;
 pub(crate) mod inspect;
 pub(crate) mod latch;
 pub(crate) mod lease;

@@ -1,7 +1,7 @@
 //! The arguments that say how a lock is held: alone, beside other readers, or by permits.
 
 use clap::Args;
-use leaselock::interop::Protocol;
+use leaselock::interop::{Preset, Protocol};
 
 use super::lease::LockArgs;
 
@@ -96,6 +96,28 @@ impl ModeArgs {
         }
         Ok(mode)
     }
+}
+
+/// Refuses several names where they cannot be had.
+pub(super) fn check_also(
+    also: &[String],
+    mode: Mode,
+    lock: &LockArgs,
+    protocol: Protocol,
+) -> Result<(), String> {
+    let theirs = lock.like.preset.map(Preset::protocol);
+    let is_native = protocol == Protocol::Native && theirs.is_none_or(|it| it == Protocol::Native);
+    let other = match mode {
+        _ if also.is_empty() => return Ok(()),
+        Mode::Shared => "--shared",
+        Mode::Permits { .. } => "--permits",
+        Mode::Exclusive if is_native => return Ok(()),
+        Mode::Exclusive if protocol == Protocol::Native => "--like",
+        Mode::Exclusive => "--protocol",
+    };
+    Err(format!(
+        "--also and {other}: several names are held alone and in the native way; leave one of the two away"
+    ))
 }
 
 /// Refuses what `--permits TOTAL --take TAKE` cannot do.

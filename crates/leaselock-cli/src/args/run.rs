@@ -9,7 +9,7 @@ use leaselock::satellite::span;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
-use super::mode::{Mode, ModeArgs};
+use super::mode::{Mode, ModeArgs, check_also};
 use crate::guardian::Plan;
 use crate::{duration, manual, signal_name};
 
@@ -153,6 +153,41 @@ leaselock renews the lease before it expires. From 100ms to 30d. Default: 10s, a
 /// With a shorter ttl the guardian would kill a job during its start.
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
+/// What the flags about times say together; what they cannot do is refused, with what would be right.
+pub(super) fn guardian_plan(
+    ttl: Duration,
+    kill_after: Option<Duration>,
+    max_hold: Option<Duration>,
+    signal: Signal,
+) -> Result<Plan, String> {
+    if ttl < SHORTEST_TTL {
+        return Err(format!(
+            "--ttl: {} leaves no time to end the work before the lease ends; give 100ms or more",
+            span(ttl)
+        ));
+    }
+    let kill_after = kill_after.unwrap_or_else(|| Duration::from_secs(2).min(ttl / 5));
+    if kill_after >= ttl / 2 {
+        return Err(format!(
+            "--kill-after: {} is half the ttl of {} or more; give less, or a longer --ttl",
+            span(kill_after),
+            span(ttl)
+        ));
+    }
+    if let Some(longest) = max_hold.filter(|longest| *longest < ttl) {
+        return Err(format!(
+            "--max-hold: {} is shorter than the ttl of {}; give as much or more, or a shorter --ttl",
+            span(longest),
+            span(ttl)
+        ));
+    }
+    Ok(Plan {
+        ttl,
+        kill_after,
+        signal,
+    })
+}
+
 impl RunArgs {
     /// The protocol that was asked for, or that of the library of --like.
     pub(crate) fn effective_protocol(&self) -> Protocol {
@@ -174,40 +209,12 @@ impl RunArgs {
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
         let mode = self.mode.mode(&self.lock, self.protocol)?;
-        self.check_also(mode)?;
+        check_also(&self.also, mode, &self.lock, self.protocol)?;
         let ttl = self.lock.ttl(longest);
-        if ttl < SHORTEST_TTL {
-            return Err(format!(
-                "--ttl: {} leaves no time to end the command before the lease ends; \
-                 give 100ms or more",
-                span(ttl)
-            ));
-        }
-        let kill_after = self
-            .kill_after
-            .unwrap_or_else(|| Duration::from_secs(2).min(ttl / 5));
-        if kill_after >= ttl / 2 {
-            return Err(format!(
-                "--kill-after: {} is half the ttl of {} or more; give less, or a longer --ttl",
-                span(kill_after),
-                span(ttl)
-            ));
-        }
-        if let Some(longest) = self.max_hold.filter(|longest| *longest < ttl) {
-            return Err(format!(
-                "--max-hold: {} is shorter than the ttl of {}; give as much or more, or a shorter --ttl",
-                span(longest),
-                span(ttl)
-            ));
-        }
+        let guardian = guardian_plan(ttl, self.kill_after, self.max_hold, self.signal)?;
         let (program, arguments) = self
             .program_and_arguments()
             .ok_or("say what to run: `-- COMMAND` after the name, or `-c SCRIPT`")?;
-        let guardian = Plan {
-            ttl,
-            kill_after,
-            signal: self.signal,
-        };
         Ok(RunPlan {
             program,
             arguments,
@@ -233,24 +240,6 @@ impl RunArgs {
             return Ok(());
         };
         Err(format!("{flags}: {why}; leave them out, or use run"))
-    }
-
-    /// Refuses several names where they cannot be had.
-    fn check_also(&self, mode: Mode) -> Result<(), String> {
-        if self.also.is_empty() {
-            return Ok(());
-        }
-        let is_native = self.effective_protocol() == Protocol::Native;
-        let other = match mode {
-            Mode::Shared => "--shared",
-            Mode::Permits { .. } => "--permits",
-            Mode::Exclusive if is_native => return Ok(()),
-            Mode::Exclusive if self.protocol == Protocol::Native => "--like",
-            Mode::Exclusive => "--protocol",
-        };
-        Err(format!(
-            "--also and {other}: several names are held alone and in the native way; leave one of the two away"
-        ))
     }
 
     pub(super) fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {

@@ -215,7 +215,7 @@ mod tests {
         let text = said(&["leaselock"]);
         let first = "leaselock: no command given. Try: leaselock run NAME -- COMMAND";
         assert_eq!(text.lines().next(), Some(first));
-        assert!(text.lines().count() <= 45, "{text}");
+        assert!(text.lines().count() <= 46, "{text}");
         for line in [
             &["leaselock", "nightly", "--", "date"][..],
             &["leaselock", "-v", "nightly", "date"],

@@ -56,6 +56,17 @@ impl Channel {
         Message::Job(pid, kind)
             .send(&self.0)
             .map_err(|_| Refusal::Unguarded)?;
+        self.answer()
+    }
+
+    /// The same for a process that runs already, by its pidfd.
+    pub(crate) fn enlist_process(&self, process: BorrowedFd<'_>) -> Result<(), Refusal> {
+        let sent = Message::Process.send_with(&self.0, process);
+        sent.map_err(|_| Refusal::Unguarded)?;
+        self.answer()
+    }
+
+    fn answer(&self) -> Result<(), Refusal> {
         match self.receive_within(ANSWER_LIMIT) {
             Some(Message::Watching) => Ok(()),
             Some(Message::Refused(why)) if why != 0 => Err(Refusal::Blind(why)),

@@ -33,11 +33,13 @@ pub(super) enum Message {
     Keep,
     /// Job, just before it becomes the user's command: watch me.
     Job(u32, JobKind),
+    /// Wrapper: comes with the pidfd of a process that it did not start: watch that.
+    Process,
     /// Wrapper: the job has ended and is not yet reaped.
     Done,
-    /// Guardian to job: you are watched, go.
+    /// Guardian to job or wrapper: it is watched, go.
     Watching,
-    /// Guardian to job: there is no lease left to start under; or there is no way to watch you, for the reason with
+    /// The same: there is no lease left to start under; or there is no way to watch you, for the reason with
     /// this number, which is never 0.
     Refused(u32),
     /// Guardian: it has signalled the job to end.
@@ -61,6 +63,7 @@ impl Message {
             Message::Refused(why) => (7, u64::from(why)),
             Message::Fired => (8, 0),
             Message::Over { fired } => (9, u64::from(fired)),
+            Message::Process => (10, 0),
         };
         let mut bytes = [0; LENGTH];
         bytes[..8].copy_from_slice(&u64::to_ne_bytes(tag));
@@ -91,6 +94,7 @@ impl Message {
             7 => Message::Refused(u32::try_from(value).ok()?),
             8 => Message::Fired,
             9 => Message::Over { fired: flag(0) },
+            10 => Message::Process,
             _ => return None,
         })
     }
@@ -182,6 +186,7 @@ mod tests {
                     Message::Refused(24),
                     Message::Fired,
                     Message::Over { fired: own_group },
+                    Message::Process,
                 ];
                 sent.iter().for_each(|message| message.send(&here).unwrap());
                 for message in sent {

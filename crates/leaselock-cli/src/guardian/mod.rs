@@ -11,9 +11,11 @@
 //! | the wrapper reports that the lease is lost | the same, at once |
 //! | the wrapper reports that the job has ended | exits; if it had signalled, it ends the rest of the job first |
 //! | the wrapper dies, the job holds the lock by its descriptor | leaves the job alone, as `flock(1)` does |
+//! | the wrapper dies, a process that it did not start works under the lease | the same as for a loss, at once |
 //! | the wrapper dies otherwise | keeps to the last deadline |
 
 mod channel;
+mod guarded;
 mod handle;
 mod message;
 mod schedule;

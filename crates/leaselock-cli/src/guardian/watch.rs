@@ -8,12 +8,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit, setsid};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
+use super::guarded::Guarded;
 use super::message::{JobKind, Message, Received, receive};
 use super::schedule::{Next, Plan, Schedule};
+use crate::boottime::timer_at;
 use crate::process_tree::ProcessTree;
 use crate::{boottime, process};
 
@@ -69,7 +70,7 @@ pub(super) fn guard(socket: BorrowedFd<'_>, plan: Plan) -> std::io::Result<()> {
         schedule,
         plan,
         wrapper: Wrapper::There,
-        job: None,
+        guarded: Guarded::Nobody,
         kept: Vec::new(),
     }
     .run()
@@ -90,7 +91,7 @@ struct Watch<'a> {
     schedule: Schedule,
     plan: Plan,
     wrapper: Wrapper,
-    job: Option<(ProcessTree, JobKind)>,
+    guarded: Guarded,
     /// They stay open until this process ends, which is after the job.
     kept: Vec<OwnedFd>,
 }
@@ -107,7 +108,7 @@ impl Watch<'_> {
             }
             let due = self.act();
             // Asked once: a leader that ends from here on ends the sleep, because its end is waited for.
-            let leader_ended = self.job.as_ref().is_some_and(|(job, _)| job.leader_ended());
+            let leader_ended = self.guarded.leader_ended();
             let must_poll = self.must_poll(leader_ended);
             let poll_at = must_poll.then(|| boottime::now().saturating_add(pause));
             if must_poll {
@@ -122,26 +123,28 @@ impl Watch<'_> {
     fn listen(&mut self) -> bool {
         match receive(self.socket) {
             Ok(Received::Message(message, fd)) => {
-                self.kept.extend(fd);
-                self.take(message);
+                self.take(message, fd);
                 true
             }
             Ok(Received::Nothing) => false,
             Ok(Received::Closed) | Err(_) => {
                 self.wrapper = Wrapper::Dead;
+                if self.guarded.ends_with_wrapper() {
+                    self.schedule.lost(boottime::now());
+                }
                 false
             }
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: Message, fd: Option<OwnedFd>) {
         match message {
             Message::Deadline(at) => self.schedule.extend(at),
             Message::Lost => self.schedule.lost(boottime::now()),
             Message::Job(pid, kind) => {
                 let answer = match self.adopt(pid, kind) {
                     Ok(Some(job)) => {
-                        self.job = Some(job);
+                        self.guarded = job;
                         Message::Watching
                     }
                     Ok(None) => Message::Refused(0),
@@ -155,35 +158,50 @@ impl Watch<'_> {
                 });
                 self.wrapper = Wrapper::Finished;
             }
-            // The descriptor that came along is kept already.
-            Message::Keep => {}
+            Message::Keep => self.kept.extend(fd),
+            Message::Process => {
+                let in_time = self.schedule.may_start(boottime::now());
+                let answer = match fd.filter(|_| in_time) {
+                    Some(process) => {
+                        self.guarded = Guarded::Process(process);
+                        Message::Watching
+                    }
+                    None => Message::Refused(0),
+                };
+                self.say(answer);
+            }
             Message::Watching | Message::Refused(_) | Message::Fired | Message::Over { .. } => {}
         }
     }
 
     /// `None` when the lease is about to end.
-    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<(ProcessTree, JobKind)>> {
+    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<Guarded>> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         if !self.schedule.may_start(boottime::now()) {
             return Ok(None);
         }
         let processes = ProcessTree::open(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
-        Ok(Some((processes, kind)))
+        Ok(Some(Guarded::Job {
+            processes,
+            holds_lock: kind.holds_lock,
+        }))
     }
 
     /// Does what is due; returns the time of the next act.
     fn act(&mut self) -> Option<u64> {
+        if !self.guarded.is_somebody() {
+            return None;
+        }
         loop {
-            let (job, _) = self.job.as_mut()?;
             match self.schedule.next(boottime::now()) {
                 Next::Wait(at) => {
                     if self.schedule.killed() {
-                        job.kill();
+                        self.guarded.kill();
                     }
                     return at;
                 }
-                Next::Signal => job.terminate(self.plan.signal),
-                Next::Kill => job.kill(),
+                Next::Signal => self.guarded.terminate(self.plan.signal),
+                Next::Kill => self.guarded.kill(),
             }
             self.say(Message::Fired);
         }
@@ -191,30 +209,28 @@ impl Watch<'_> {
 
     /// Nothing is left to do, or nothing that we may do.
     fn is_over(&self) -> bool {
-        let Some((job, kind)) = &self.job else {
-            return self.wrapper != Wrapper::There;
-        };
+        let fired = self.schedule.fired();
         match self.wrapper {
             Wrapper::There => false,
-            Wrapper::Finished => !self.schedule.fired() || job.is_gone(),
+            Wrapper::Finished => !fired || self.guarded.is_over_at_once() || self.guarded.is_gone(),
             // A job that holds the lock itself keeps it. But if the guardian has signalled, it also kills.
-            Wrapper::Dead => (kind.holds_lock && !self.schedule.fired()) || job.is_gone(),
+            Wrapper::Dead => (self.guarded.holds_lock() && !fired) || self.guarded.is_gone(),
         }
     }
 
     /// Whether to poll soon, since no event will tell that the last process of the job has gone.
     fn must_poll(&self, leader_ended: bool) -> bool {
         let is_alone = self.wrapper != Wrapper::There;
-        self.job.is_some() && (self.schedule.killed() || is_alone && leader_ended)
+        self.guarded.is_somebody() && (self.schedule.killed() || is_alone && leader_ended)
     }
 
     fn sleep(&self, until: Option<u64>, leader_ended: bool) -> rustix::io::Result<()> {
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &alarm(until))?;
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer_at(until))?;
         let mut fds = vec![PollFd::new(&self.timer, PollFlags::IN)];
         if self.wrapper == Wrapper::There {
             fds.push(PollFd::from_borrowed_fd(self.socket, PollFlags::IN));
-        } else if let Some((job, _)) = self.job.as_ref().filter(|_| !leader_ended) {
-            fds.push(PollFd::from_borrowed_fd(job.pidfd(), PollFlags::IN));
+        } else if let Some(pidfd) = self.guarded.pidfd().filter(|_| !leader_ended) {
+            fds.push(PollFd::from_borrowed_fd(pidfd, PollFlags::IN));
         }
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -225,22 +241,5 @@ impl Watch<'_> {
     fn say(&self, message: Message) {
         // A wrapper that does not read it notices the job's end anyway.
         message.send(self.socket).ok();
-    }
-}
-
-/// A moment in the timer's form; zero would disarm it, so the first nanosecond stands for "now".
-fn alarm(at: Option<u64>) -> Itimerspec {
-    let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let at = at.map_or(0, |at| at.max(1));
-    let moment = Timespec {
-        tv_sec: part(at / 1_000_000_000),
-        tv_nsec: part(at % 1_000_000_000),
-    };
-    Itimerspec {
-        it_interval: Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-        it_value: moment,
     }
 }

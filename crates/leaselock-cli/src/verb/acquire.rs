@@ -25,7 +25,7 @@ use crate::waiting_message::WaitState;
 use crate::{output, session, show};
 
 /// Limit for leaving the queue when the store does not answer: one request timeout.
-const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Acquires the lock and prints its handle. Releases the lock if the handle cannot be printed.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -54,6 +54,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
             Obtained::Lease(held) => held,
             Obtained::Ended(exit) => return Ok(exit),
         };
+        progress.acquired(&lease);
         let (fence, ttl) = (lease.fence(), lease.ttl());
         let detached = match lease {
             Held::Exclusive(lease) => lease.detach().await,
@@ -150,10 +151,7 @@ pub(crate) async fn obtain(
         () = progress.follow(&state, client) => unreachable!("it never ends"),
     };
     match outcome {
-        Ok(lease) => {
-            progress.acquired(&lease);
-            Ok(Obtained::Lease(lease))
-        }
+        Ok(lease) => Ok(Obtained::Lease(lease)),
         Err(ref error @ AcquireError::TimedOut { ref name, .. }) => {
             let name = name.as_str();
             let seen = if globals.quiet {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leaselock::interop::Protocol;
 use leaselock::{Client, ReleaseError};
 use rustix::thread::set_name;
-use serde_json::json;
+use serde_json::Value;
 use tokio::time::timeout_at;
 
 use crate::args::Globals;
@@ -17,7 +17,7 @@ use crate::args::run::{RunArgs, RunPlan};
 use crate::boottime::{End, ends_in};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::guardian::Guardian;
+use crate::guardian::{Guardian, Plan};
 use crate::held::Held;
 use crate::job::{CannotStart, Job, JobSpec};
 use crate::loss::{self, Loss};
@@ -27,17 +27,73 @@ use crate::procfs::Status;
 use crate::progress::Progress;
 use crate::signals::{SignalStream, Signals};
 use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
-use crate::{boottime, environment, output, session};
+use crate::{boottime, environment, event, output, session};
 
 /// Forks the guardian and blocks the signals, while there is one thread.
-pub(super) fn start_guardian(plan: &RunPlan) -> Result<(Guardian, Signals), Failure> {
+pub(super) fn start_guardian(plan: Plan) -> Result<(Guardian, Signals), Failure> {
     let status = Status::read()?;
     // What became itself again is called `exe`. The guardian gives itself a name of its own.
     set_name(c"leaselock").map_err(io::Error::from)?;
-    let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
+    let guardian = Guardian::start(&status, plan).map_err(|error| {
         Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
     })?;
     Ok((guardian, Signals::block(&status)?))
+}
+
+/// Releases the lock and retries in the background, but within this limit: if the store does not answer by then, the lease expires at its ttl. There is no error when no answer came in time. `tell` is called when it is
+/// released.
+pub(super) async fn release(
+    client: &Client,
+    lease: Held,
+    limit: Duration,
+    tell: impl FnOnce(),
+) -> Result<(), Vec<ReleaseError>> {
+    let until = boottime::alarm_in(limit);
+    let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld(_));
+    let mut errors = match timeout_at(until, lease.release()).await {
+        Ok(Ok(())) => {
+            tell();
+            client.close().await;
+            return Ok(());
+        }
+        Ok(Err(errors)) if errors.iter().all(is_over) => {
+            session::close_within(client, limit).await;
+            return Err(errors);
+        }
+        Ok(Err(errors)) => errors,
+        Err(_) => Vec::new(),
+    };
+    match timeout_at(until, client.close()).await {
+        Ok(closed) if closed.unconfirmed == 0 => errors.retain(is_over),
+        _ => return Err(errors),
+    }
+    if errors.is_empty() {
+        tell();
+        Ok(())
+    } else {
+        Err(errors)
+    }
+}
+
+/// A lease that was handed over is short until its first renewal, but the guardian's plan needs a whole one. The
+/// time that the answer of a plain grant took is no reason for another request.
+pub(super) async fn ensure_whole(lease: &Held) -> Result<(), Failure> {
+    let ttl = lease.ttl();
+    if lease.remaining() < ttl * 9 / 10 {
+        lease.extend(ttl).await?;
+    }
+    Ok(())
+}
+
+/// The lease ends where `--max-hold` ends it. That counts from before the request was sent.
+pub(super) fn hold_is_over(max_hold: Option<Duration>, held_since: u64, end: &End) -> bool {
+    /// A loss that comes so shortly before the end of `--max-hold` is that end.
+    const SENT_BEFORE: Duration = Duration::from_secs(5);
+    let hold = max_hold.map(boottime::nanoseconds);
+    hold.is_some_and(|hold| {
+        let until = held_since.saturating_add(hold);
+        end.load(Ordering::SeqCst) + boottime::nanoseconds(SENT_BEFORE) >= until
+    })
 }
 
 /// What a job's lock needs, before and while it is held.
@@ -77,7 +133,7 @@ impl<'a> JobLock<'a> {
             name,
             leads,
             progress: Progress::of(names, queued, globals),
-            owner: JobOwner::new(client, name),
+            owner: JobOwner::new(client, "run", name),
         }
     }
 }
@@ -124,7 +180,7 @@ impl JobLock<'_> {
         end: &End,
         output: Option<OwnedFd>,
     ) -> Result<(Outcome, Option<Guardian>), Failure> {
-        if let Err(failure) = self.ensure_whole(lease).await {
+        if let Err(failure) = ensure_whole(lease).await {
             guardian.retire();
             return Err(failure);
         }
@@ -162,35 +218,10 @@ impl JobLock<'_> {
         Ok(supervised.await?)
     }
 
-    /// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
-    /// then, the lease expires at its ttl. There is no error when no answer came in time.
+    /// As [`release`], within one request timeout.
     pub(super) async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
         let limit = session::request_timeout(lease.ttl());
-        let until = boottime::alarm_in(limit);
-        let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld(_));
-        let mut errors = match timeout_at(until, lease.release()).await {
-            Ok(Ok(())) => {
-                self.progress.released();
-                self.client.close().await;
-                return Ok(());
-            }
-            Ok(Err(errors)) if errors.iter().all(is_over) => {
-                session::close_within(self.client, limit).await;
-                return Err(errors);
-            }
-            Ok(Err(errors)) => errors,
-            Err(_) => Vec::new(),
-        };
-        match timeout_at(until, self.client.close()).await {
-            Ok(closed) if closed.unconfirmed == 0 => errors.retain(is_over),
-            _ => return Err(errors),
-        }
-        if errors.is_empty() {
-            self.progress.released();
-            Ok(())
-        } else {
-            Err(errors)
-        }
+        release(self.client, lease, limit, || self.progress.released()).await
     }
 
     /// One line for each name, or one for all when no answer came.
@@ -198,19 +229,10 @@ impl JobLock<'_> {
         let in_folder = self.client.session_descriptor().is_some();
         let none = errors.is_empty().then_some(None);
         for error in errors.iter().map(Some).chain(none) {
-            let text = loss::not_released(&self.client.store(), error, ends_in(end), in_folder);
+            let (over, store) = ("job finished", self.client.store());
+            let text = loss::not_released(over, &store, error, ends_in(end), in_folder);
             self.say("not-released", &text);
         }
-    }
-
-    /// A lease that was handed over is short until its first renewal, but the guardian's plan needs a whole one. The
-    /// time that the answer of a plain grant took is no reason for another request.
-    async fn ensure_whole(&self, lease: &Held) -> Result<(), Failure> {
-        let ttl = lease.ttl();
-        if lease.remaining() < ttl * 9 / 10 {
-            lease.extend(ttl).await?;
-        }
-        Ok(())
     }
 
     /// With `-o` the guardian keeps the lock's descriptor, so that the lock is not free before the
@@ -281,32 +303,31 @@ impl JobLock<'_> {
             }
         };
         let loss = loss
-            .by_longest_hold(self.hold_is_over(end))
+            .by_longest_hold(hold_is_over(
+                self.args.max_hold,
+                self.progress.held_since(),
+                end,
+            ))
             .without_renewal(self.args.is_never_renewed());
-        let measure = loss::measure(&self.plan.guardian, ends_in(end));
-        self.say("lost", &format!("{}; {measure}", loss.in_words()));
-    }
-
-    /// The lease ends where --max-hold ends it. That counts from before the request was sent.
-    fn hold_is_over(&self, end: &End) -> bool {
-        /// A loss that comes so shortly before the end of `--max-hold` is that end.
-        const SENT_BEFORE: Duration = Duration::from_secs(5);
-        let hold = self.args.max_hold.map(boottime::nanoseconds);
-        hold.is_some_and(|hold| {
-            let until = self.progress.held_since().saturating_add(hold);
-            end.load(Ordering::SeqCst) + boottime::nanoseconds(SENT_BEFORE) >= until
-        })
+        let measure = loss::measure(&self.plan.guardian, "the job", ends_in(end));
+        let left = match reason {
+            StopReason::Lost => Duration::ZERO,
+            _ => ends_in(end),
+        };
+        let text = format!("{}; {measure}", loss.in_words());
+        self.say_with("lost", &text, loss.facts(lease.fence(), left));
     }
 
     /// Printed even with `-q`: it is an error.
     pub(super) fn say(&self, event: &str, text: &str) {
-        let text = output::sanitized(text);
+        self.say_with(event, text, Value::Null);
+    }
+
+    fn say_with(&self, event: &str, text: &str, facts: Value) {
         if self.globals.json {
-            output::say(&output::json(
-                &json!({ "event": event, "name": self.name, "text": text }),
-            ));
+            output::say(&event::line(event, self.name, text, facts));
         } else {
-            output::say(&format!("leaselock: {text}\n"));
+            output::say(&format!("leaselock: {}\n", output::sanitized(text)));
         }
     }
 }

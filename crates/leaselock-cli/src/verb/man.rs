@@ -206,7 +206,7 @@ mod tests {
         assert!(
             page(Some("fly"))
                 .unwrap_err()
-                .contains("run, acquire, extend")
+                .contains("run, hold, acquire, extend")
         );
     }
 }

@@ -11,6 +11,8 @@ pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod functions;
 pub(crate) mod handle;
+pub(crate) mod hold;
+mod hold_told;
 mod job_lock;
 pub(crate) mod latch;
 pub(crate) mod leader;

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let once = args.once(&client, globals.longest());
     let once = once.on_wait(move |waiting| told.tell(waiting)).validate()?;
     let ancestors = Ancestors::of_this_process();
-    let (guardian, signals) = start_guardian(&plan)?;
+    let (guardian, signals) = start_guardian(plan.guardian)?;
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;

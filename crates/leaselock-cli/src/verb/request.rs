@@ -79,8 +79,9 @@ pub(crate) fn open_leadership(
     lock: &LockArgs,
     globals: &Globals,
     purpose: Purpose<'_>,
+    what: &str,
 ) -> Result<(Client, Request), Failure> {
-    let client = session::one_store(globals, purpose, "elect")?;
+    let client = session::one_store(globals, purpose, what)?;
     let mut election = client.election(name).value(value);
     if let Some(note) = &lock.note {
         election = election.note(note);

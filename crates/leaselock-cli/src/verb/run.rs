@@ -43,7 +43,7 @@ pub(crate) fn run_as(
         request = request.max_hold(longest);
     }
     let request = request.validate()?;
-    let (guardian, signals) = start_guardian(&plan)?;
+    let (guardian, signals) = start_guardian(plan.guardian)?;
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
@@ -63,7 +63,10 @@ pub(crate) fn run_as(
             &lock.progress,
         );
         let (exit, is_lost) = match obtained.await {
-            Ok(Obtained::Lease(lease)) => lock.hold(lease, guardian, mask).await?,
+            Ok(Obtained::Lease(lease)) => {
+                lock.progress.acquired(&lease);
+                lock.hold(lease, guardian, mask).await?
+            }
             Ok(Obtained::Ended(exit)) => {
                 guardian.retire();
                 (exit, false)
@@ -89,7 +92,7 @@ fn client_and_request(
 ) -> Result<(Client, Request), Failure> {
     let (name, lock, purpose) = (&args.name, &args.lock, Purpose::Job(&plan.program));
     if let Some(value) = value {
-        return request::open_leadership(name, value, lock, globals, purpose);
+        return request::open_leadership(name, value, lock, globals, purpose, "elect");
     }
     let (client, request) = request::open(name, plan.mode, lock, globals, purpose)?;
     Ok((

@@ -37,6 +37,7 @@ fn bash_completes_names_of_locks_that_are_held_where_a_verb_takes_one() {
         ("leaselock run n", &["nightly"]),
         ("leaselock run --permits 3 n", &["nightly"]),
         ("leaselock permits n", &["nightly"]),
+        ("leaselock hold -w 5 n", &["nightly"]),
         ("leaselock acquire --ttl 5s n", &["nightly"]),
         // Behind a colon bash replaces what follows it.
         ("leaselock status db:o", &["orders"]),

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 23] = [
+pub(crate) const VERBS: [&str; 24] = [
     "run",
+    "hold",
     "acquire",
     "extend",
     "release",
@@ -166,6 +167,7 @@ fn the_fields_of_every_verb_are_as_before() {
     let text: String = cases
         .iter()
         .chain(&of_several_holders(&store))
+        .chain(&of_hold(&store))
         .map(|(case, text)| format!("{case}\n{}\n", shape(text)))
         .collect();
     is_as_before("json-fields.txt", &text);
@@ -239,6 +241,39 @@ fn of_several_holders(store: &Store) -> Vec<(&'static str, String)> {
         running.end().gives(0);
     }
     cases
+}
+
+/// The events of one that waits and of one that is broken.
+fn of_hold(store: &Store) -> Vec<(&'static str, String)> {
+    let told = |running: &crate::common::Running, word: &str| {
+        let word = format!("\"event\":\"{word}\"");
+        let mut found = None;
+        crate::common::until(&word, || {
+            let printed = running.printed();
+            let mut lines = printed.split_inclusive('\n');
+            found = lines
+                .find(|line| line.contains(&word) && line.ends_with('\n'))
+                .map(str::to_owned);
+            found.is_some()
+        });
+        found.unwrap()
+    };
+    let first = store.start(&["hold", "held"]);
+    told(&first, "acquired");
+    let second = store.start(&["hold", "--ttl", "1s", "held"]);
+    let queued = told(&second, "queued");
+    first.end().gives(0);
+    let (acquired, renewed) = (told(&second, "acquired"), told(&second, "renewed"));
+    let third = store.start(&["hold", "--ttl", "1s", "broken"]);
+    told(&third, "acquired");
+    store.run(&["break", "--yes", "--now", "broken"]).gives(0);
+    vec![
+        ("hold, queued", queued),
+        ("hold, acquired", acquired),
+        ("hold, renewed", renewed),
+        ("hold, released", last(&second.end().gives(0).out)),
+        ("hold, lost", told(&third, "lost")),
+    ]
 }
 
 /// What `run --json` says when its lease is broken.

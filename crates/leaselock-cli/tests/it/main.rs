@@ -18,6 +18,7 @@ mod ending;
 mod first_contact;
 mod handles;
 mod help;
+mod hold;
 mod json;
 mod lacking;
 mod latch;

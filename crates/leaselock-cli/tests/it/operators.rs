@@ -346,7 +346,7 @@ fn every_verb_has_its_page_and_every_shell_its_completions() {
     }
     store
         .run(&["man", "fly"])
-        .refuses(64, "there are run, acquire, extend");
+        .refuses(64, "there are run, hold, acquire, extend");
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         assert!(
             store

@@ -1,16 +1,18 @@
 //! What people see on a terminal and scripts do not.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
+use testkit::process::{Signal, signal};
+
 use crate::common::Store;
 
-/// Runs the program with standard output and error on a terminal; gives what was shown there.
-fn shown(store: &Store, args: &[&str]) -> String {
+/// A terminal: our end, and that of a program.
+fn terminal() -> (File, OwnedFd) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -21,6 +23,12 @@ fn shown(store: &Store, args: &[&str]) -> String {
         .open(name.to_str().unwrap())
         .unwrap()
         .into();
+    (File::from(terminal), other_end)
+}
+
+/// Runs the program with standard output and error on a terminal; gives what was shown there.
+fn shown(store: &Store, args: &[&str]) -> String {
+    let (mut terminal, other_end) = terminal();
     let mut command = store.leaselock(args);
     command
         .stdin(Stdio::null())
@@ -30,7 +38,6 @@ fn shown(store: &Store, args: &[&str]) -> String {
     drop(command); // with our copies of the other end, so that reading has an end
     let mut text = Vec::new();
     let mut piece = [0; 4096];
-    let mut terminal = File::from(terminal);
     // It fails once no process has the other end.
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
         text.extend_from_slice(&piece[..length]);
@@ -50,6 +57,35 @@ fn an_empty_list_says_so_and_where_and_prints_nothing_into_a_pipe() {
     }
     let piped = store.run(&["ls"]).gives(0);
     assert_eq!((piped.out.as_str(), piped.err.as_str()), ("", ""));
+}
+
+/// A lock is held there until Ctrl-C, which comes as a signal. What is typed is not read.
+#[test]
+fn hold_speaks_to_people_on_a_terminal_and_ends_by_an_interrupt() {
+    let store = Store::file();
+    let (mut terminal, other_end) = terminal();
+    let mut command = store.leaselock(&["hold", "job"]);
+    command.stdin(other_end.try_clone().unwrap());
+    command
+        .stdout(other_end.try_clone().unwrap())
+        .stderr(other_end);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let (mut text, mut piece) = (String::new(), [0; 4096]);
+    while !text.contains("held until Ctrl-C") {
+        let length = terminal.read(&mut piece).unwrap();
+        text.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    terminal.write_all(b"release\n").unwrap();
+    assert_eq!(store.status()["state"], "held");
+    assert!(signal(child.id(), Signal::INT));
+    assert!(child.wait().unwrap().success());
+    while let Ok(length @ 1..) = terminal.read(&mut piece) {
+        text.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    assert!(text.contains("leaselock: job: acquired after "), "{text}");
+    assert!(text.contains("leaselock: job: released, held "), "{text}");
+    assert!(!text.contains('{'), "{text}");
 }
 
 #[test]

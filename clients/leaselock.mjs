@@ -1,0 +1,198 @@
+// Hold a lock of leaselock: one file, no dependencies, Node 20 or later on Linux.
+//
+//     const lease = await hold("nightly", { ttl: "30s" });     // Node 24: await using lease = …
+//     try {
+//       for (const part of work) {
+//         lease.check();                                        // throws Lost
+//         await store(part, { fence: lease.fence, signal: lease.signal });
+//       }
+//     } finally {
+//       await lease.release();
+//     }
+//
+// The lock is held by a child process, `leaselock hold`: LEASELOCK_BIN, else `leaselock` on PATH.
+// Its page, docs/hold.md, says what happens when this process or the child dies.
+
+import { spawn } from "node:child_process";
+import { uptime } from "node:os";
+
+// os.uptime() counts suspend as leases do, in steps of 10 ms, rounded down.
+const STEP_MS = 10;
+// A renewal that is on its way is waited for so long before a loss is declared.
+const GRACE_MS = 100;
+// A release that takes longer is left to the child: it may be frozen.
+const RELEASE_MS = 5000;
+
+/** The lock could not be taken or released; `exitCode` says why, as in docs/command.md. */
+export class LeaselockError extends Error {
+  constructor(text, exitCode) {
+    super(text);
+    this.name = new.target.name;
+    this.exitCode = exitCode;
+  }
+}
+/** Another holder has the lock, and the wait is over. */
+export class Busy extends LeaselockError {}
+/** The lease is over: stop the work that it protects. `reason` is the word of the event, if one came. */
+export class Lost extends LeaselockError {}
+/** There is no leaselock to start. */
+export class Missing extends LeaselockError {}
+
+/**
+ * Waits for the lock of this name and resolves to its lease.
+ *
+ * `flags` are those of `leaselock hold`: { ttl: "30s", wait: "5m", nonblock: true, maxHold: "1h", also: ["b"] }. A
+ * number is seconds. `kill: true`: this process is ended before the lease is lost. `url` goes to the child by its
+ * environment, because every user can read arguments.
+ */
+export function hold(name, { url, kill, ...flags } = {}) {
+  if (kill) flags.kill = process.pid;
+  const words = ["hold", "--json"];
+  for (const [flag, value] of Object.entries(flags)) {
+    const word = "--" + flag.replace(/[A-Z]/g, (letter) => "-" + letter.toLowerCase());
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== false) words.push(one === true ? word : `${word}=${one}`);
+    }
+  }
+  const program = process.env.LEASELOCK_BIN || "leaselock";
+  const env = url === undefined ? process.env : { ...process.env, LEASELOCK_URL: url };
+  // In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
+  const child = spawn(program, [...words, "--", name], { env, detached: true });
+  return new Promise((granted, refused) => new Lease(name, program, child, granted, refused));
+}
+
+/** A lock that is held, until `release()`. It does not keep the process alive. */
+class Lease {
+  #child;
+  #abort = new AbortController();
+  #deadlineMs = 0;
+  #errorMs = 0;
+  #grant;
+  #timer;
+  #exit;
+  #released;
+
+  constructor(name, program, child, granted, refused) {
+    this.name = name;
+    this.pid = child.pid;
+    this.#child = child;
+    let rest = "";
+    let said = "";
+    child.stdin.on("error", () => {}); // it has ended, which "close" tells
+    child.stderr.setEncoding("utf8").on("data", (text) => (said += text));
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop();
+      for (const line of lines) this.#take(JSON.parse(line), granted);
+    });
+    child.stdout.on("end", () => this.#lose(`lost \`${name}\`: the process that held it has ended`));
+    child.on("error", (error) => {
+      const right = "put leaselock on PATH or its path into LEASELOCK_BIN";
+      refused(new Missing(`cannot start ${program}: ${error.code}; ${right}`));
+    });
+    this.#exit = new Promise((ended) => {
+      child.on("close", (code, signal) => {
+        ended(code ?? signal);
+        refused(failure(said.trim(), code ?? signal)); // in vain after a grant
+      });
+    });
+  }
+
+  /** The fencing token: hand it to what the lock protects. With lead: true it is the term. */
+  get fence() {
+    return this.#grant.fence;
+  }
+
+  /** Name, fencing token and owner in one word, for a fence checker. */
+  get sequencer() {
+    return this.#grant.sequencer;
+  }
+
+  /** Aborted when the lease is lost, with the Lost as its reason. */
+  get signal() {
+    return this.#abort.signal;
+  }
+
+  /** Milliseconds until the lease ends, if no renewal comes; 0 when it has ended. */
+  remainingMs() {
+    const now = uptime() * 1000 + this.#errorMs;
+    return this.signal.aborted ? 0 : Math.max(0, this.#deadlineMs - now);
+  }
+
+  /** Throws Lost when the lease is over, also when the child is frozen or dead. Asks nobody else. */
+  check() {
+    if (this.remainingMs() === 0) this.#lose(`lost \`${this.name}\`: no renewal came before its deadline`);
+    this.signal.throwIfAborted();
+  }
+
+  /** Releases the lock, once. True if that is confirmed; rejects with Lost if the lease was lost before. */
+  release() {
+    this.#released ??= this.#end();
+    return this.#released;
+  }
+
+  async #end() {
+    const isLost = this.remainingMs() === 0;
+    for (const one of [this.#child, this.#child.stdout, this.#child.stdin]) one.ref();
+    this.#child.stdin.end("release\n");
+    let late;
+    const code = await Promise.race([this.#exit, new Promise((ended) => (late = setTimeout(ended, RELEASE_MS)))]);
+    clearTimeout(late);
+    clearTimeout(this.#timer);
+    if (isLost) this.check();
+    if (code === 79) throw this.signal.reason ?? new Lost(`lost \`${this.name}\``, 79);
+    return code === 0;
+  }
+
+  [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    return this.release();
+  }
+
+  #take(event, granted) {
+    if (event.deadline_boot_ms !== undefined) this.#renew(event);
+    if (event.event === "acquired") {
+      this.#grant = event;
+      for (const one of [this.#child, this.#child.stdout, this.#child.stderr, this.#child.stdin]) one.unref();
+      granted(this);
+    } else if (event.event === "released") {
+      this.#abort.abort(new Lost(`\`${this.name}\` was released`));
+    } else if (event.event === "lost" || event.event === "not-released") {
+      this.#lose(event.text, event.reason);
+    }
+  }
+
+  // The child says the deadline by the clock since boot, and from its own now on. The difference is what os.uptime()
+  // lacks, but for the time that the line took: so the largest counts, and no less than a step.
+  #renew(event) {
+    this.#deadlineMs = event.deadline_boot_ms;
+    const measured = event.deadline_boot_ms - event.deadline_in_ms - uptime() * 1000;
+    this.#errorMs = Math.max(this.#errorMs, measured, STEP_MS);
+    this.#watch();
+  }
+
+  #watch() {
+    clearTimeout(this.#timer);
+    const late = () => {
+      if (this.remainingMs() === 0) this.#lose(`lost \`${this.name}\`: no renewal came before its deadline`);
+      else this.#watch();
+    };
+    // Behind the messages that came while this process did something else.
+    this.#timer = setTimeout(() => setTimeout(late, GRACE_MS).unref(), this.remainingMs());
+    this.#timer.unref();
+  }
+
+  #lose(text, reason) {
+    const lost = new Lost(text, 79);
+    lost.reason = reason;
+    clearTimeout(this.#timer);
+    this.#abort.abort(lost);
+  }
+}
+
+function failure(said, code) {
+  for (const line of said.split("\n")) {
+    if (line.startsWith("{")) said = JSON.parse(line).error ?? said;
+  }
+  const Kind = { 75: Busy, 79: Lost }[code] ?? LeaselockError;
+  return new Kind(said || `leaselock ended with ${code}`, code);
+}

@@ -1,0 +1,180 @@
+"""Hold a lock of leaselock: one file, standard library only, Python 3.9 or later on Linux.
+
+    with leaselock.hold("nightly", ttl="30s") as lease:
+        for part in work:
+            lease.check()                    # raises Lost
+            store(part, fence=lease.fence)   # the store refuses a late holder
+
+The lock is held by a child process, `leaselock hold`: LEASELOCK_BIN, else `leaselock` on PATH.
+"""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import time
+
+__all__ = ["hold", "Lease", "LeaselockError", "Busy", "Forked", "Lost", "Missing"]
+
+GRACE_S = 0.1  # a renewal that is on its way is waited for so long before a loss is declared
+RELEASE_S = 5.0  # a release that takes longer is left to the child: it may be frozen
+
+
+class LeaselockError(Exception):
+    """The lock could not be taken or released; `exit_code` says why, as in docs/command.md."""
+
+    def __init__(self, text, exit_code=None, reason=None):
+        super().__init__(text)
+        self.exit_code, self.reason = exit_code, reason
+
+
+class Busy(LeaselockError):
+    """Another holder has the lock, and the wait is over."""
+
+
+class Lost(LeaselockError):
+    """The lease is over: stop the work that it protects. `reason` is the word of the event, if one came."""
+
+
+class Missing(LeaselockError):
+    """There is no leaselock to start."""
+
+
+class Forked(LeaselockError):
+    """This process is a fork of the holder, and holds nothing."""
+
+
+def hold(name, *, url=None, kill=False, **flags):
+    """Waits for the lock of this name and returns its lease.
+
+    `flags` are those of `leaselock hold`, with `_` for `-`: ttl="30s", wait=300, nonblock=True, also=["b"]. With
+    kill=True this process is ended before the lease is. `url` goes to the child by its environment: no user reads it.
+    """
+    words = [os.environ.get("LEASELOCK_BIN") or "leaselock", "hold", "--json"]
+    for flag, value in dict(flags, kill=os.getpid() if kill else None).items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not None and one is not False:
+                words.append("--" + flag.replace("_", "-") + ("" if one is True else f"={one}"))
+    pipe, environment = subprocess.PIPE, dict(os.environ, **({"LEASELOCK_URL": url} if url else {}))
+    try:
+        # In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
+        child = subprocess.Popen(words + ["--", name], stdin=pipe, stdout=pipe, stderr=pipe,
+                                 bufsize=0, env=environment, start_new_session=True)
+    except OSError as error:
+        text = f"cannot start {words[0]}: {error.strerror}; put leaselock on PATH or its path into LEASELOCK_BIN"
+        raise Missing(text) from error
+    lease = Lease(name, child)
+    try:
+        lease._begin()
+    except BaseException:  # Ctrl-C too: the child leaves the queue
+        lease._close()
+        raise
+    return lease
+
+
+class Lease:
+    """A lock that is held. Use it by `with`, or call `release`. One thread at a time may use it."""
+
+    def __init__(self, name, child):
+        self.name, self.pid, self._child, self._owner = name, child.pid, child, os.getpid()
+        self._rest, self._ended, self._loss, self._deadline_ms, self._grant = b"", False, None, 0, None
+        os.set_blocking(child.stdout.fileno(), False)
+
+    def _begin(self):
+        while self._grant is None and not self._ended:
+            self._read(None)
+        if self._grant is None:
+            said, code = self._child.stderr.read().decode(errors="replace").strip(), self._child.wait()
+            for line in said.splitlines():
+                said = json.loads(line).get("error", said) if line.startswith("{") else said
+            raise {75: Busy, 79: Lost}.get(code, LeaselockError)(said or f"leaselock ended with {code}", code)
+
+    def _close(self):
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            pipe.close()
+        self._ended = True
+
+    def _read(self, timeout_s):
+        """Takes in what the child has written; waits for it at most so long, or without a limit."""
+        poll = select.poll()
+        if not self._ended:
+            poll.register(self._child.stdout, select.POLLIN)
+        while not self._ended and poll.poll(None if timeout_s is None else timeout_s * 1000):
+            timeout_s, more = 0, os.read(self._child.stdout.fileno(), 65536)
+            self._ended = not more
+            *lines, self._rest = (self._rest + more).split(b"\n")
+            for event in map(json.loads, lines):
+                self._deadline_ms = event.get("deadline_boot_ms", self._deadline_ms)
+                if event["event"] == "acquired":
+                    self._grant = event
+                elif event["event"] in ("lost", "unguarded"):
+                    self._loss = Lost(event["text"], 79, event.get("reason"))
+
+    def _in_holder(self):
+        if os.getpid() != self._owner:
+            raise Forked(f"`{self.name}` is held by process {self._owner}, of which this one is a fork")
+
+    @property
+    def fence(self):
+        """The fencing token: hand it to what the lock protects. With lead=True it is the term."""
+        self._in_holder()
+        return self._grant["fence"]
+
+    @property
+    def sequencer(self):
+        """Name, fencing token and owner in one word, for a fence checker."""
+        self._in_holder()
+        return self._grant["sequencer"]
+
+    def remaining(self):
+        """Seconds until the lease ends, if no renewal comes; 0 when it has ended."""
+        self._in_holder()
+        self._read(0)
+        now_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e6
+        return 0.0 if self._loss or self._ended else max(0.0, (self._deadline_ms - now_ms) / 1000)
+
+    def check(self):
+        """Raises Lost when the lease is over, also when the child is frozen or dead. Asks nobody else."""
+        if self.remaining() == 0 and not self._loss:
+            self._read(GRACE_S)
+            if self.remaining() == 0 and not self._loss:
+                why = "the process that held it has ended" if self._ended else "no renewal came before its deadline"
+                self._loss = Lost(f"lost `{self.name}`: {why}", 79)
+        if self._loss:
+            raise self._loss
+
+    def release(self):
+        """Releases the lock, once. True if that is confirmed; raises Lost if the lease was lost before."""
+        self._in_holder()
+        if self._child.stdin.closed:
+            return True
+        try:
+            self.check()
+        finally:
+            code = self._end()
+        if code == 79:
+            raise self._loss or Lost(f"lost `{self.name}`", 79)
+        self._loss = self._loss or Lost(f"`{self.name}` was released")
+        return code == 0
+
+    def _end(self):
+        with contextlib.suppress(BrokenPipeError):  # then it has ended, and its code says how
+            self._child.stdin.write(b"release\n")
+        self._child.stdin.close()
+        try:
+            code = self._child.wait(RELEASE_S)
+            self._close()
+            return code
+        except subprocess.TimeoutExpired:
+            return None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self.release()
+        except LeaselockError:
+            if kind is None:
+                raise

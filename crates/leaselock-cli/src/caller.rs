@@ -1,0 +1,232 @@
+//! What ends a hold from outside: its input, its parent, and the process that it is held for.
+
+use std::io::{self, BufRead as _, IsTerminal as _, stdin};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::thread::Builder;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, test_kill_process,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output;
+use crate::process::watch_readable;
+use crate::signals::{ReceivedSignal, stop_here};
+use crate::supervise::Work;
+
+/// Why a hold is over, but for a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    InputEnded,
+    Released,
+    ParentEnded,
+    /// The process of `--kill`.
+    ProcessEnded,
+    Signal(Signal),
+}
+
+impl Ending {
+    pub(crate) fn in_words(self) -> String {
+        match self {
+            Ending::InputEnded => {
+                "standard input has ended; a hold lasts while it is open".to_owned()
+            }
+            Ending::Released => "standard input says release".to_owned(),
+            Ending::ParentEnded => "the process that started it has ended".to_owned(),
+            Ending::ProcessEnded => "the process of --kill has ended".to_owned(),
+            Ending::Signal(signal) => format!("SIG{}", crate::signal_name::name(signal)),
+        }
+    }
+}
+
+/// Processes as they were at the start, which no later one is taken for.
+pub(crate) struct Processes {
+    /// `None` if it has ended already.
+    parent: Option<OwnedFd>,
+    /// The process of `--kill`.
+    killed: Option<OwnedFd>,
+}
+
+impl Processes {
+    /// To be called at once: until then a number may pass to another process.
+    pub(crate) fn find(kill: Option<u32>) -> Result<Processes, Failure> {
+        Ok(Processes {
+            parent: parent()?,
+            killed: kill.map(to_kill).transpose()?,
+        })
+    }
+
+    /// A copy of the descriptor of the process of `--kill`.
+    pub(crate) fn killed(&self) -> io::Result<Option<OwnedFd>> {
+        self.killed.as_ref().map(OwnedFd::try_clone).transpose()
+    }
+}
+
+/// The parent, which is asked for a second time in case that it ended meanwhile and another took its place. A parent
+/// outside of a container has no number in it; then the input alone tells that it has ended.
+fn parent() -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = getppid() else {
+        return Ok(Some(never()?));
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(held) => Ok((getppid() == Some(pid)).then_some(held)),
+        Err(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Never readable.
+fn never() -> io::Result<OwnedFd> {
+    let flags = rustix::event::EventfdFlags::CLOEXEC;
+    Ok(rustix::event::eventfd(0, flags)?)
+}
+
+fn to_kill(pid: u32) -> Result<OwnedFd, Failure> {
+    let usage = |text: String| Failure::new(format!("--kill: {text}"), Exit::USAGE);
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let missing = || {
+        usage(format!(
+            "there is no process {pid}; give the number of one that runs, such as $$"
+        ))
+    };
+    let number = raw.ok_or_else(missing)?;
+    if pid == 1 {
+        let text = "the kernel lets no process of a container kill its process 1; start the program below an init, as \
+                    `docker run --init` does";
+        return Err(usage(text.to_owned()));
+    }
+    match pidfd_open(number, PidfdFlags::empty())
+        .and_then(|held| test_kill_process(number).map(|()| held))
+    {
+        Ok(held) => Ok(held),
+        Err(Errno::SRCH) => Err(missing()),
+        Err(Errno::PERM) => {
+            let text = format!(
+                "--kill: process {pid} belongs to another user; give one that this user may end"
+            );
+            Err(Failure::new(text, Exit::REFUSED))
+        }
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+/// Who asks for the hold, and may end it.
+pub(crate) struct Caller {
+    input: Option<oneshot::Receiver<Ending>>,
+    parent: Option<AsyncFd<OwnedFd>>,
+    killed: Option<AsyncFd<OwnedFd>>,
+    ending: Option<Ending>,
+}
+
+impl Caller {
+    /// Starts to listen; inside a runtime. A terminal is not read: a job in the background would be stopped for it.
+    pub(crate) fn listen(processes: Processes) -> io::Result<Caller> {
+        let input = match stdin().is_terminal() {
+            true => None,
+            false => Some(listen_to_input()?),
+        };
+        let watched = |process: Option<OwnedFd>| process.map(watch_readable).transpose();
+        Ok(Caller {
+            input,
+            ending: processes.parent.is_none().then_some(Ending::ParentEnded),
+            parent: watched(processes.parent)?,
+            killed: watched(processes.killed)?,
+        })
+    }
+
+    /// Completes when the hold is to end. Cancel safe; the same every time that it is asked again.
+    pub(crate) async fn ending(&mut self) -> io::Result<Ending> {
+        if let Some(ending) = self.ending {
+            return Ok(ending);
+        }
+        let ending = tokio::select! {
+            biased;
+            ended = ended(self.killed.as_ref()) => ended.map(|()| Ending::ProcessEnded)?,
+            ended = ended(self.parent.as_ref()) => ended.map(|()| Ending::ParentEnded)?,
+            said = heard(self.input.as_mut()) => said,
+        };
+        self.ending = Some(ending);
+        Ok(ending)
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(killed) = &self.killed {
+            pidfd_send_signal(killed.as_fd(), signal).ok(); // one that has ended does not need it
+        }
+    }
+}
+
+async fn ended(process: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    match process {
+        Some(process) => process.readable().await.map(drop),
+        None => std::future::pending().await,
+    }
+}
+
+async fn heard(input: Option<&mut oneshot::Receiver<Ending>>) -> Ending {
+    match input {
+        Some(input) => input.await.unwrap_or(Ending::InputEnded),
+        None => std::future::pending().await,
+    }
+}
+
+/// A thread reads, because a file and `/dev/null` cannot be waited for otherwise.
+fn listen_to_input() -> io::Result<oneshot::Receiver<Ending>> {
+    let (say, heard) = oneshot::channel();
+    Builder::new().spawn(move || say.send(read_input()))?;
+    Ok(heard)
+}
+
+fn read_input() -> Ending {
+    for line in stdin().lock().split(b'\n') {
+        match line.as_deref().map(<[u8]>::trim_ascii) {
+            Ok(b"release") => return Ending::Released,
+            Ok(b"") => {}
+            Ok(other) => {
+                let other = output::sanitized(&String::from_utf8_lossy(other));
+                let text = format!(
+                    "leaselock: standard input: `{other}` says nothing here; the line `release` ends the hold\n"
+                );
+                output::say(&text);
+            }
+            Err(_) => break,
+        }
+    }
+    Ending::InputEnded
+}
+
+/// With `--kill` it is ended when the lease is lost.
+impl Work for Caller {
+    type End = ();
+
+    async fn ended(&mut self) -> io::Result<()> {
+        self.ending().await.map(drop)
+    }
+
+    fn terminate(&mut self, signal: Signal) {
+        self.signal(signal);
+        self.signal(Signal::CONT);
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn hear(&mut self, received: ReceivedSignal) {
+        match received.signal {
+            Signal::TSTP => stop_here(),
+            signal if received.ends_a_wait() => {
+                self.ending = self.ending.or(Some(Ending::Signal(signal)))
+            }
+            _ => {}
+        }
+    }
+
+    fn reap(self) -> io::Result<()> {
+        Ok(())
+    }
+}

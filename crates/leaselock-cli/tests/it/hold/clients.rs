@@ -1,0 +1,263 @@
+//! The clients in Python and Node, with each interpreter that is there.
+
+use std::process::Command;
+
+use testkit::process::{Signal, children, signal};
+
+use crate::common::{Done, Running, Store, on_both, until};
+
+pub(super) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
+
+/// The interpreters of these names that run. CI has the first.
+#[track_caller]
+fn those_of(names: &[&'static str]) -> Vec<&'static str> {
+    let runs = |name: &str| {
+        let version = Command::new(name).arg("--version").output();
+        version.is_ok_and(|done| done.status.success())
+    };
+    let (there, missing): (Vec<_>, Vec<_>) = names.iter().partition(|name| runs(name));
+    if !missing.is_empty() {
+        eprintln!("not there, so not tested: {}", missing.join(", "));
+    }
+    let is_ci = std::env::var_os("CI").is_some();
+    assert!(
+        !is_ci || there.contains(&names[0]),
+        "{} is not there",
+        names[0]
+    );
+    there
+}
+
+pub(super) fn pythons() -> Vec<&'static str> {
+    those_of(&["python3", "python3.9", "python3.13"])
+}
+
+pub(super) fn nodes() -> Vec<&'static str> {
+    those_of(&["node"])
+}
+
+/// A program with the clients and the command under test.
+pub(super) fn program(store: &Store, interpreter: &str, words: &[&str]) -> Command {
+    let mut command = store.command(interpreter, words);
+    command.env("LEASELOCK_BIN", env!("CARGO_BIN_EXE_leaselock"));
+    command
+        .env("PYTHONPATH", CLIENTS)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn python(store: &Store, interpreter: &str, script: &str) -> Running {
+    let script = format!("import leaselock, os, signal, sys, time\n{script}");
+    Running::start(program(store, interpreter, &["-W", "error", "-c", &script]))
+}
+
+fn node(store: &Store, interpreter: &str, script: &str) -> Running {
+    let names = "hold, LeaselockError, Busy, Lost, Missing";
+    let script = format!(
+        "import {{ {names} }} from '{CLIENTS}/leaselock.mjs';\n\
+         const sleep = (ms) => new Promise((done) => setTimeout(done, ms));\n{script}"
+    );
+    let words = ["--input-type=module", "-e", &script];
+    Running::start(program(store, interpreter, &words))
+}
+
+#[track_caller]
+fn prints(running: Running, words: &str) -> Done {
+    let done = running.end().gives(0);
+    assert_eq!(done.out.trim_end(), words.trim_end(), "{done:?}");
+    done
+}
+
+/// Runs a script of each language with each interpreter, on both stores.
+fn both_print(in_python: &str, in_node: &str, words: &str) {
+    on_both(|store| {
+        for interpreter in pythons() {
+            prints(python(store, interpreter, in_python), words);
+            assert_eq!(store.status()["state"], "free", "{interpreter}");
+        }
+        for interpreter in nodes() {
+            prints(node(store, interpreter, in_node), words);
+            assert_eq!(store.status()["state"], "free", "{interpreter}");
+        }
+    });
+}
+
+#[test]
+fn a_lease_is_held_checked_and_released() {
+    both_print(
+        "with leaselock.hold('job', ttl='1s', note='July') as lease:
+            time.sleep(1.5)  # longer than the ttl
+            lease.check()
+            print(lease.fence > 0, lease.sequencer.endswith('.job'), 0 < lease.remaining() <= 1)
+            try: leaselock.hold('job', nonblock=True)
+            except leaselock.Busy as busy: print(busy.exit_code, 'July' in str(busy))
+try: lease.check()
+except leaselock.Lost as lost: print(lost, lease.release())",
+        "const lease = await hold('job', { ttl: '1s', note: 'July' });
+         await sleep(1500); // longer than the ttl
+         lease.check();
+         const said = (word) => word ? 'True' : 'False';
+         const { fence, sequencer } = lease;
+         console.log(said(fence > 0), said(sequencer.endsWith('.job')), said(lease.remainingMs() <= 1010));
+         await hold('job', { nonblock: true }).catch((busy) =>
+           console.log(said(busy instanceof Busy) && busy.exitCode, said(busy.message.includes('July'))));
+         const released = await lease[Symbol.asyncDispose]();
+         try { lease.check(); } catch (lost) { console.log(lost.message, said(released)); }",
+        "True True True\n75 True\n`job` was released True",
+    );
+}
+
+#[test]
+fn a_frozen_hold_is_found_by_the_clock_alone() {
+    both_print(
+        "lease = leaselock.hold('job', ttl='1s')
+os.kill(lease.pid, signal.SIGSTOP)
+while lease.remaining() > 0: time.sleep(0.01)
+try: lease.check()
+except leaselock.Lost as lost: print(lost)
+os.kill(lease.pid, signal.SIGCONT)
+try: lease.release()
+except leaselock.Lost as lost: print(lost.exit_code)",
+        "const lease = await hold('job', { ttl: '1s' });
+         process.kill(lease.pid, 'SIGSTOP');
+         while (!lease.signal.aborted) await sleep(10);
+         try { lease.check(); } catch (lost) { console.log(lost.message); }
+         process.kill(lease.pid, 'SIGCONT');
+         await lease.release().catch((lost) => console.log(lost.exitCode));",
+        "lost `job`: no renewal came before its deadline\n79",
+    );
+}
+
+#[test]
+fn a_killed_hold_is_a_loss_too() {
+    both_print(
+        "lease = leaselock.hold('job', ttl='300ms')
+os.kill(lease.pid, signal.SIGKILL)
+lost = None
+while not lost:
+    time.sleep(0.01)
+    try: lease.check()
+    except leaselock.Lost as error: lost = error
+print(lost)
+time.sleep(0.4)  # on a server the lock is free at the end of its ttl
+try: lease.release()
+except leaselock.Lost as lost: print('Lost')",
+        "const lease = await hold('job', { ttl: '300ms' });
+         process.kill(lease.pid, 'SIGKILL');
+         while (!lease.signal.aborted) await sleep(10);
+         console.log(lease.signal.reason.message);
+         await sleep(400);
+         await lease.release().catch((lost) => console.log(lost.name));",
+        "lost `job`: the process that held it has ended\nLost",
+    );
+}
+
+#[test]
+fn a_break_aborts_with_the_reason_and_the_work_ends_with_lost() {
+    let store = Store::redis();
+    let broken = |running: &Running| {
+        until("the grant", || running.printed().contains('\n'));
+        store.run(&["break", "--yes", "--now", "job"]).gives(0);
+    };
+    for interpreter in pythons() {
+        let script = "try:
+  with leaselock.hold('job', ttl='1s') as lease:
+    print('held', flush=True)
+    while True:
+        time.sleep(0.01)
+        lease.check()
+except leaselock.Lost as lost: print(lost.reason)";
+        let running = python(&store, interpreter, script);
+        broken(&running);
+        prints(running, "held\nkey_missing");
+    }
+    for interpreter in nodes() {
+        let script = "const lease = await hold('job', { ttl: '1s' });
+            console.log('held');
+            while (!lease.signal.aborted) await sleep(10);
+            console.log(lease.signal.reason.reason, lease.signal.reason instanceof Lost);
+            await lease.release().catch(() => {});";
+        let running = node(&store, interpreter, script);
+        broken(&running);
+        prints(running, "held\nkey_missing true");
+    }
+}
+
+#[test]
+fn a_missing_command_and_a_wrong_flag_are_told_with_what_would_be_right() {
+    both_print(
+        "try: leaselock.hold('job', tll='1s')
+except leaselock.LeaselockError as error: print(error.exit_code, \"'--ttl'\" in str(error))
+os.environ['LEASELOCK_BIN'] = '/nowhere/leaselock'
+try: leaselock.hold('job')
+except leaselock.Missing as error: print('LEASELOCK_BIN' in str(error))",
+        "const said = (word) => word ? 'True' : 'False';
+         await hold('job', { tll: '1s' }).catch((error) => console.log(error.exitCode, said(error.message.includes(\"'--ttl'\"))));
+         process.env.LEASELOCK_BIN = '/nowhere/leaselock';
+         await hold('job').catch((error) => console.log(said(error instanceof Missing && error.message.includes('LEASELOCK_BIN'))));",
+        "64 True\nTrue",
+    );
+}
+
+#[test]
+fn in_a_fork_every_call_raises_and_the_lock_ends_with_the_holder() {
+    let script = "lease = leaselock.hold('job')
+if os.fork() == 0:
+    for call in [lease.check, lease.remaining, lease.release, lambda: lease.fence, lambda: lease.sequencer]:
+        try: call()
+        except leaselock.Forked: print('Forked', flush=True)
+    open('fork', 'w').write(f'{os.getpid()}\\n')
+    time.sleep(600)
+os.wait()";
+    on_both(|store| {
+        for interpreter in pythons() {
+            std::fs::remove_file(store.path("fork")).ok();
+            let mut running = python(store, interpreter, script);
+            let fork: u32 = store.line_in("fork").parse().unwrap();
+            assert_eq!(running.printed(), "Forked\n".repeat(5));
+            assert_eq!(store.status()["state"], "held");
+            running.kill();
+            until("a free lock", || store.status()["state"] == "free");
+            assert!(signal(fork, Signal::KILL), "it kept the input open");
+        }
+    });
+}
+
+#[test]
+fn a_program_without_reach_of_check_is_ended_and_one_that_cleans_up_is_not_killed() {
+    for interpreter in pythons() {
+        let store = Store::redis();
+        let script = "lease = leaselock.hold('job', ttl='2s', kill=True)
+print(lease.pid, flush=True)
+time.sleep(600)";
+        let running = python(&store, interpreter, script);
+        until("the grant", || running.printed().contains('\n'));
+        let hold: u32 = running.printed().trim().parse().unwrap();
+        assert!(children(running.pid()).contains(&hold));
+        assert!(signal(hold, Signal::KILL));
+        assert_eq!(running.end_with_stdin_open().code, -15);
+
+        let script = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+with leaselock.hold('other', ttl='2s', kill=True, max_hold='2s'):
+    time.sleep(600)";
+        let done = python(&store, interpreter, script).end().gives(5);
+        assert_eq!(done.err, "");
+    }
+}
+
+/// The client takes a step off, and what it measures beyond.
+#[test]
+fn the_clock_that_node_has_is_that_of_leases_rounded_down_to_a_step() {
+    let store = Store::file();
+    for interpreter in nodes() {
+        let script = "import { uptime } from 'node:os';
+            import { readFileSync } from 'node:fs';
+            const steps = () => Math.round(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * 100);
+            for (let n = 0; n < 50; n += 1) {
+              const [before, node, after] = [steps(), Math.round(uptime() * 100), steps()];
+              if (!(before <= node && node <= after)) console.log(before, node, after);
+              await sleep(1);
+            }";
+        prints(node(&store, interpreter, script), "");
+    }
+}

@@ -1,0 +1,150 @@
+//! `--kill`: the process that works under the lock is dead before another holder can acquire it.
+//!
+//! It ignores TERM, and writes a beat every few milliseconds. It ends with its folder, so a test that fails leaves none
+//! behind.
+
+use std::fs;
+use std::time::Duration;
+
+use testkit::process::{Signal, is_alive, signal};
+
+use super::{deadline_ms, events, holding, until_told};
+use crate::common::{Running, Store, on_both, seconds, until};
+
+const BEATS: &str = "trap '' TERM; echo $$ > worker; \
+                     while echo beat $(cat /proc/uptime) >> log; do sleep 0.01; done";
+
+/// A process that works, and a hold that it is to be ended for.
+fn scene(store: &Store, flags: &[&str]) -> (Running, Running) {
+    fs::remove_file(store.path("worker")).ok();
+    let worker = Running::start(store.command("sh", &["-c", BEATS]));
+    let pid = store.line_in("worker");
+    let hold = holding(store, &[&["--ttl", "3s", "--kill", &pid], flags].concat());
+    (worker, hold)
+}
+
+/// The worker is dead, and was so before the last deadline that was told.
+#[track_caller]
+fn worked_until_before(store: &Store, mut worker: Running, printed: &str) {
+    until("the end of the worker", || worker.has_ended());
+    let log = store.lines("log");
+    let beat = log.iter().rev().find_map(|line| line.strip_prefix("beat "));
+    let last = Duration::from_secs_f64(seconds(beat.unwrap()));
+    let deadline = Duration::from_millis(deadline_ms(printed));
+    assert!(last < deadline, "{last:?} {deadline:?}");
+    assert_eq!(worker.end_with_stdin_open().code, -9);
+}
+
+#[test]
+fn the_process_of_kill_is_ended_when_hold_is_killed() {
+    on_both(|store| {
+        let (worker, mut hold) = scene(store, &[]);
+        hold.kill();
+        // In a folder too the lock is not free while the process works.
+        until("a free lock", || {
+            let is_free = store.status()["state"] == "free";
+            assert!(
+                !is_free || !is_alive(worker.pid()),
+                "it works without a lock"
+            );
+            is_free
+        });
+        worked_until_before(store, worker, &hold.printed());
+    });
+}
+
+#[test]
+fn the_process_of_kill_is_dead_before_the_deadline() {
+    on_both(|store| {
+        let (worker, hold) = scene(store, &[]);
+        hold.stop();
+        let script = "echo next >> log";
+        let next = store.start(&["run", "job", "--", "sh", "-c", script]);
+        worked_until_before(store, worker, &hold.printed());
+        hold.signal(Signal::CONT);
+        let done = hold.end().gives(79);
+        assert_eq!(
+            events(&done.out).pop().unwrap()["event"],
+            "lost",
+            "{done:?}"
+        );
+        next.end().gives(0);
+        assert_eq!(store.lines("log").pop().unwrap(), "next");
+    });
+}
+
+#[test]
+fn with_a_frozen_server_the_process_of_kill_is_dead_before_the_deadline() {
+    let store = Store::redis();
+    let (worker, hold) = scene(&store, &[]);
+    let frozen = store.server().pause();
+    let lost = until_told(&hold, "lost");
+    let text = lost["text"].as_str().unwrap();
+    let measure = format!(
+        "; sent SIGTERM to process {}, SIGKILL follows in ",
+        worker.pid()
+    );
+    assert!(text.contains(&measure), "{text}");
+    worked_until_before(&store, worker, &hold.printed());
+    drop(frozen);
+    hold.end().gives(79);
+}
+
+#[test]
+fn a_killed_guardian_ends_the_process_of_kill() {
+    let store = Store::redis();
+    let (mut worker, hold) = scene(&store, &[]);
+    let guardians = testkit::process::children(hold.pid());
+    assert_eq!(guardians.len(), 1);
+    assert!(signal(guardians[0], Signal::KILL));
+    let told = until_told(&hold, "unguarded");
+    assert!(
+        told["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("the guardian process was killed: process ")
+    );
+    until("the end of the worker", || worker.has_ended());
+    hold.end().gives(70);
+    assert_eq!(store.status()["state"], "free");
+}
+
+#[test]
+fn a_process_of_kill_that_ends_by_itself_ends_the_hold_and_one_that_is_done_lives_on() {
+    on_both(|store| {
+        let (mut worker, hold) = scene(store, &[]);
+        worker.kill();
+        let done = hold.end_with_stdin_open().gives(0);
+        assert_eq!(events(&done.out).pop().unwrap()["event"], "released");
+
+        let (worker, hold) = scene(store, &[]);
+        hold.end().gives(0);
+        assert!(is_alive(worker.pid()));
+
+        let (worker, mut hold) = scene(store, &["--max-hold", "3s"]);
+        until_told(&hold, "lost");
+        hold.write("release\n"); // it has stopped, so there is nothing to end
+        hold.end_with_stdin_open().gives(79);
+        assert_eq!(store.status()["state"], "free");
+        assert!(is_alive(worker.pid()));
+    });
+}
+
+#[test]
+fn a_process_that_cannot_be_ended_is_refused_with_what_would_be_right() {
+    let store = Store::file();
+    store
+        .run(&["hold", "--kill", "1", "job"])
+        .refuses(64, "as `docker run --init` does");
+    store.run(&["hold", "--kill", "0", "job"]).refuses(
+        64,
+        "there is no process 0; give the number of one that runs",
+    );
+    let mut ended = Running::start(store.command("true", &[]));
+    until("its end", || ended.has_ended());
+    let pid = ended.pid().to_string();
+    let said = format!("there is no process {pid}");
+    store
+        .run(&["hold", "--kill", &pid, "job"])
+        .refuses(64, &said);
+}
