@@ -14,12 +14,14 @@ use crate::common::{Running, Store, on_both, seconds, until};
 const BEATS: &str = "trap '' TERM; echo $$ > worker; \
                      while echo beat $(cat /proc/uptime) >> log; do sleep 0.01; done";
 
+const TTL: [&str; 2] = ["--ttl", "3s"];
+
 /// A process that works, and a hold that it is to be ended for.
 fn scene(store: &Store, flags: &[&str]) -> (Running, Running) {
     fs::remove_file(store.path("worker")).ok();
     let worker = Running::start(store.command("sh", &["-c", BEATS]));
     let pid = store.line_in("worker");
-    let hold = holding(store, &[&["--ttl", "3s", "--kill", &pid], flags].concat());
+    let hold = holding(store, &[&["--kill", &pid], flags].concat());
     (worker, hold)
 }
 
@@ -38,7 +40,7 @@ fn worked_until_before(store: &Store, mut worker: Running, printed: &str) {
 #[test]
 fn the_process_of_kill_is_ended_when_hold_is_killed() {
     on_both(|store| {
-        let (worker, mut hold) = scene(store, &[]);
+        let (worker, mut hold) = scene(store, &TTL);
         hold.kill();
         // In a folder too the lock is not free while the process works.
         until("a free lock", || {
@@ -56,7 +58,7 @@ fn the_process_of_kill_is_ended_when_hold_is_killed() {
 #[test]
 fn the_process_of_kill_is_dead_before_the_deadline() {
     on_both(|store| {
-        let (worker, hold) = scene(store, &[]);
+        let (worker, hold) = scene(store, &TTL);
         hold.stop();
         let script = "echo next >> log";
         let next = store.start(&["run", "job", "--", "sh", "-c", script]);
@@ -76,7 +78,7 @@ fn the_process_of_kill_is_dead_before_the_deadline() {
 #[test]
 fn with_a_frozen_server_the_process_of_kill_is_dead_before_the_deadline() {
     let store = Store::redis();
-    let (worker, hold) = scene(&store, &[]);
+    let (worker, hold) = scene(&store, &TTL);
     let frozen = store.server().pause();
     let lost = until_told(&hold, "lost");
     let text = lost["text"].as_str().unwrap();
@@ -93,7 +95,7 @@ fn with_a_frozen_server_the_process_of_kill_is_dead_before_the_deadline() {
 #[test]
 fn a_killed_guardian_ends_the_process_of_kill() {
     let store = Store::redis();
-    let (mut worker, hold) = scene(&store, &[]);
+    let (mut worker, hold) = scene(&store, &TTL);
     let guardians = testkit::process::children(hold.pid());
     assert_eq!(guardians.len(), 1);
     assert!(signal(guardians[0], Signal::KILL));
@@ -112,16 +114,16 @@ fn a_killed_guardian_ends_the_process_of_kill() {
 #[test]
 fn a_process_of_kill_that_ends_by_itself_ends_the_hold_and_one_that_is_done_lives_on() {
     on_both(|store| {
-        let (mut worker, hold) = scene(store, &[]);
+        let (mut worker, hold) = scene(store, &TTL);
         worker.kill();
         let done = hold.end_with_stdin_open().gives(0);
         assert_eq!(events(&done.out).pop().unwrap()["event"], "released");
 
-        let (worker, hold) = scene(store, &[]);
+        let (worker, hold) = scene(store, &TTL);
         hold.end().gives(0);
         assert!(is_alive(worker.pid()));
 
-        let (worker, mut hold) = scene(store, &["--max-hold", "3s"]);
+        let (worker, mut hold) = scene(store, &["--ttl", "10s", "--max-hold", "10s", "-k", "4s"]);
         until_told(&hold, "lost");
         hold.write("release\n"); // it has stopped, so there is nothing to end
         hold.end_with_stdin_open().gives(79);
