@@ -8,7 +8,6 @@ pub(crate) const EXAMPLES: &str = "Examples:\n";
 pub(crate) const COMMAND: &str = "\
 Examples:
   leaselock run nightly -- ./report         wait for the lock, then run
-  leaselock status nightly                  who holds it, who waits
   leaselock --url redis://db run x -- true  share the lock with other machines";
 
 pub(crate) const RUN: &str = "\
