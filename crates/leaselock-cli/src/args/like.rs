@@ -55,4 +55,15 @@ impl LikeArgs {
         }
         Ok(preset.name_for(name)?.as_str().to_owned())
     }
+
+    /// The same for all names that one lease is to have.
+    pub(crate) fn names(
+        &self,
+        first: &str,
+        also: &[String],
+        globals: &Globals,
+    ) -> Result<Vec<String>, Failure> {
+        let names = std::iter::once(first).chain(also.iter().map(String::as_str));
+        names.map(|name| self.name(name, globals)).collect()
+    }
 }

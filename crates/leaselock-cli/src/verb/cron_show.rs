@@ -64,7 +64,7 @@ fn zone(args: &CronArgs) -> Result<TimeZone, Failure> {
 }
 
 /// In the zone, and in UTC.
-pub(super) fn times(tick: SystemTime, zone: &TimeZone) -> Result<(String, String), Failure> {
+fn times(tick: SystemTime, zone: &TimeZone) -> Result<(String, String), Failure> {
     let tick = Timestamp::try_from(tick).map_err(Failure::internal)?;
     Ok((tick.to_zoned(zone.clone()).to_string(), tick.to_string()))
 }
@@ -94,11 +94,13 @@ fn text(
     Ok(text)
 }
 
+/// In UTC alone.
+pub(super) fn utc(tick: Option<SystemTime>) -> Result<Option<String>, Failure> {
+    let times = tick.map(|tick| times(tick, &TimeZone::UTC)).transpose()?;
+    Ok(times.map(|(_, utc)| utc))
+}
+
 fn json_of(name: &str, state: &CronState, next: Option<SystemTime>) -> Result<Value, Failure> {
-    let utc = |tick: Option<SystemTime>| {
-        let times = tick.map(|tick| times(tick, &TimeZone::UTC)).transpose()?;
-        Ok::<_, Failure>(times.map(|(_, utc)| utc))
-    };
     Ok(json!({
         "name": name,
         "state": state.state.map(word),

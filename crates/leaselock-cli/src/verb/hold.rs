@@ -42,9 +42,7 @@ pub(crate) fn run(args: &HoldArgs, globals: &Globals) -> Result<Exit, Failure> {
     let plan = args
         .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let names = std::iter::once(&args.name).chain(&args.also);
-    let names = names.map(|name| args.lock.like.name(name, globals));
-    let names = names.collect::<Result<Vec<String>, Failure>>()?;
+    let names = args.lock.like.names(&args.name, &args.also, globals)?;
     let (client, request) = client_and_request(args, &plan, globals)?;
     let (guardian, signals) = match args.kill {
         Some(_) => start_guardian(plan.guardian).map(|(it, signals)| (Some(it), signals))?,

@@ -35,9 +35,7 @@ pub(crate) fn run_as(
     let plan = args
         .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let names = std::iter::once(&args.name).chain(&args.also);
-    let names = names.map(|name| args.lock.like.name(name, globals));
-    let names = names.collect::<Result<Vec<String>, Failure>>()?;
+    let names = args.lock.like.names(&args.name, &args.also, globals)?;
     let (client, mut request) = client_and_request(args, &plan, globals, value)?;
     if let Some(longest) = args.max_hold {
         request = request.max_hold(longest);

@@ -8,7 +8,7 @@ use leaselock::cron::CronState;
 use leaselock_cron::Schedule;
 use serde_json::{Value, json};
 
-use super::cron_show::{times, word};
+use super::cron_show::{utc, word};
 use crate::args::Globals;
 use crate::args::schedules::SchedulesArgs;
 use crate::exit::Exit;
@@ -106,7 +106,11 @@ impl Row {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         Ok([
             output::sanitized(&self.name),
-            or_none(self.schedule.as_ref().map(ToString::to_string)),
+            or_none(
+                self.schedule
+                    .as_ref()
+                    .map(|it| output::sanitized(&it.to_string())),
+            ),
             or_none(self.zone.iana_name().map(str::to_owned)),
             time(self.state.latest)?,
             or_none(self.state().map(str::to_owned)),
@@ -115,10 +119,6 @@ impl Row {
     }
 
     fn json(&self) -> Result<Value, Failure> {
-        let utc = |tick: Option<SystemTime>| {
-            let times = tick.map(|tick| times(tick, &TimeZone::UTC)).transpose()?;
-            Ok::<_, Failure>(times.map(|(_, utc)| utc))
-        };
         let known = self.schedule.as_ref();
         Ok(json!({
             "name": self.name,
