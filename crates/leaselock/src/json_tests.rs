@@ -192,8 +192,12 @@ fn what_a_client_says_of_itself_has_its_fields() {
     let stats = Stats {
         clock_jumps: 2,
         last_clock_jump_ms: Some(-40),
+        ..Stats::default()
     };
-    is_told(&stats, r#"{"clock_jumps":2,"last_clock_jump_ms":-40}"#);
+    is_told(
+        &stats,
+        r#"{"clock_jumps":2,"last_clock_jump_ms":-40,"kinds":[],"runs":{},"ticks":{},"limiter_permits":{},"counter_changes":{}}"#,
+    );
     let loaded = LoadedFunctions {
         node: "redis://a/".to_owned(),
         name: "leaselock_1".to_owned(),

@@ -241,6 +241,22 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets how a lock's name says its class, for locks that do not [set](crate::Mutex::class) it; an empty one is none.
+    ///
+    /// [`stats`](Client::stats) counts by class. The function is called for each acquisition, and must not block.
+    ///
+    /// # Examples
+    /// ```
+    /// let builder = leaselock::Client::builder().url("mem:");
+    /// let builder = builder.class_of(|name| name.split('/').next().unwrap_or_default());
+    /// # builder.open()?;
+    /// # Ok::<_, leaselock::error::InvalidInput>(())
+    /// ```
+    pub fn class_of(mut self, class: impl Fn(&str) -> &str + Send + Sync + 'static) -> Self {
+        self.settings.class_of = Some(Box::new(class));
+        self
+    }
+
     /// Lets leases in a folder store outlive this process: only their ttl ends them.
     ///
     /// Without it they end with the process.

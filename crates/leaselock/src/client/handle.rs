@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::state::{ClientState, CloseReport};
+use super::stats::Stats;
 use crate::base::error::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
@@ -24,20 +25,6 @@ use crate::store::report::Report;
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) state: Arc<ClientState>,
-}
-
-/// Counters of what a client has observed; see [`Client::stats`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Stats {
-    /// How often the store's clock was seen to jump against ours.
-    ///
-    /// Leases that were held then ended early or late on the store. Each time, the client verified all its leases at
-    /// once.
-    pub clock_jumps: u64,
-    /// Milliseconds of the last jump: forward, or back when below zero. `None` when there was none.
-    pub last_clock_jump_ms: Option<i64>,
 }
 
 impl Client {
@@ -212,20 +199,20 @@ impl Client {
         &self.state.engine
     }
 
-    /// Returns what this client has come across since it was built.
+    /// Returns what this client has counted since it was built. Reads counters only: nothing is sent.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// println!("{:?}", client.stats());
+    /// # client.mutex("invoices").acquire().await?.release().await?;
+    /// for kind in client.stats().kinds {
+    ///     println!("{}: {} granted, {} held", kind.kind, kind.acquires["granted"], kind.held);
+    /// }
     /// # Ok(()) }
     /// ```
     pub fn stats(&self) -> Stats {
-        Stats {
-            clock_jumps: self.engine().clock_watch.jumps(),
-            last_clock_jump_ms: self.engine().clock_watch.last_ms(),
-        }
+        Stats::of(self.engine())
     }
 
     /// Returns a descriptor that a child process can inherit to keep this client's leases.

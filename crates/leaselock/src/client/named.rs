@@ -10,7 +10,10 @@ use super::state::ClientState;
 use crate::base::debug::debug_as;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::totals::acquiring::Acquiring;
+use crate::engine::services::totals::kind_totals::KindTotals;
 use crate::engine::values::kind::Kind;
+use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::acquire::acquire;
@@ -98,8 +101,32 @@ impl Named {
         Ok(ask.owned_by(self.options.owner.clone()))
     }
 
+    fn totals(&self, label: Option<&'static str>) -> Option<&Arc<KindTotals>> {
+        let own = match LockMode::of_mode(self.mode.as_deref()) {
+            LockMode::Upgradable => "upgradable",
+            _ => self.kind.label,
+        };
+        let state = &self.state;
+        let named = || Some(state.class_of.as_ref()?(self.as_str()?));
+        let class = self.options.class.as_deref().or_else(named);
+        let totals = &state.engine.totals;
+        totals.of(label.unwrap_or(own), class.unwrap_or_default())
+    }
+
+    /// Begins to count an acquisition, by this label in place of that of its kind.
+    pub(crate) fn acquiring(&self, label: Option<&'static str>) -> Acquiring<'_> {
+        Acquiring::begin(&self.state.engine.clock, self.totals(label))
+    }
+
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
+        let acquiring = self.acquiring(None);
+        let acquired = self.wait_uncounted(wait).await;
+        acquiring.end(acquired, |lease, hold| lease.parts().1.count(hold))
+    }
+
+    /// The same for one of several names, which count as one acquisition.
+    pub(crate) async fn wait_uncounted(&self, wait: Wait) -> Result<Lease, AcquireError> {
         acquire(self.ask()?, wait, &self.state.groups).await
     }
 
@@ -140,6 +167,17 @@ impl Named {
     /// Makes a lease of this name one of `into` with the same token, by a request of this kind. Without `wait`, it waits
     /// as the options say. The caller ends the lease that it was.
     pub(crate) async fn change<M>(
+        &self,
+        lease: &Lease<M>,
+        into: &Named,
+        wait: Option<Wait>,
+    ) -> Result<Lease, AcquireError> {
+        let acquiring = into.acquiring(None);
+        let acquired = self.change_uncounted(lease, into, wait).await;
+        acquiring.end(acquired, |lease, hold| lease.parts().1.count(hold))
+    }
+
+    async fn change_uncounted<M>(
         &self,
         lease: &Lease<M>,
         into: &Named,

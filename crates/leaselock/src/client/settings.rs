@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::options::{DEFAULT_DRIFT_PPM, Options};
-use super::state::ClientState;
+use super::state::{ClassOf, ClientState};
 use crate::base::clock::Clock;
 use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
@@ -31,6 +31,7 @@ pub(crate) struct Settings {
     pub(super) request_timeout: Option<Duration>,
     pub(super) process_name: Option<String>,
     pub(super) clock: Clock,
+    pub(super) class_of: Option<ClassOf>,
     pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Arc<crate::store::tls_options::TlsOptions>>,
@@ -45,6 +46,7 @@ impl Default for Settings {
             request_timeout: None,
             process_name: None,
             clock: Clock::boot(),
+            class_of: None,
             functions: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -120,6 +122,7 @@ impl Settings {
             engine: Arc::new(engine),
             groups: Arc::default(),
             defaults: self.defaults,
+            class_of: self.class_of,
         })
     }
 }

@@ -22,7 +22,12 @@ pub(crate) struct ClientState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) groups: Arc<LocalGroups>,
     pub(crate) defaults: Options,
+    /// The class of a name, for handles that do not set their own.
+    pub(crate) class_of: Option<ClassOf>,
 }
+
+/// Says the class of a name.
+pub(crate) type ClassOf = Box<dyn Fn(&str) -> &str + Send + Sync>;
 
 /// What remained to be cleaned up when a client was closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

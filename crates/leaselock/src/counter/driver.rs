@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::oneshot;
 
-use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
+use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange, Settled};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
 use crate::quorum::executor::Executor;
@@ -47,7 +47,13 @@ pub(super) async fn hear(
         }
     }
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
-    hears.await.unwrap_or(forgotten)
+    let reply = hears.await.unwrap_or(forgotten);
+    engine.totals.nouns.changes.add(match &reply.0 {
+        ChangeEnd::Settled(Settled::Done(_), _) => "counted",
+        ChangeEnd::Settled(..) | ChangeEnd::Refused(_) => "refused",
+        ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",
+    });
+    reply
 }
 
 /// Sends the changes of a queue, one request after the other.

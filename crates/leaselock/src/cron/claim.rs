@@ -73,7 +73,8 @@ impl Cron {
         let asked = AskedTick { tick, terms };
         let (ask, ttl) = (self.named.ask()?, self.named.options.check()?);
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
-        let (lease, told) = begin(ask, ttl, asked, &calls, wait).await?;
+        let acquiring = self.named.acquiring(None);
+        let (lease, told) = begin(acquiring, ask, ttl, asked, &calls, wait).await?;
         let lease = match (lease, self.named.options.copies) {
             (Some(lease), Some(copies)) => {
                 Some(Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?) // seldom
@@ -84,7 +85,16 @@ impl Cron {
             (CronReply::Run { attempt, tick }, Some(lease)) => {
                 Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
             }
-            (CronReply::NoRun(why), None) => Ok(why),
+            (CronReply::NoRun(why), None) => {
+                let ticks = &self.named.state.engine.totals.nouns.ticks;
+                match why {
+                    Claim::Over => ticks.add("over"),
+                    Claim::Overlap { .. } => ticks.add("overlap"),
+                    Claim::Missed { .. } => ticks.add("missed"),
+                    Claim::Run(_) | Claim::Early { .. } | Claim::Running { .. } => {}
+                }
+                Ok(why)
+            }
             (
                 CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
                 _,

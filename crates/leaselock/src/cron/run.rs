@@ -76,7 +76,13 @@ impl CronRun {
             .lease
             .end_by(request, |said| *said == FinishedTick::Done);
         let name = record.name.clone();
-        match ended.await {
+        let ended = ended.await;
+        engine.totals.nouns.ticks.add(match &ended {
+            Ok(FinishedTick::Done) => "run",
+            Ok(FinishedTick::Stale { .. }) => "stale",
+            Err(_) => "unrecorded",
+        });
+        match ended {
             Ok(FinishedTick::Done) => Ok(()),
             Ok(FinishedTick::Stale { latest }) => Err(CronError::Stale {
                 name,

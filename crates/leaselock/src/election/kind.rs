@@ -10,6 +10,7 @@ use crate::script::script;
 
 pub(crate) static LEADERSHIP: Kind = kind! {
     name: "leader election",
+    label: "leader",
     no_majority: Some("servers that vote have no one place for what a leader proclaims"),
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("mutex/acquire"),

@@ -311,11 +311,32 @@ impl Limiter {
             id: "",
             patience_us: 0,
         };
-        Ok(limiter.ask(&take).await?)
+        let taken = limiter.ask(&take).await?;
+        self.count(cost, &taken);
+        Ok(taken)
+    }
+
+    fn count(&self, cost: u32, taken: &Taken) {
+        let permits = &self.noun.engine.totals.nouns.permits;
+        let outcome = match taken {
+            Taken::Allowed { .. } => "allowed",
+            Taken::Limited { .. } | Taken::Reserved { .. } => "limited",
+        };
+        permits.add_many(outcome, u64::from(cost));
     }
 
     /// Uses so many permits, and waits until they are there: `Allowed` then. It is `Limited` when that is not in time.
     async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
+        let taken = self.take_within_uncounted(cost, limit).await?;
+        self.count(cost, &taken);
+        Ok(taken)
+    }
+
+    async fn take_within_uncounted(
+        &self,
+        cost: u32,
+        limit: Option<Duration>,
+    ) -> Result<Taken, LimiterError> {
         let (limiter, request) = self.request(cost)?;
         let (engine, longest) = (&self.noun.engine, request.rate.longest_wait());
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());

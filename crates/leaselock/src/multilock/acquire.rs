@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
             let acquired = tokio::select! {
                 biased; // a loss counts, even when the last name is granted at the same moment
                 lost = losses(&held) => Err(self.lost(at, lost)),
-                lease = Box::pin(named.wait(wait())) => lease.map_err(TurnEnd::Failed),
+                lease = Box::pin(named.wait_uncounted(wait())) => lease.map_err(TurnEnd::Failed),
             };
             match acquired {
                 Ok(lease) => held.push((at, lease)),

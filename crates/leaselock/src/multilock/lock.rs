@@ -1,6 +1,7 @@
 //! The multilock's handle.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Name;
@@ -210,6 +211,17 @@ impl MultiLock {
     }
 
     async fn wait(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
+        let acquiring = self.names[0].acquiring(Some("several")); // the mutex itself, before those along with it
+        let acquired = self.wait_uncounted(wait).await;
+        acquiring.end(acquired, |lease, hold| {
+            let hold = hold();
+            lease
+                .records()
+                .for_each(|one| one.count(|| Arc::clone(&hold)));
+        })
+    }
+
+    async fn wait_uncounted(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
         let plan = Plan::of(&self.names)?;
         Box::pin(plan.acquire(wait)).await
     }

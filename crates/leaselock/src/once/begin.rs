@@ -113,12 +113,17 @@ impl Once {
         let (options, calls) = (&self.named.options, &CallNumbers::default());
         let (ttl, wait) = (options.check()?, options.patience());
         let ask = self.named.ask()?;
-        let (lease, told) = begin(ask, ttl, asked, calls, wait).await?;
+        let acquiring = self.named.acquiring(None);
+        let (lease, told) = begin(acquiring, ask, ttl, asked, calls, wait).await?;
         if let (Some(lease), OnceReply::Run { attempt }) = (lease, &told) {
             return Ok(OnceStart::Run(OnceRun::new(lease, *attempt, terms)));
         }
-        Err(match told {
-            OnceReply::Ended(OnceState::Done(result)) => return Ok(OnceStart::Done(result)),
+        let runs = &self.named.state.engine.totals.nouns.runs;
+        let error = match told {
+            OnceReply::Ended(OnceState::Done(result)) => {
+                runs.add("replayed");
+                return Ok(OnceStart::Done(result));
+            }
             OnceReply::Ended(OnceState::Failed {
                 fence,
                 attempt,
@@ -150,6 +155,19 @@ impl Once {
                 name,
                 source: unexpected_reply(),
             },
-        })
+        };
+        runs.add(told_as(&error));
+        Err(error)
+    }
+}
+
+/// As what a caller that is told this in place of a result is counted; a label that there is not counts nothing.
+fn told_as(error: &OnceError) -> &'static str {
+    match error {
+        OnceError::Failed { .. } => "failed",
+        OnceError::Crashed { .. } => "crashed",
+        OnceError::GivenUp { .. } => "given_up",
+        OnceError::Mismatch { .. } => "differs",
+        _ => "",
     }
 }

@@ -73,7 +73,15 @@ impl OnceRun {
             Ok(value) if kind == "done" => value,
             _ => &kept,
         };
-        self.store(kind, result).await?;
+        let runs = Arc::clone(self.lease.parts().0);
+        let runs = &runs.totals.nouns.runs;
+        let stored = self.store(kind, result).await;
+        runs.add(match &stored {
+            Ok(()) | Err(OnceError::NotReplicated { .. }) if kind == "done" => "ran",
+            Ok(()) | Err(OnceError::NotReplicated { .. }) => "failed",
+            Err(_) => "unrecorded",
+        });
+        stored?;
         match outcome {
             Ok(_) if size > RESULT_MAX => Err(OnceError::TooLarge { name, size }),
             Ok(value) => Ok(OnceResult {

@@ -14,6 +14,7 @@ const NO_MAJORITY: Option<&str> = Some("servers that vote have no queue for a wr
 
 pub(crate) static READ: Kind = kind! {
     name: "read-write lock",
+    label: "read",
     no_majority: NO_MAJORITY,
     side_keys: &["queue", "waiters", "fence"],
     acquire: step!("rwlock/acquire"),

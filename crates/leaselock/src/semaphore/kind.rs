@@ -6,6 +6,7 @@ use crate::script::script;
 
 pub(crate) static PERMITS: Kind = kind! {
     name: "semaphore",
+    label: "permits",
     no_majority: Some("two majorities may have one server in common, so one permit too many could be granted"),
     side_keys: &["queue", "waiters", "fence", "usage"],
     acquire: step!("semaphore/acquire"),

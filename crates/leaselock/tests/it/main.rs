@@ -44,6 +44,7 @@ mod semaphore;
 mod send_sync;
 mod sentinel;
 mod starved;
+mod stats;
 mod stores;
 mod strict;
 mod support;

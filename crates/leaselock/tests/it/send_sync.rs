@@ -68,7 +68,7 @@ fn every_type_is_send_sync_unpin_and_static() {
     is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();
     is_everything::<(LockMode, PermitCount, BreakOptions, BreakOutcome)>();
     is_everything::<(Report, Finding, Verdict, Guarantee)>();
-    is_everything::<(Stats, CloseReport, LoadedFunctions)>();
+    is_everything::<(Stats, KindStats, Distribution, CloseReport, LoadedFunctions)>();
     is_everything::<(Preset, Protocol, Exclusive, TlsOptions)>();
     is_everything::<(FenceChecker, Admission, FenceRefused)>();
     is_everything::<(FileFenceChecker, FileFenceError)>();

@@ -16,6 +16,7 @@ use super::requests::Requests;
 use super::shared::SharedStates;
 use super::thread;
 use super::thread::{Background, Parts};
+use super::totals::of_client::Totals;
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::debug::debug_as;
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     pub(crate) strict: Option<Strict>,
     /// What its tasks share for one key.
     pub(crate) shared: SharedStates,
+    /// What it counts.
+    pub(crate) totals: Totals,
     pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
@@ -99,6 +102,7 @@ impl Engine {
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
             limits: Limits::default(),
             shared: SharedStates::default(),
+            totals: Totals::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

@@ -14,4 +14,5 @@ pub(crate) mod replica_pool;
 pub(crate) mod requests;
 pub(crate) mod shared;
 pub(crate) mod thread;
+pub(crate) mod totals;
 pub(crate) mod wakeups;

@@ -8,6 +8,7 @@ use crate::base::error::{AcquireError, ErrorKind, InvalidInput, NounFailure, Sto
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::totals::acquiring::Acquiring;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::ask::Ask;
@@ -38,7 +39,10 @@ pub(crate) trait RunTerms: Clone + Send + Sync {
 }
 
 /// Asks until a run begins, or there is no reason to wait for one.
+///
+/// `acquiring` counts a run that begins as a lease, and what a caller is told in its place not at all.
 pub(crate) async fn begin<T: RunTerms>(
+    acquiring: Acquiring<'_>,
     mut ask: Ask<'_>,
     ttl: Ttl,
     asked: T,
@@ -49,7 +53,16 @@ where
     BeginRun<T>: Votable<Reply = Tried<T::Told>>,
 {
     let mut tries = RunTries { ttl, asked, calls };
-    Tries::new(&mut ask, &mut tries, T::NOUN, wait).run().await
+    let begun = Tries::new(&mut ask, &mut tries, T::NOUN, wait).run().await;
+    if let Ok((None, _)) = &begun {
+        acquiring.end_untold();
+        return begun;
+    }
+    acquiring.end(begun, |(lease, _), hold| {
+        if let Some(lease) = lease {
+            lease.parts().1.count(hold);
+        }
+    })
 }
 
 struct RunTries<'a, T> {

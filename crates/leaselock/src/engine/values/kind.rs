@@ -11,6 +11,8 @@ use crate::script::Script;
 pub(crate) struct Kind {
     /// The name in messages, such as "mutex".
     pub(crate) name: &'static str,
+    /// What it is counted as; its name unless the table says otherwise.
+    pub(crate) label: &'static str,
     /// The side keys that `acquire`, `release` and `cancel` take behind the lock, in this order.
     pub(crate) side_keys: &'static [&'static str],
     pub(crate) acquire: StepScripts,
@@ -70,6 +72,7 @@ pub(crate) struct BatchScripts {
 macro_rules! kind {
     (
         name: $name:literal,
+        $(label: $label:literal,)?
         no_majority: $no_majority:expr,
         side_keys: $side_keys:expr,
         acquire: $acquire:expr,
@@ -91,6 +94,7 @@ macro_rules! kind {
     ) => {
         $crate::engine::values::kind::Kind {
             name: $name,
+            label: kind!(@label $name $(, $label)?),
             side_keys: $side_keys,
             acquire: $acquire,
             extend: $extend,
@@ -111,6 +115,8 @@ macro_rules! kind {
             others: kind!(@keys $($others)?),
         }
     };
+    (@label $name:literal) => { $name };
+    (@label $name:literal, $label:literal) => { $label };
     (@script) => { None };
     (@script $script:expr) => { Some($script) };
     (@keys) => { &[] };

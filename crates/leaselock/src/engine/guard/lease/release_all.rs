@@ -39,10 +39,16 @@ impl<M> Lease<M> {
     /// ```
     #[doc(alias = "resign")]
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        if self.several.is_empty() {
-            return self.release_one().await;
+        let hold = self.record.counted().cloned();
+        let released = if self.several.is_empty() {
+            self.release_one().await
+        } else {
+            release_each(std::mem::take(&mut self.several).into_vec(), self.together).await
+        };
+        if let Some(hold) = hold {
+            hold.totals.add_release(&released);
         }
-        release_each(std::mem::take(&mut self.several).into_vec(), self.together).await
+        released
     }
 }
 

@@ -1,7 +1,7 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
@@ -14,6 +14,7 @@ use crate::base::fence;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::services::totals::hold::CountedHold;
 use crate::engine::values::custom::CustomLock;
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::resource::Resource;
@@ -34,6 +35,8 @@ pub(crate) struct LeaseRecord {
     pub(crate) loss_signal: LossSignal,
     /// True if the acquisition waited in the queue.
     queued: AtomicBool,
+    /// How the lease is counted, once its acquisition has ended.
+    hold: OnceLock<Arc<CountedHold>>,
     core: Mutex<LeaseMachine>,
     hooks: Mutex<Vec<Hook>>,
 }
@@ -60,6 +63,7 @@ impl LeaseRecord {
             clock,
             loss_signal: LossSignal::default(),
             queued: AtomicBool::new(false),
+            hold: OnceLock::new(),
             core,
             hooks,
         }
@@ -128,6 +132,7 @@ impl LeaseRecord {
         let step = self.core().step(now);
         if let NextStep::Lost(reason) = step {
             self.loss_signal.set(self.loss(reason));
+            self.count_end(reason);
         }
         step
     }
@@ -164,8 +169,28 @@ impl LeaseRecord {
         let first = self.core().end(reason);
         if first {
             self.loss_signal.set(self.loss(reason));
+            self.count_end(reason);
         }
         first
+    }
+
+    /// Counts the lease from now on; one that an owner shares is counted already.
+    pub(crate) fn count(&self, hold: impl FnOnce() -> Arc<CountedHold>) {
+        self.hold.get_or_init(hold);
+        let lost = self.core().lost(); // it may have ended before it was counted
+        if let Some(reason) = lost {
+            self.count_end(reason);
+        }
+    }
+
+    pub(crate) fn counted(&self) -> Option<&Arc<CountedHold>> {
+        self.hold.get()
+    }
+
+    fn count_end(&self, reason: LostReason) {
+        if let Some(hold) = self.hold.get() {
+            hold.end(self.clock.now(), reason);
+        }
     }
 
     /// Ends the lease because a renewal was refused, unless the lease is being changed.

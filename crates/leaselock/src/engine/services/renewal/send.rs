@@ -194,6 +194,11 @@ impl Renewal {
         answer: Result<ExtendAnswer, StoreError>,
     ) {
         let now = self.clock.now();
+        if let Some(hold) = record.counted() {
+            let left = || record.core().deadline().saturating_since(now);
+            let confirmed = matches!(answer, Ok(ExtendAnswer::Extended { .. }));
+            hold.totals.add_renewal(confirmed.then(left), ttl);
+        }
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
                 record.core().extended(t0, now, ttl);

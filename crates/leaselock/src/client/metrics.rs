@@ -1,0 +1,237 @@
+//! The text that Prometheus reads, and the table of metrics, which docs/operations.md prints.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter, Result, Write};
+
+use super::stats::{Distribution, KindStats, Stats};
+
+/// A name, what it says, and its values.
+struct Metric(&'static str, &'static str, Values);
+
+/// Where the values of a metric are.
+enum Values {
+    /// Counters by kind, class and a label of this name.
+    Labelled(&'static str, fn(&KindStats) -> &BTreeMap<&'static str, u64>),
+    Gauge(fn(&KindStats) -> u64),
+    Histogram(fn(&KindStats) -> &Distribution),
+    OfClient(fn(&Stats) -> u64),
+    /// Counters by a label of this name.
+    Outcomes(&'static str, fn(&Stats) -> &BTreeMap<&'static str, u64>),
+    Version,
+}
+use Values::{Gauge, Histogram, Labelled, OfClient, Outcomes, Version};
+
+const METRICS: [Metric; 15] = [
+    Metric(
+        "leaselock_acquires_total",
+        "Acquisitions that have ended.",
+        Labelled("outcome", |kind| &kind.acquires),
+    ),
+    Metric(
+        "leaselock_acquire_wait_seconds",
+        "How long granted acquisitions took.",
+        Histogram(|kind| &kind.waits),
+    ),
+    Metric(
+        "leaselock_hold_seconds",
+        "How long leases were held that have ended.",
+        Histogram(|kind| &kind.holds),
+    ),
+    Metric(
+        "leaselock_leases_held",
+        "Leases that are held.",
+        Gauge(|kind| kind.held),
+    ),
+    Metric(
+        "leaselock_tasks_waiting",
+        "Acquisitions that have not ended.",
+        Gauge(|kind| kind.waiting),
+    ),
+    Metric(
+        "leaselock_losses_total",
+        "Leases that ended against their holder's will.",
+        Labelled("reason", |kind| &kind.losses),
+    ),
+    Metric(
+        "leaselock_releases_total",
+        "Releases that a caller awaited.",
+        Labelled("outcome", |kind| &kind.releases),
+    ),
+    Metric(
+        "leaselock_renewals_total",
+        "Renewals.",
+        Labelled("outcome", |kind| &kind.renewals),
+    ),
+    Metric(
+        "leaselock_renewal_headroom_ratio",
+        "The share of the ttl that was left when a renewal was confirmed.",
+        Histogram(|kind| &kind.headroom),
+    ),
+    Metric(
+        "leaselock_once_total",
+        "What callers of work that runs once were told.",
+        Outcomes("outcome", |stats| &stats.runs),
+    ),
+    Metric(
+        "leaselock_ticks_total",
+        "What became of the ticks that this client claimed.",
+        Outcomes("outcome", |stats| &stats.ticks),
+    ),
+    Metric(
+        "leaselock_limiter_permits_total",
+        "Permits that callers asked of limiters.",
+        Outcomes("outcome", |stats| &stats.limiter_permits),
+    ),
+    Metric(
+        "leaselock_counter_changes_total",
+        "Changes of counters whose callers awaited the reply.",
+        Outcomes("outcome", |stats| &stats.counter_changes),
+    ),
+    Metric(
+        "leaselock_clock_jumps_total",
+        "Jumps of the store's clock against that of this machine.",
+        OfClient(|stats| stats.clock_jumps),
+    ),
+    Metric(
+        "leaselock_build_info",
+        "1, with the version of the library.",
+        Version,
+    ),
+];
+
+impl Metric {
+    fn kind(&self) -> &'static str {
+        match self.2 {
+            Labelled(..) | OfClient(_) | Outcomes(..) => "counter",
+            Gauge(_) | Version => "gauge",
+            Histogram(_) => "histogram",
+        }
+    }
+
+    fn write(&self, stats: &Stats, out: &mut String) -> Result {
+        let Metric(name, help, values) = self;
+        writeln!(out, "# HELP {name} {help}")?;
+        writeln!(out, "# TYPE {name} {}", self.kind())?;
+        match values {
+            OfClient(value) => writeln!(out, "{name} {}", value(stats))?,
+            Version => writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"))?,
+            Outcomes(label, of) => {
+                for (value, count) in of(stats) {
+                    writeln!(out, "{name}{{{label}=\"{value}\"}} {count}")?;
+                }
+            }
+            Labelled(label, of) => {
+                for kind in &stats.kinds {
+                    for (value, count) in of(kind) {
+                        writeln!(out, "{name}{{{},{label}=\"{value}\"}} {count}", Of(kind))?;
+                    }
+                }
+            }
+            Gauge(of) => {
+                for kind in &stats.kinds {
+                    writeln!(out, "{name}{{{}}} {}", Of(kind), of(kind))?;
+                }
+            }
+            Histogram(of) => {
+                for kind in &stats.kinds {
+                    let (by, all) = (Of(kind), of(kind));
+                    for (le, count) in &all.buckets {
+                        let le = Millionths(*le);
+                        writeln!(out, "{name}_bucket{{{by},le=\"{le}\"}} {count}")?;
+                    }
+                    writeln!(out, "{name}_bucket{{{by},le=\"+Inf\"}} {}", all.count)?;
+                    writeln!(out, "{name}_sum{{{by}}} {}", Millionths(all.sum))?;
+                    writeln!(out, "{name}_count{{{by}}} {}", all.count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stats {
+    /// Writes them in the text format of Prometheus, version 0.0.4, behind what `out` has.
+    ///
+    /// A text may name each metric once: with several clients, add their statistics first.
+    ///
+    /// # Examples
+    /// ```
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let mut text = String::new();
+    /// client.stats().prometheus(&mut text); // for `text/plain; version=0.0.4`
+    /// assert!(text.contains("leaselock_clock_jumps_total 0"));
+    /// # Ok::<_, leaselock::error::InvalidInput>(())
+    /// ```
+    pub fn prometheus(&self, out: &mut String) {
+        let mut each = METRICS.iter();
+        let written = each.try_for_each(|metric| metric.write(self, out));
+        debug_assert!(written.is_ok(), "a string takes whatever is written");
+    }
+}
+
+/// The labels that every metric of locks has.
+struct Of<'a>(&'a KindStats);
+
+impl Display for Of<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "kind=\"{}\",class=\"", self.0.kind)?;
+        for character in self.0.class.chars() {
+            match character {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                other => f.write_char(other)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+/// A number of millionths, as a decimal fraction without zeros at its end.
+struct Millionths(u64);
+
+impl Display for Millionths {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let digits = format!("{rest:06}");
+        write!(f, "{whole}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/operations.md");
+
+    #[test]
+    fn the_page_prints_the_table_of_metrics() {
+        let row = |metric: &Metric| {
+            let labels = match metric.2 {
+                Labelled(label, _) => format!("`kind`, `class`, `{label}`"),
+                Gauge(_) | Histogram(_) => "`kind`, `class`".to_owned(),
+                OfClient(_) => String::new(),
+                Outcomes(label, _) => format!("`{label}`"),
+                Version => "`version`".to_owned(),
+            };
+            let (name, kind, help) = (metric.0, metric.kind(), metric.1);
+            let row = format!("| `{name}` | {kind} | {labels} | {help} |");
+            row.replace("|  |", "| |")
+        };
+        let rows: Vec<String> = METRICS.iter().map(row).collect();
+        let printed = PAGE
+            .lines()
+            .filter(|line| line.starts_with("| `leaselock_"));
+        let printed: Vec<&str> = printed.collect();
+        assert_eq!(printed, rows, "the page needs:\n{}", rows.join("\n"));
+    }
+
+    #[test]
+    fn whole_millionths_are_written_as_fractions() {
+        let written = [0, 1, 1_000, 2_500_000, 7_200_000_000].map(|it| Millionths(it).to_string());
+        assert_eq!(written, ["0", "0.000001", "0.001", "2.5", "7200"]);
+    }
+}
