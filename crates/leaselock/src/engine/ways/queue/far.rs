@@ -11,12 +11,11 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::store::Traffic;
 
-/// Up to this position every poll is a full request, which keeps the queue from ending.
-pub(super) const NEAR: u64 = 32;
-/// The same in a large file: while one request has the lock of such a file, the holder's release waits.
-pub(super) const NEAR_IN_LARGE: u64 = 2;
-/// Some 1,300 waiters.
-const LARGE_BYTES: u64 = 256 * 1024;
+/// Up to this position every poll is a full request. It locks and writes the file, so only those who may soon be the
+/// next make it. When no waiter has written for half a minute, the script of the second step asks for a full request.
+pub(super) const NEAR: u64 = 2;
+/// Up to this position a waiter may soon be the next, and asks as often as the store wants.
+pub(super) const SOON: u64 = 32;
 /// All waiters together read the file twenty times a second: each waits so long for each byte of it,
 const PER_BYTE: Duration = Duration::from_micros(200);
 /// and no longer than this, in case thousands in front of it were killed at once.
@@ -38,23 +37,14 @@ impl Far {
             return false; // another file
         };
         let at_most = PER_BYTE.saturating_mul(u32::try_from(traffic.bytes).unwrap_or(u32::MAX));
-        let few = (self.position / 2).max(self.position.saturating_sub(NEAR));
+        let few = (self.position / 2).max(self.position.saturating_sub(SOON));
         since < few && now.saturating_since(self.at) < at_most.min(LONGEST)
-    }
-}
-
-/// Up to which position a waiter makes full requests.
-pub(super) fn near(traffic: Traffic) -> u64 {
-    if traffic.bytes < LARGE_BYTES {
-        NEAR
-    } else {
-        NEAR_IN_LARGE
     }
 }
 
 /// A store that asks for more polls asks those for them who may soon be the next.
 pub(super) fn polls_at_least_each(look_every: Duration, position: u64) -> Duration {
-    let share = u32::try_from(position / NEAR).unwrap_or(u32::MAX);
+    let share = u32::try_from(position / SOON).unwrap_or(u32::MAX);
     look_every.saturating_mul(share.max(1))
 }
 
@@ -108,12 +98,6 @@ mod tests {
         };
         assert!(near.may_rest(now, traffic(7 + 19, 500_000)));
         assert!(!near.may_rest(now, traffic(7 + 20, 500_000)));
-    }
-
-    #[test]
-    fn in_a_large_file_only_the_two_in_front_make_full_requests() {
-        assert_eq!(near(traffic(7, LARGE_BYTES - 1)), 32);
-        assert_eq!(near(traffic(7, LARGE_BYTES)), 2);
     }
 
     #[test]

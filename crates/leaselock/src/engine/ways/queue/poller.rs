@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::entry::QueueEntry;
-use super::far::{Far, NEAR, NEAR_IN_LARGE, near};
+use super::far::{Far, NEAR, SOON};
 use super::node_subscription::NodeSubscription;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
@@ -25,8 +25,8 @@ pub(crate) struct Poller<'w, 'a> {
     pub(super) subscription: NodeSubscription,
 }
 
-fn is_near_in_most(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Waiting(_, position, _) if *position <= NEAR)
+fn may_soon_be_next(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Waiting(_, position, _) if *position <= SOON)
 }
 
 impl<'w, 'a> Poller<'w, 'a> {
@@ -66,9 +66,9 @@ impl<'w, 'a> Poller<'w, 'a> {
         }
         entry.far = None;
         let outcome = self.request(enters, channel, t0, within).await?;
-        // One that enters near the head is near in all but the largest files, and its next poll finds that out: asking
-        // now would cost each of a few waiters who come back all the time.
-        if entry.in_queue || !is_near_in_most(&outcome) {
+        // One that enters near the head finds out with its next poll how often the file was written: asking now would
+        // cost each of a few waiters who come back all the time.
+        if entry.in_queue || !may_soon_be_next(&outcome) {
             entry.far = self.far(&outcome);
         }
         Ok(outcome)
@@ -90,13 +90,10 @@ impl<'w, 'a> Poller<'w, 'a> {
         let Outcome::Waiting(_, position, reading) = outcome else {
             return None;
         };
-        if *position <= NEAR_IN_LARGE {
+        if *position <= NEAR {
             return None;
         }
         let traffic = self.ask.engine.store.traffic(&self.ask.resource.lock)?;
-        if *position <= near(traffic) {
-            return None;
-        }
         Some(Far {
             position: *position,
             commits: traffic.commits,

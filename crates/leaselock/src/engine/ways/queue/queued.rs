@@ -112,7 +112,7 @@ impl Attempts for Queued<'_, '_> {
         let granted = ask.taken(&reading, &received, self.poller.over);
         granted
             .inspect_err(
-                |doubt| tracing::debug!(lock = %ask.name, ?doubt, "a poll confirms the grant"),
+                |doubt| tracing::debug!(target: "leaselock", lock = %ask.name, reason = ?doubt, "a poll confirms the grant"),
             )
             .ok()
     }
