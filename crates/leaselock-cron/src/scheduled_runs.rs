@@ -121,7 +121,7 @@ impl ScheduledRuns {
                 Err(error @ CronError::Acquire(AcquireError::Invalid(_))) => return Err(error),
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_failing, true) {
-                        tracing::warn!(lock = self.cron.name(), %error, "no tick is claimed; retrying");
+                        tracing::warn!(target: "leaselock", lock = self.cron.name(), %error, "no tick is claimed; retrying");
                         self.on_error.iter().for_each(|told| told(&error));
                     }
                     self.sleep(ASK_EVERY).await;

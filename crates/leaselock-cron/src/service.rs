@@ -136,14 +136,14 @@ async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(lost) => {
-            tracing::warn!(lock = %name, %lost, "the run of a tick was stopped");
+            tracing::warn!(target: "leaselock", lock = %name, error = %lost, "the run of a tick was stopped");
             return;
         }
     };
     if let Err(error) = outcome {
-        tracing::warn!(lock = %name, %error, "the run of a tick failed");
+        tracing::warn!(target: "leaselock", lock = %name, %error, "the run of a tick failed");
     }
     if let Err(error) = run.finish().await {
-        tracing::warn!(lock = %name, %error, "the end of a run is not recorded");
+        tracing::warn!(target: "leaselock", lock = %name, %error, "the end of a run is not recorded");
     }
 }

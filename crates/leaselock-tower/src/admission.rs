@@ -24,7 +24,7 @@ pub enum OnError {
 
 impl OnError {
     pub(super) fn decide(self, error: &dyn fmt::Display) -> Result<(), Refusal> {
-        tracing::warn!(%error, on_error = ?self, "a request's limit is not known");
+        tracing::warn!(target: "leaselock", %error, on_error = ?self, "a request's limit is not known");
         match self {
             OnError::Refuse => Err(StatusCode::SERVICE_UNAVAILABLE.into()),
             OnError::Admit => Ok(()),

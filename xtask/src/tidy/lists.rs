@@ -22,6 +22,18 @@ const WAITS: [&str; 3] = ["Way", "Attempt", "Callers"];
 /// Levels whose events each have a row. Of the others the page may list what it likes.
 const WATCHED: [&str; 3] = ["error", "warn", "info"];
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+/// What every event begins with: a filter for `leaselock` shows all of them.
+const TARGET: &str = "leaselock";
+/// Fields that say what another name says.
+const OTHER_NAMES: [(&str, &str); 7] = [
+    ("name", "lock"),
+    ("service", "server"),
+    ("cluster", "server"),
+    ("endpoint", "server"),
+    ("why", "reason"),
+    ("doubt", "reason"),
+    ("lost", "error"),
+];
 
 pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     if let Some(page) = all.iter().find(|file| file.path == EVENTS_PAGE.0) {
@@ -41,6 +53,9 @@ struct Event<'a> {
     line: usize,
     level: String,
     message: String,
+    /// Where it is shown, and by which names.
+    target: String,
+    fields: Vec<String>,
 }
 
 /// The libraries' files without those of tests, as tokens.
@@ -69,6 +84,9 @@ fn events_of(all: &[File]) -> Vec<Event<'_>> {
             }
             let body = &tokens[at + 5..skip_brackets(tokens, at + 5)];
             let message = body.iter().rev().find_map(Token::string);
+            let target = body.iter().find_map(Token::string).unwrap_or_default();
+            let fields = body.iter().skip(1).map(|token| token.text.clone());
+            let fields: Vec<String> = fields.collect();
             let messages = match message {
                 // The message is a constant, which may have a value for each implementation of a trait.
                 Some("{}") => {
@@ -83,6 +101,8 @@ fn events_of(all: &[File]) -> Vec<Event<'_>> {
                 line: token.line,
                 level: level.to_owned(),
                 message,
+                target: target.to_owned(),
+                fields: fields.clone(),
             }));
         }
     }
@@ -115,6 +135,26 @@ fn events(events: &[Event<'_>], page: &File, found: &mut Vec<Complaint>) {
         };
         let names = names.split('`').skip(1).step_by(2);
         listed.extend(names.map(|name| (number, name, level)));
+    }
+    for event in events {
+        if event.target != TARGET {
+            let wrong = format!("the event {:?} has another target", event.message);
+            let right = format!("begin with `target: {TARGET:?}`");
+            found.push(Complaint::new(event.file, event.line, wrong, right));
+        }
+        for (other, right) in OTHER_NAMES {
+            if event.fields.iter().any(|field| field == other)
+                && !event.fields.contains(&right.to_owned())
+            {
+                let wrong = format!("the event {:?} has the field `{other}`", event.message);
+                found.push(Complaint::new(
+                    event.file,
+                    event.line,
+                    wrong,
+                    format!("`{right}`"),
+                ));
+            }
+        }
     }
     for event in events.iter().filter(|one| WATCHED.contains(&&*one.level)) {
         let row = |(_, name, level): &(usize, &str, &str)| {

@@ -240,8 +240,8 @@ fn every_event_that_an_operator_watches_has_a_row_and_every_row_an_event() {
         let head = "| `before` | warn | no event: another table |\n\n## What to watch\n\n";
         format!("{head}| event | level | means |\n|---|---|---|\n{rows}\n\n| `after` | warn | |")
     };
-    let code = "fn f() { tracing::warn!(%a, \"it is lost: now\"); tracing::debug!(\"asked\"); }
-                fn g() { tracing::info!(b = %c, \"{}\", P::TEXT); }
+    let code = "fn f() { tracing::warn!(target: \"leaselock\", %a, \"it is lost: now\"); tracing::debug!(target: \"leaselock\", \"asked\"); }
+                fn g() { tracing::info!(target: \"leaselock\", b = %c, \"{}\", P::TEXT); }
                 impl P for A { const TEXT: &str = \"moved\"; } impl P for B { const TEXT: &str = \"gone\"; }
                 #[cfg(test)]
                 mod tests { fn f() { tracing::warn!(\"of a test\"); } }";
@@ -262,6 +262,21 @@ fn every_event_that_an_operator_watches_has_a_row_and_every_row_an_event() {
             "the event \"it is lost: now\" has no row",
             "the event \"gone\" has no row",
             "the library has no event \"it is lost\" of level info"
+        ]
+    );
+}
+
+#[test]
+fn an_event_has_the_one_target_and_the_one_name_of_each_field() {
+    let page = "## What to watch\n\n| event | level | means |\n|---|---|---|\n";
+    let code = "fn f() { tracing::debug!(lock = %a, \"asked\"); tracing::debug!(target: \"leaselock\", name = %a, \"told\");
+                tracing::debug!(target: \"leaselock\", lock = %self.name, \"heard\"); }";
+    let found = list_complaints(&[("docs/operations.md", page), (LIBRARY, code)]);
+    assert_eq!(
+        found,
+        [
+            "the event \"asked\" has another target",
+            "the event \"told\" has the field `name`"
         ]
     );
 }

@@ -66,12 +66,12 @@ impl ClockWatch {
             self.jumps.fetch_add(1, Ordering::SeqCst);
             if by_ms > 0 {
                 tracing::warn!(
-                    by_ms,
+                    target: "leaselock", by_ms,
                     "the store's clock went forward: leases that were held may have ended early"
                 );
             } else {
                 tracing::warn!(
-                    by_ms,
+                    target: "leaselock", by_ms,
                     "the store's clock went back: leases end later there, and a crashed holder blocks others for longer"
                 );
             }

@@ -84,7 +84,7 @@ fn not_to_the_end(error: ReleaseError) -> Option<Lost> {
         ReleaseError::NotHeld(lost) => Some(lost),
         ReleaseError::Several(errors) => errors.into_iter().find_map(not_to_the_end),
         error => {
-            tracing::warn!(%error, "work under a lock ended, and its release is not confirmed");
+            tracing::warn!(target: "leaselock", %error, "work under a lock ended, and its release is not confirmed");
             None
         }
     }

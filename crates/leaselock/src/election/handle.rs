@@ -264,7 +264,7 @@ impl Election {
                 match self.run(&mut body).await {
                     Err(RunError::Lost(_)) => Ok(None),
                     Err(RunError::Acquire(error)) if error.is_transient() => {
-                        tracing::warn!(%error, "a campaign failed, and is repeated");
+                        tracing::warn!(target: "leaselock", %error, "a campaign failed, and is repeated");
                         clock.sleep(CAMPAIGN_AGAIN).await;
                         Ok(None)
                     }

@@ -114,7 +114,7 @@ impl Proclaimer {
                 Ok(Proclaimed::Expired) => return self.ends(&record, LostReason::KeyMissing),
                 Ok(Proclaimed::Taken) => return self.ends(&record, LostReason::TakenOver),
                 Err(error) => {
-                    tracing::warn!(lock = %record.name, %error, "a leader is not proclaimed");
+                    tracing::warn!(target: "leaselock", lock = %record.name, %error, "a leader is not proclaimed");
                     self.tell(Err(error));
                 }
             }

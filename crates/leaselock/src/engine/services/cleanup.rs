@@ -322,7 +322,7 @@ impl CleanupClient {
             let Err(error) = self.try_once(pending).await else {
                 return true;
             };
-            tracing::debug!(lock = %pending.resource.lock, %error, "clean-up will be tried again");
+            tracing::debug!(target: "leaselock", lock = %pending.resource.lock, %error, "clean-up will be tried again");
             if self.clock.now() >= give_up_at {
                 return false;
             }

@@ -217,7 +217,7 @@ impl Renewal {
                 return true;
             }
             NextStep::Lost(reason) => {
-                tracing::warn!(lock = %record.name, %reason, "lease lost");
+                tracing::warn!(target: "leaselock", lock = %record.name, %reason, "lease lost");
                 self.release_after_hold(record, reason);
                 self.remove_record(id, record);
             }

@@ -82,7 +82,7 @@ impl Strict {
         let another = known.is_none_or(|known| end > known.plus(SAME));
         if another {
             let remaining = rounded(remaining);
-            tracing::warn!(%why, remaining, "strict mode: no lock is granted until all old leases have expired");
+            tracing::warn!(target: "leaselock", reason = %why, remaining, "strict mode: no lock is granted until all old leases have expired");
         }
         another
     }

@@ -56,7 +56,7 @@ impl Ask<'_> {
             };
             if known.is_told(allowed, asked_in) {
                 tracing::warn!(
-                    channel,
+                    target: "leaselock", channel,
                     "the user may not publish, or not ask who listens: waiters are not woken and poll"
                 );
                 notifier.wake_all();

@@ -172,7 +172,7 @@ impl Taker {
     async fn run(self, ready: watch::Sender<bool>) {
         while !self.is_over() {
             if let Err(error) = self.session(&ready).await {
-                tracing::debug!(list = self.list, %error, "not listening; the waiter has its timer only");
+                tracing::debug!(target: "leaselock", channel = self.list, %error, "not listening; the waiter has its timer only");
                 ready.send_replace(false);
                 self.shared.woken.notify_one(); // a message may have been missed
                 self.shared.taken.store(false, Ordering::SeqCst);
@@ -222,7 +222,7 @@ impl Taker {
             .together(&commands, WITHIN)
             .await
         {
-            tracing::debug!(list = self.list, %error, "a wake-up is lost");
+            tracing::debug!(target: "leaselock", channel = self.list, %error, "a wake-up is lost");
         }
     }
 }

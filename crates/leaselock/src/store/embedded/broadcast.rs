@@ -74,7 +74,7 @@ impl FolderStore {
             });
             match bound {
                 Ok(listener) => self.receive(&listener, sink).await,
-                Err(error) => tracing::warn!(%error, "cannot listen for broadcasts"),
+                Err(error) => tracing::warn!(target: "leaselock", %error, "cannot hear broadcasts"),
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -209,7 +209,7 @@ impl Datagrams {
         };
         if let Err(error) = sent {
             // The receiver sees the change at its next poll.
-            tracing::debug!(%error, "a wake-up was not delivered");
+            tracing::debug!(target: "leaselock", %error, "a wake-up was not delivered");
         }
     }
 

@@ -175,7 +175,7 @@ impl FolderStore {
                     sink(Event::Gap);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot listen for wake-ups");
+                    tracing::warn!(target: "leaselock", %error, "cannot listen for wake-ups");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
@@ -281,7 +281,7 @@ impl FolderStore {
 
 fn limit(session: &Session, until: Moment) {
     if let Err(error) = session.limit(until) {
-        tracing::warn!(%error, "the longest hold could not be written; a job that goes on alone is not limited");
+        tracing::warn!(target: "leaselock", %error, "the longest hold could not be written; a job that goes on alone is not limited");
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn follow(endpoint: &Endpoint) {
             };
             let Err((heard, error)) = session.run().await;
             if sessions.is_news(heard, &error) {
-                tracing::warn!(service = %watch.sentinels, %error, "not told of switches by this Sentinel");
+                tracing::warn!(target: "leaselock", server = %watch.sentinels, %error, "not told of switches by this Sentinel");
             }
         }
         sessions.pause(endpoint).await;

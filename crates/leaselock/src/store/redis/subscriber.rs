@@ -68,7 +68,7 @@ pub(super) fn refuse(
     if error.is_transient() {
         return Err(error);
     }
-    tracing::debug!(server = %endpoint, %error, "a channel may not be heard");
+    tracing::debug!(target: "leaselock", server = %endpoint, %error, "a channel may not be heard");
     set.refused(channel);
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>)
         let was_subscribed = set.gap();
         if let Err(error) = outcome {
             if sessions.is_news(was_subscribed, &error) {
-                tracing::warn!(server = %endpoint, %error, "{}", P::CONSEQUENCE);
+                tracing::warn!(target: "leaselock", server = %endpoint, %error, "{}", P::CONSEQUENCE);
             }
             publisher.failed(begun).await;
             sessions.pause(endpoint).await;

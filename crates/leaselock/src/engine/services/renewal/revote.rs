@@ -59,7 +59,7 @@ impl Renewal {
         let mut poll = quorum.poll(&vote, NodeQuestion::ToVote, among, within);
         while poll.next().await.is_some() {}
         let given = poll.votes().count(VoteAnswer::is_ours);
-        tracing::debug!(lock = %record.name, given, "asked again for votes");
+        tracing::debug!(target: "leaselock", lock = %record.name, given, "asked again for votes");
         if self.table().schedule.get(id).is_some() {
             return;
         }

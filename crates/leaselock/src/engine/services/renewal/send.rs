@@ -207,7 +207,7 @@ impl Renewal {
             }
             Ok(ExtendAnswer::Gone(reason)) => record.refused(now, reason),
             Err(error) => {
-                tracing::debug!(lock = %record.name, %error, "renewal failed");
+                tracing::debug!(target: "leaselock", lock = %record.name, %error, "renewal failed");
                 record.core().failed(now, error);
             }
         }

@@ -82,7 +82,7 @@ impl Totals {
 
     fn beyond(&self) -> &ClassTotals {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("too many classes; further ones count as `other`");
+            tracing::warn!(target: "leaselock", "too many classes; further ones count as `other`");
         }
         &self.other
     }

@@ -77,7 +77,9 @@ impl Detector {
             match self.check(by_timer).await {
                 Ok(Some(circle)) => return circle,
                 Ok(None) => {}
-                Err(error) => tracing::debug!(%error, "a search for a deadlock failed"),
+                Err(error) => {
+                    tracing::debug!(target: "leaselock", %error, "a search for a deadlock failed")
+                }
             }
             let next = self.engine.clock.now().plus(pause);
             tokio::select! {

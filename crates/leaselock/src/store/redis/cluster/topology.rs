@@ -125,7 +125,7 @@ impl Topology {
         drop(tokio::spawn(async move {
             let until = CLOCK.now().plus(IN_BACKGROUND);
             if let Err(error) = this.refresh(seen, until).await {
-                tracing::debug!(cluster = %this, %error, "the slots are not known anew");
+                tracing::debug!(target: "leaselock", server = %this, %error, "the slots are not known anew");
             }
         }));
     }
@@ -154,7 +154,7 @@ impl Topology {
         };
         self.asked.fetch_add(1, Ordering::SeqCst);
         if news {
-            tracing::debug!(cluster = %self, primaries = ?self.primaries(), "slots");
+            tracing::debug!(target: "leaselock", server = %self, primaries = ?self.primaries(), "slots");
             self.has_changed();
         }
         Ok(())

@@ -79,7 +79,7 @@ impl Connection {
         state.inside_since = None;
         match outcome {
             Ok(live) => {
-                tracing::debug!(server = %self.endpoint, "connected");
+                tracing::debug!(target: "leaselock", server = %self.endpoint, "connected");
                 *outage = Outage::default();
                 self.made.fetch_add(1, Ordering::SeqCst); // before any task can use it
                 state.live = Some(live.clone());
@@ -87,7 +87,7 @@ impl Connection {
                 Ok(live)
             }
             Err(error) => {
-                tracing::debug!(server = %self.endpoint, %error, "not connected");
+                tracing::debug!(target: "leaselock", server = %self.endpoint, %error, "not connected");
                 outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next_jittered()));
                 state.reason = Some(error.clone());
                 Err(error)
@@ -111,7 +111,7 @@ impl Connection {
         match self.endpoint.for_both(&receiver).await {
             Ok(raw) => Ok(Some(Live::new(raw, Some(receiver), true))),
             Err(error) if self.push_mode.failed(&error) => {
-                tracing::debug!(server = %self.endpoint, %error, "requests hear no messages");
+                tracing::debug!(target: "leaselock", server = %self.endpoint, %error, "requests hear no messages");
                 Ok(None)
             }
             Err(error) => Err(error),

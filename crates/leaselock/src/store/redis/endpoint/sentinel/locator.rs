@@ -77,7 +77,7 @@ impl PrimaryLocator {
     /// Notes an error: a server that refuses writes as a replica is not the primary any more, whatever was reported.
     pub(crate) fn note_error(&self, line: &str) {
         if line.contains("READONLY") || line.contains("MASTERDOWN") {
-            tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
+            tracing::debug!(target: "leaselock", server = %self.sentinels, "the server is a replica; asking where the primary is");
             self.named.send_modify(|named| named.turn += 1);
         }
     }
@@ -98,7 +98,7 @@ impl PrimaryLocator {
             if moved {
                 let before = named.primary.replace(seen.primary.clone());
                 if before.is_some() {
-                    tracing::info!(service = %self.sentinels, primary = ?seen.primary, "the primary has changed");
+                    tracing::info!(target: "leaselock", server = %self.sentinels, primary = ?seen.primary, "the primary has changed");
                 }
                 named.turn += 1;
             }
