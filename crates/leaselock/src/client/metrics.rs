@@ -163,9 +163,9 @@ impl Stats {
     /// # Ok::<_, leaselock::error::InvalidInput>(())
     /// ```
     pub fn prometheus(&self, out: &mut String) {
-        let mut each = METRICS.iter();
-        let written = each.try_for_each(|metric| metric.write(self, out));
-        debug_assert!(written.is_ok(), "a string takes whatever is written");
+        for metric in &METRICS {
+            metric.write(self, out).ok(); // a string takes whatever is written
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::engine::services::core::Engine;
 use crate::engine::services::totals::histogram::Histogram;
@@ -98,6 +97,7 @@ impl Stats {
 
 impl KindStats {
     fn of(totals: &KindTotals) -> Self {
+        let (held, waiting) = totals.held_and_waiting();
         KindStats {
             kind: totals.kind,
             class: totals.class.to_string(),
@@ -108,15 +108,10 @@ impl KindStats {
             waits: Distribution::of(&totals.waits),
             holds: Distribution::of(&totals.holds),
             headroom: Distribution::of(&totals.headroom),
-            held: now(&totals.held),
-            waiting: now(&totals.waiting),
+            held,
+            waiting,
         }
     }
-}
-
-/// A gauge that is read while it changes may be below zero for a moment.
-fn now(gauge: &AtomicI64) -> u64 {
-    u64::try_from(gauge.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
 impl Distribution {

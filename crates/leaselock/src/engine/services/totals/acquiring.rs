@@ -19,7 +19,7 @@ pub(crate) struct Acquiring<'a> {
 impl<'a> Acquiring<'a> {
     pub(crate) fn begin(clock: &'a Clock, totals: Option<&'a Arc<KindTotals>>) -> Self {
         if let Some(totals) = totals {
-            totals.waiting.fetch_add(1, Ordering::Relaxed);
+            totals.begun.fetch_add(1, Ordering::Relaxed);
         }
         Acquiring {
             clock,
@@ -40,9 +40,9 @@ impl<'a> Acquiring<'a> {
                 Ok(lease) => {
                     totals.waits.add_time(now.saturating_since(self.began));
                     count_hold(lease, &|| CountedHold::begin(totals, now));
-                    count(totals, GRANTED);
+                    totals.acquires.add(GRANTED);
                 }
-                Err(error) => count(totals, outcome(error)),
+                Err(error) => totals.acquires.add(outcome(error)),
             }
         }
         acquired
@@ -51,7 +51,7 @@ impl<'a> Acquiring<'a> {
     /// Ends one that was no acquisition in the end: its caller got the result of another.
     pub(crate) fn end_untold(mut self) {
         if let Some(totals) = self.totals.take() {
-            totals.waiting.fetch_sub(1, Ordering::Relaxed);
+            totals.begun.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -59,12 +59,7 @@ impl<'a> Acquiring<'a> {
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         if let Some(totals) = self.totals {
-            count(totals, CANCELLED);
+            totals.acquires.add(CANCELLED);
         }
     }
-}
-
-fn count(totals: &KindTotals, outcome: &str) {
-    totals.acquires.add(outcome);
-    totals.waiting.fetch_sub(1, Ordering::Relaxed);
 }

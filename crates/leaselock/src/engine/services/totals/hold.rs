@@ -28,11 +28,9 @@ impl CountedHold {
         if self.is_over.swap(true, Ordering::Relaxed) {
             return;
         }
-        let totals = &self.totals;
-        totals.held.fetch_sub(1, Ordering::Relaxed);
-        totals.holds.add_time(now.saturating_since(self.since));
+        self.totals.holds.add_time(now.saturating_since(self.since));
         if let Some(reason) = loss(reason) {
-            totals.losses.add(reason);
+            self.totals.losses.add(reason);
         }
     }
 }
