@@ -47,6 +47,7 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    process::use_no_plugins_for_names();
     let line: Vec<_> = std::env::args_os().collect();
     let exit = match Cli::understand(&line) {
         Ok(cli) => obey(&cli).unwrap_or_else(|failure| {
