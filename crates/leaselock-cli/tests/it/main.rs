@@ -45,4 +45,6 @@ mod sessions;
 mod signals;
 mod strict;
 mod terminal;
+mod textfile;
 mod unwell_servers;
+mod url_file;
