@@ -46,5 +46,6 @@ mod signals;
 mod strict;
 mod terminal;
 mod textfile;
+mod units;
 mod unwell_servers;
 mod url_file;
