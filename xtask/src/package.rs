@@ -6,7 +6,6 @@
 mod checks;
 mod licences;
 mod roots;
-#[allow(dead_code)]
 mod stage;
 mod tools;
 
@@ -42,7 +41,7 @@ pub(crate) fn run_all(suites: &[&str]) -> Result<String, String> {
         summary.push(format!("{took:>5} s  {name}: {outcome}"));
         Ok::<(), String>(())
     };
-    // step("static binary", &stage::binary)?;
+    step("static binary", &stage::binary)?;
     step("pages, completions, licences", &stage::texts)?;
     step("deb", &deb)?;
     step("rpm", &rpm)?;

@@ -1,5 +1,6 @@
 //! What goes into the packages and is no file of the repository: the binary, and what it prints of itself.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ pub(super) fn texts() -> Result<String, String> {
     let verbs = plain.split("leaselock-").skip(1);
     let verbs = verbs.filter_map(|rest| rest.split_once("(1)"));
     let is_word = |verb: &&str| verb.chars().all(|c| c.is_ascii_lowercase());
-    let verbs: Vec<&str> = verbs.map(|(verb, _)| verb).filter(is_word).collect();
+    let verbs: BTreeSet<&str> = verbs.map(|(verb, _)| verb).filter(is_word).collect();
     write(&folder.join("leaselock.1.gz"), &gzip(&whole)?)?;
     for verb in &verbs {
         let file = folder.join(format!("leaselock-{verb}.1.gz"));
