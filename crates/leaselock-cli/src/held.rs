@@ -1,6 +1,6 @@
 //! What `run` holds: the lease of one name, or of several. What `once` and `cron` hold: a run.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use leaselock::clock::Moment;
@@ -91,6 +91,13 @@ impl Held {
                 .map(|tick| tick.to_string()),
             _ => None,
         }
+    }
+
+    /// The same in milliseconds since 1970.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        let Held::Cron(run) = self else { return None };
+        let since = run.tick().duration_since(UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
     }
 
     /// Each name with its fence and its sequencer, as objects.

@@ -36,6 +36,8 @@ mod show;
 mod signal_name;
 mod signals;
 mod supervise;
+mod textfile;
+mod url_file;
 mod verb;
 mod waiting_message;
 
@@ -47,9 +49,10 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    process::use_no_plugins_for_names();
     let line: Vec<_> = std::env::args_os().collect();
     let exit = match Cli::understand(&line) {
-        Ok(cli) => obey(&cli).unwrap_or_else(|failure| {
+        Ok(mut cli) => obey(&mut cli).unwrap_or_else(|failure| {
             failure.say(cli.globals.json);
             failure.exit
         }),
@@ -67,9 +70,13 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn obey(cli: &Cli) -> Result<Exit, Failure> {
+fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
+    log::show(cli.globals.verbose, cli.globals.json);
+    let file = cli.globals.url_file().filter(|_| cli.verb.needs_store());
+    if let Some(urls) = file.map(url_file::read).transpose()? {
+        cli.globals.take_urls(urls);
+    }
     let globals = &cli.globals;
-    log::show(globals.verbose, globals.json);
     match &cli.verb {
         Verb::Run(args) => verb::run::run(args, globals),
         Verb::Hold(args) => verb::hold::run(args, globals),

@@ -46,6 +46,25 @@ pub(crate) fn fork(status: &Status, child: impl FnOnce() -> u8) -> io::Result<Pi
         .ok_or_else(io::Error::last_os_error)
 }
 
+/// Names of hosts are found in files and by DNS, and those of users in files: these ways are in a static binary. For the
+/// others that /etc/nsswitch.conf may name, glibc would load libraries of the system, and abort where they are of an older
+/// version than its own.
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+pub(crate) fn use_no_plugins_for_names() {
+    unsafe extern "C" {
+        fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
+    }
+    for (database, services) in [(c"hosts", c"files dns"), (c"passwd", c"files")] {
+        // SAFETY: both are strings that end with zero and outlive the call, which copies them. There is one thread, and
+        // no name was looked up yet. When it fails, the configuration counts, as it would without this.
+        unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
+    }
+}
+
+/// A binary that is linked as usual has the libraries of its own system.
+#[cfg(not(all(target_env = "gnu", target_feature = "crt-static")))]
+pub(crate) fn use_no_plugins_for_names() {}
+
 /// Closes everything but standard input, output and error and `kept`. For a forked copy that
 /// lives on with a few descriptors and must not hold the rest open.
 pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
@@ -54,7 +73,24 @@ pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: takes three numbers. Values that own the descriptors closed here exist in the
         // copy, but it neither uses nor drops them, because `fork` never returns in it.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
-            return Err(io::Error::last_os_error());
+            return match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::ENOSYS) => close_one_by_one(kept),
+                error => Err(error),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// The same before Linux 5.9. The copy has one thread, so nothing is opened meanwhile.
+fn close_one_by_one(kept: u32) -> io::Result<()> {
+    let open = std::fs::read_dir("/proc/self/fd")?.flatten();
+    let open = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let open: Vec<i32> = open.collect();
+    for number in open.into_iter().filter(|number| *number > 2) {
+        if u32::try_from(number) != Ok(kept) {
+            // SAFETY: takes a number; as above. That of the folder that was read is closed by now.
+            unsafe { libc::close(number) };
         }
     }
     Ok(())

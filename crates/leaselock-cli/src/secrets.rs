@@ -46,7 +46,7 @@ impl Secret {
             ),
             Secret::Login => format!(
                 "{place}: no URL with a login belongs here, and none is repeated; give it in LEASELOCK_URL, \
-                 or with --url"
+                 in the file of --url-file, or with --url"
             ),
         }
     }

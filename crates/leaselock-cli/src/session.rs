@@ -181,7 +181,7 @@ fn built(built: Result<Client, InvalidInput>, globals: &Globals) -> Result<Clien
     built.map_err(|wrong| {
         let several = globals.urls().into_iter().any(has_comma);
         let text = match several {
-            true => "several servers are separated by spaces, or repeat --url".to_owned(),
+            true => "several servers are separated by spaces, or repeat --url; in --url-file they are one a line".to_owned(),
             false => wrong.to_string(),
         };
         Failure::in_the_librarys_words(text, Exit::USAGE)

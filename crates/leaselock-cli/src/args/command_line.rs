@@ -35,10 +35,15 @@ impl Cli {
     fn anything(line: &[OsString]) -> Result<Cli, clap::Error> {
         let mut command = Cli::command();
         let found = command.try_get_matches_from_mut(line)?;
-        match secrets::misplaced(&command, &found) {
-            Some(wrong) => Err(clap::Error::raw(ErrorKind::ValueValidation, wrong + "\n")),
-            None => Cli::from_arg_matches(&found).map_err(|error| error.format(&mut command)),
+        let wrong = |text: String| clap::Error::raw(ErrorKind::ValueValidation, text + "\n");
+        if let Some(text) = secrets::misplaced(&command, &found) {
+            return Err(wrong(text));
         }
+        let cli = Cli::from_arg_matches(&found);
+        let mut cli = cli.map_err(|error| error.format(&mut command))?;
+        let settled = cli.globals.settle(&found);
+        settled.map_err(|text| wrong(text.to_owned()))?;
+        Ok(cli)
     }
 
     /// `run` is what starts thousands of times a day, and the definitions of all other verbs are half of what parsing
@@ -51,8 +56,10 @@ impl Cli {
         if secrets::misplaced(&command, &found).is_some() {
             return None;
         }
+        let mut globals = Globals::from_arg_matches(&found).ok()?;
+        globals.settle(&found).ok()?;
         Some(Cli {
-            globals: Globals::from_arg_matches(&found).ok()?,
+            globals,
             verb: Verb::Run(run::RunArgs::from_arg_matches(found.subcommand_matches("run")?).ok()?),
         })
     }
@@ -85,6 +92,17 @@ pub(crate) enum Verb {
     Bench(bench::BenchArgs),
     Completions(inspect::CompletionsArgs),
     Man(inspect::ManArgs),
+}
+
+impl Verb {
+    /// False if nothing is asked of a store, so that it does not matter which one was given.
+    pub(crate) fn needs_store(&self) -> bool {
+        match self {
+            Verb::Completions(_) | Verb::Man(_) => false,
+            Verb::Cron(args) => args.next.is_none(),
+            _ => true,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +139,7 @@ mod tests {
             "leaselock --url file:///d -v run -n x -o -k 1s --ttl 9s -- sh -c run",
             "leaselock run x -w 3 --note month-end --url redis://h true --json",
             "leaselock --url run run run -- run",
+            "leaselock --url-file run run --textfile run run -- run",
             "leaselock run -q -E 3 --max-hold 1h --priority -2 x -c true",
             "leaselock run --like guide x -- true --like redsync",
         ] {
@@ -134,6 +153,7 @@ mod tests {
             "leaselock run --help",
             "leaselock run x -n -w 1 true",
             "leaselock run --like nobody x true",
+            "leaselock run --url-file f --url file: x true",
             "leaselock help run",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();

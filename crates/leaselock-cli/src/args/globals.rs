@@ -1,9 +1,12 @@
 //! The options that stand before or after every verb.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, ValueHint};
 
 use super::tls;
 use crate::duration;
@@ -26,6 +29,20 @@ pub(crate) struct Globals {
     #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL", action = ArgAction::Append)]
     #[arg(hide_env_values = true, help_heading = "Global options")]
     url: Vec<String>,
+
+    /// Read the URLs from this file, one a line
+    ///
+    /// For a credential of systemd, a secret of Kubernetes or Docker. Blank lines and those that begin with
+    /// # are passed over; three or more URLs are a quorum. An option goes before a variable, and
+    /// LEASELOCK_URL_FILE before LEASELOCK_URL.
+    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_URL_FILE")]
+    #[arg(
+        hide_env_values = true,
+        help_heading = "Global options",
+        hide_short_help = true
+    )]
+    #[arg(value_hint = ValueHint::FilePath)]
+    url_file: Option<OsString>,
 
     /// Prefix of every lock name, client key and channel on the store
     ///
@@ -114,6 +131,38 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
+    /// Decides between the URLs and the file: an option goes before a variable, and the file before `LEASELOCK_URL`. Of
+    /// two options neither can be right. An empty variable counts as not given.
+    pub(super) fn settle(&mut self, found: &ArgMatches) -> Result<(), &'static str> {
+        let is_option = |id| found.value_source(id) == Some(ValueSource::CommandLine);
+        let is_empty = self.url_file.as_ref().is_some_and(|file| file.is_empty());
+        match (is_option("url"), is_option("url_file")) {
+            (true, true) => Err(
+                "--url and --url-file: each says where the locks are; give one of them. A quorum has all its URLs in the \
+                 file, one a line",
+            ),
+            (false, true) if is_empty => {
+                Err("--url-file: the name of the file is empty; give one, or --url")
+            }
+            (takes_url, _) => {
+                if takes_url || is_empty {
+                    self.url_file = None;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The file that has the URLs, if there is one.
+    pub(crate) fn url_file(&self) -> Option<&Path> {
+        self.url_file.as_deref().map(Path::new)
+    }
+
+    /// These URLs take the place of those that were given.
+    pub(crate) fn take_urls(&mut self, urls: Vec<String>) {
+        self.url = urls;
+    }
+
     /// The store's URL, the first of several; an empty one, as from `LEASELOCK_URL=`, counts as not given.
     pub(crate) fn url(&self) -> &str {
         self.urls().first().copied().unwrap_or("file:")

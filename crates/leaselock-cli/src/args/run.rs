@@ -1,9 +1,10 @@
 //! The arguments of `run`, and what follows from them together.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, Args};
+use clap::{Arg, Args, ValueHint};
 use leaselock::interop::Protocol;
 use leaselock::satellite::span;
 use rustix::process::Signal;
@@ -92,6 +93,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<Duration>,
+
+    /// Write what became of the run to this file, for the textfile collector of node_exporter
+    ///
+    /// At the start of the command and at its end, also when there was no lock. The metrics are
+    /// leaselock_run_start_time_seconds, _end_time_seconds, _wait_seconds, _duration_seconds and
+    /// _exit_code. The name should end in .prom, and each lock needs a file of its own.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub(crate) textfile: Option<PathBuf>,
 
     /// How the other programs acquire this lock, on a Redis or Valkey server
     ///

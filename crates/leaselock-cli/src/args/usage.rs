@@ -31,8 +31,9 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // The parser counts LEASELOCK_URL as an argument, and would show it as one that is needed.
+            // The parser counts these variables as arguments, and would show them as needed.
             let text = text.replace(" --url <URL>", "");
+            let text = text.replace(" --url-file <FILE>", "");
             let text = match misplaced(error) {
                 Some((place, secret)) => format!("{}\n", secret.misplaced(&place)),
                 None => match habit(error) {

@@ -21,6 +21,7 @@ use crate::held::Held;
 use crate::process::SignalSet;
 use crate::session::Purpose;
 use crate::supervise::Outcome;
+use crate::textfile::Textfile;
 use crate::{output, session};
 
 /// What follows a run.
@@ -68,7 +69,9 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
             Err(error) => {
                 guardian.retire();
                 client.close().await;
-                return Err(Failure::cron(&error));
+                let failure = Failure::cron(&error);
+                Textfile::of(&args.run, globals).run_ended(failure.exit);
+                return Err(failure);
             }
         };
         let names = [args.run.name.clone()];
@@ -125,6 +128,7 @@ async fn hold(
         Ok(supervised) => supervised,
         Err(failure) => {
             lock.release(held).await.ok();
+            lock.textfile.run_ended(failure.exit);
             if !may_pass(failure.exit) {
                 return Err(failure);
             }
@@ -151,6 +155,7 @@ async fn hold(
         Outcome::Lost(_) => (Exit::LOST, Duration::ZERO),
         Outcome::Unguarded(_) => (Exit::INTERNAL, OTHERS_FIRST),
     };
+    lock.textfile.run_ended(exit);
     let next = match is_to_end {
         true => Next::Exit(exit),
         false => Next::Tick(pause),

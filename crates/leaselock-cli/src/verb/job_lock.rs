@@ -27,6 +27,7 @@ use crate::procfs::Status;
 use crate::progress::Progress;
 use crate::signals::{SignalStream, Signals};
 use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
+use crate::textfile::Textfile;
 use crate::{boottime, environment, event, output, session};
 
 /// Forks the guardian and blocks the signals, while there is one thread.
@@ -109,6 +110,7 @@ pub(super) struct JobLock<'a> {
     leads: bool,
     pub(super) progress: Progress,
     pub(super) owner: JobOwner,
+    pub(super) textfile: Textfile<'a>,
 }
 
 impl<'a> JobLock<'a> {
@@ -134,6 +136,7 @@ impl<'a> JobLock<'a> {
             leads,
             progress: Progress::of(names, queued, globals),
             owner: JobOwner::new(client, "run", name),
+            textfile: Textfile::of(args, globals),
         }
     }
 }
@@ -180,6 +183,7 @@ impl JobLock<'_> {
         end: &End,
         output: Option<OwnedFd>,
     ) -> Result<(Outcome, Option<Guardian>), Failure> {
+        self.textfile.granted(lease);
         if let Err(failure) = ensure_whole(lease).await {
             guardian.retire();
             return Err(failure);
@@ -203,6 +207,7 @@ impl JobLock<'_> {
                 return Err(self.not_started(&reason));
             }
         };
+        self.textfile.job_began();
         let losing = lease.lost();
         let tell = |reason| self.tell(reason, lease, end);
         let lost = async { drop(losing.await) };
@@ -215,7 +220,9 @@ impl JobLock<'_> {
             lost,
             tell,
         );
-        Ok(supervised.await?)
+        let ended = supervised.await;
+        self.textfile.job_ended();
+        Ok(ended?)
     }
 
     /// As [`release`], within one request timeout.

@@ -1,6 +1,6 @@
 //! `leaselock once KEY -- COMMAND`
 
-use leaselock::once::{OnceError, OnceStart};
+use leaselock::once::{Once, OnceError, OnceStart};
 
 use super::job_lock::{JobLock, start_guardian};
 use super::once_record::{code, code_text, read, record};
@@ -46,45 +46,63 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
         let names = [args.run.name.clone()];
         let mut lock = JobLock::new(&args.run, globals, &plan, &client, &signals, &names, false);
         lock.progress = Progress::of(&names, false, globals); // callers wait in no queue
-        let limit = session::request_timeout(plan.guardian.ttl);
-        let contact = FirstContact::begin(args.run.wait.policy());
-        let begin = async |policy| once.clone().wait(policy).begin().await;
-        let begun = tokio::select! {
-            biased;
-            begun = contact.ask(begin, |_| {}) => begun,
-            signal = signals.ending() => {
-                guardian.retire();
-                session::close_within(&client, limit).await;
-                let signal = signal?;
-                lock.progress.gave_up_at(signal);
-                return Ok(Exit::by_signal(signal));
-            }
-            failure = ancestors.holds(&client, &names, true, args.run.wait.busy()), if !args.run.wait.nonblock => {
-                guardian.retire();
-                session::close_within(&client, limit).await;
-                return Err(failure);
-            }
-            () = lock.progress.follow(&state, &client) => unreachable!("it never ends"),
-        };
-        let run = match begun {
-            Ok(OnceStart::Run(run)) => run,
-            Ok(OnceStart::Done(result)) => {
-                guardian.retire();
-                client.close().await;
-                lock.progress.replayed(result.fence);
-                return replay(&result.value);
-            }
-            Err(error) => {
-                guardian.retire();
-                client.close().await;
-                let ended = ended(&error, args, globals);
-                return ended.map_err(|failure| contact.failed(&error, failure));
-            }
-        };
-        let held = Held::Once(run);
-        lock.progress.acquired(&held);
-        hold(args, globals, &lock, held, guardian, mask).await
+        let exit = result(args, &lock, once, &state, ancestors, guardian, mask).await;
+        let code = exit.as_ref().map(|exit| *exit);
+        lock.textfile
+            .run_ended(code.unwrap_or_else(|failure| failure.exit));
+        exit
     })
+}
+
+/// Replays the result of an earlier run, or runs the job.
+async fn result(
+    args: &OnceArgs,
+    lock: &JobLock<'_>,
+    once: Once,
+    state: &WaitState,
+    ancestors: Ancestors,
+    guardian: Guardian,
+    mask: SignalSet,
+) -> Result<Exit, Failure> {
+    let (client, names) = (lock.client, [args.run.name.clone()]);
+    let limit = session::request_timeout(lock.plan.guardian.ttl);
+    let contact = FirstContact::begin(args.run.wait.policy());
+    let begin = async |policy| once.clone().wait(policy).begin().await;
+    let begun = tokio::select! {
+        biased;
+        begun = contact.ask(begin, |_| {}) => begun,
+        signal = lock.signals.ending() => {
+            guardian.retire();
+            session::close_within(client, limit).await;
+            let signal = signal?;
+            lock.progress.gave_up_at(signal);
+            return Ok(Exit::by_signal(signal));
+        }
+        failure = ancestors.holds(client, &names, true, args.run.wait.busy()), if !args.run.wait.nonblock => {
+            guardian.retire();
+            session::close_within(client, limit).await;
+            return Err(failure);
+        }
+        () = lock.progress.follow(state, client) => unreachable!("it never ends"),
+    };
+    let run = match begun {
+        Ok(OnceStart::Run(run)) => run,
+        Ok(OnceStart::Done(result)) => {
+            guardian.retire();
+            client.close().await;
+            lock.progress.replayed(result.fence);
+            return replay(&result.value);
+        }
+        Err(error) => {
+            guardian.retire();
+            client.close().await;
+            let ended = ended(&error, args, lock.globals);
+            return ended.map_err(|failure| contact.failed(&error, failure));
+        }
+    };
+    let held = Held::Once(run);
+    lock.progress.acquired(&held);
+    hold(args, lock.globals, lock, held, guardian, mask).await
 }
 
 /// Runs the job, and stores what it came to. A job that was not started is no attempt.

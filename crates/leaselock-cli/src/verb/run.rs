@@ -60,20 +60,24 @@ pub(crate) fn run_as(
             &signals,
             &lock.progress,
         );
-        let (exit, is_lost) = match obtained.await {
+        let ended = match obtained.await {
             Ok(Obtained::Lease(lease)) => {
                 lock.progress.acquired(&lease);
-                lock.hold(lease, guardian, mask).await?
+                lock.hold(lease, guardian, mask).await
             }
             Ok(Obtained::Ended(exit)) => {
                 guardian.retire();
-                (exit, false)
+                Ok((exit, false))
             }
             Err(failure) => {
                 guardian.retire();
-                return Err(failure);
+                Err(failure)
             }
         };
+        let exit = ended.as_ref().map(|(exit, _)| *exit);
+        lock.textfile
+            .run_ended(exit.unwrap_or_else(|failure| failure.exit));
+        let (exit, is_lost) = ended?;
         Ok(Ended {
             exit,
             is_lost: is_lost && !signals.has_been_asked_to_end(),

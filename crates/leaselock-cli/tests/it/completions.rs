@@ -27,6 +27,7 @@ fn bash_completes_names_of_locks_that_are_held_where_a_verb_takes_one() {
     for name in ["db:orders", "db:users", "nightly", "two words"] {
         store.run(&["acquire", "--ttl", "10m", name]).gives(0);
     }
+    std::fs::write(store.path("urls"), &store.url).unwrap();
     let names = store.run(&["ls", "--names"]).gives(0).out;
     assert_eq!(names, "db:orders\ndb:users\nnightly\ntwo words\n");
     for (typed, expected) in [
@@ -42,6 +43,7 @@ fn bash_completes_names_of_locks_that_are_held_where_a_verb_takes_one() {
         // Behind a colon bash replaces what follows it.
         ("leaselock status db:o", &["orders"]),
         ("leaselock --url file:///nowhere/x status n", &[]),
+        ("leaselock --url-file urls status n", &["nightly"]),
     ] {
         assert_eq!(offered(&store, typed), expected, "{typed}");
     }

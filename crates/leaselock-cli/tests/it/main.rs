@@ -45,4 +45,7 @@ mod sessions;
 mod signals;
 mod strict;
 mod terminal;
+mod textfile;
+mod units;
 mod unwell_servers;
+mod url_file;

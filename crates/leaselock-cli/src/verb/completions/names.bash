@@ -10,12 +10,12 @@ _leaselock_names() {
     for ((index = 1; index < last; index++)); do
         word="${words[index]}"
         if [[ -n $option ]]; then
-            case $option in --url | --prefix) store+=("$option" "$word") ;; esac
+            case $option in --url | --url-file | --prefix) store+=("$option" "$word") ;; esac
             option=
             continue
         fi
         case $word in
-            --url=* | --prefix=*) store+=("$word") ;;
+            --url=* | --url-file=* | --prefix=*) store+=("$word") ;;
             @OPTIONS@) option=$word ;;
             -*) ;;
             *) if [[ -z $verb ]]; then verb=$word; else names=$((names + 1)); fi ;;

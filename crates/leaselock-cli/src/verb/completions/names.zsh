@@ -3,7 +3,7 @@
 _leaselock_names() {
     local -a names store
     local option
-    for option in --url --prefix; do
+    for option in --url --url-file --prefix; do
         if [[ -n ${opt_args[$option]} ]]; then store+=($option "${opt_args[$option]//\\:/:}"); fi
     done
     names=(${(f)"$(_call_program names leaselock ${(q)store} ls --names 2> /dev/null)"})

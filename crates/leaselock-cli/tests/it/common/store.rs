@@ -80,7 +80,8 @@ impl Store {
         command.args(args).current_dir(self.folder.path());
         command.env("LEASELOCK_URL", &self.url);
         let settings = ["LEASELOCK_HANDLE", "LEASELOCK_STRICT", "LEASELOCK_PREFIX"];
-        for name in settings.iter().chain(&["COLUMNS", "SHELL"]) {
+        let others = ["LEASELOCK_URL_FILE", "COLUMNS", "SHELL"];
+        for name in settings.iter().chain(&others) {
             command.env_remove(name);
         }
         command

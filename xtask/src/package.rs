@@ -1,0 +1,81 @@
+//! `cargo xtask package [SUITE …]`: a deb and an rpm with a static binary, and what shows that they work.
+//!
+//! Not part of `cargo xtask test`, because an optimised build takes minutes and clean roots come from the network.
+//! docs/packages.md says what is in them, and docs/versions.md when this is run.
+
+mod checks;
+mod licences;
+mod roots;
+mod stage;
+mod tools;
+
+use std::process::Command;
+
+use self::tools::{host, run_in_root, size, staged};
+use crate::clock;
+
+const DEB: &str = "leaselock.deb";
+const RPM: &str = "leaselock.rpm";
+const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
+
+/// Builds and checks; `suites` are releases of Debian on whose clean roots the deb is installed.
+pub(crate) fn run_all(suites: &[&str]) -> Result<String, String> {
+    for (tool, version) in TOOLS {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return Err(format!(
+                "{tool} is missing: cargo install --locked {tool}@{version}"
+            ));
+        }
+    }
+    let suites = if suites.is_empty() {
+        &["bookworm"]
+    } else {
+        suites
+    };
+    let mut summary = Vec::new();
+    let mut step = |name: &str, work: &dyn Fn() -> Result<String, String>| {
+        println!("\n==> {name}");
+        let start = clock::now();
+        let outcome = work()?;
+        let took = clock::since(start).as_secs();
+        summary.push(format!("{took:>5} s  {name}: {outcome}"));
+        Ok::<(), String>(())
+    };
+    step("static binary", &stage::binary)?;
+    step("pages, completions, licences", &stage::texts)?;
+    step("deb", &deb)?;
+    step("rpm", &rpm)?;
+    step("lintian", &|| checks::lintian(&staged(DEB)))?;
+    step("rpmlint", &|| checks::rpmlint(&staged(RPM)))?;
+    step("manifests of Kubernetes", &checks::manifests)?;
+    step("the binary alone", &roots::scratch)?;
+    for suite in suites {
+        step(suite, &|| roots::debian(suite, &staged(DEB)))?;
+    }
+    Ok(format!("\n{}", summary.join("\n")))
+}
+
+fn deb() -> Result<String, String> {
+    let out = staged(DEB);
+    let mut command = Command::new("cargo");
+    command.args(["deb", "--no-build", "--no-strip", "-p", "leaselock-cli"]);
+    command
+        .args(["--target", &host()?])
+        .arg("--output")
+        .arg(&out);
+    run_in_root(command)?;
+    size(&out)
+}
+
+fn rpm() -> Result<String, String> {
+    let out = staged(RPM);
+    let mut command = Command::new("cargo");
+    command.args(["generate-rpm", "-p", "crates/leaselock-cli"]);
+    command.args(["--auto-req", "disabled", "--payload-compress", "xz"]);
+    command
+        .args(["--target", &host()?])
+        .arg("--output")
+        .arg(&out);
+    run_in_root(command)?;
+    size(&out)
+}
