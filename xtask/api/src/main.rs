@@ -14,7 +14,7 @@ use self::listing::Listing;
 
 /// The library crates, each with how many types it may have at its root and in all.
 const CRATES: [(&str, usize, usize); 4] = [
-    ("leaselock", 24, 95),
+    ("leaselock", 24, 96),
     ("leaselock-fence", 9, 9),
     ("leaselock-tower", 8, 8),
     ("leaselock-cron", 5, 5),

@@ -12,6 +12,7 @@ use super::tick::Tick;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
 use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
+use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;
 use crate::engine::ways::trying::CallNumbers;
 
@@ -84,7 +85,18 @@ impl Cron {
             (CronReply::Run { attempt, tick }, Some(lease)) => {
                 Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
             }
-            (CronReply::NoRun(why), None) => Ok(why),
+            (CronReply::NoRun(why), None) => {
+                match &why {
+                    Claim::Missed { .. } => {
+                        self.log_tick("tick_missed", tick, "no host began it in time")
+                    }
+                    Claim::Overlap { .. } => {
+                        self.log_tick("tick_left_out", tick, "another run held the name")
+                    }
+                    _ => {}
+                }
+                Ok(why)
+            }
             (
                 CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
                 _,
@@ -93,6 +105,23 @@ impl Cron {
                 let name = self.named.name()?.clone();
                 Err(CronError::Store { name, source })
             }
+        }
+    }
+
+    /// Notes what became of a tick; all hosts see it.
+    fn log_tick(&self, kind: &'static str, tick: Tick, what: &str) {
+        let (log, name) = (&self.named.state.engine.log, self.named.name());
+        if let Ok(name) = name {
+            let event = || LogEvent::new(kind, format!("{}: {what}", tick.in_words()));
+            log.note(|| event().of(name, None).fact(tick.0));
+        }
+    }
+
+    /// Notes a tick that was due when no host was up, and that is not run any more.
+    #[doc(hidden)]
+    pub fn log_missed(&self, tick: SystemTime) {
+        if let Ok(tick) = Tick::new(tick) {
+            self.log_tick("tick_missed", tick, "no host began it in time");
         }
     }
 }

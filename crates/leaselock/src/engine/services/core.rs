@@ -11,6 +11,7 @@ use super::ids::Ids;
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
 use super::limits::Limits;
+use super::log::EventLog;
 use super::renewal;
 use super::requests::Requests;
 use super::shared::SharedStates;
@@ -52,6 +53,7 @@ pub(crate) struct Engine {
     /// What the server's replies say of its clock.
     pub(crate) clock_watch: Arc<ClockWatch>,
     pub(crate) store: Executor,
+    pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
     pub(crate) limits: Limits,
     /// Set in strict mode.
@@ -93,7 +95,9 @@ impl Engine {
             store,
             strict,
         } = settings;
+        let log = Arc::new(EventLog::new(&prefix, &id, &store));
         Engine {
+            log,
             ids: Ids::new(id, prefix, about),
             requests: Requests::new(&store, &clock, strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
@@ -120,6 +124,7 @@ impl Engine {
                     clock: &self.clock,
                     request_timeout: self.request_timeout,
                     clock_watch: &self.clock_watch,
+                    log: &self.log,
                     channel: &self.ids.channel,
                     channel_along: &self.ids.channel_along,
                 })?;
@@ -220,6 +225,7 @@ impl Engine {
             && self.clock_watch.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
+            self.log.clock_jumped(&self.clock_watch, server_us);
             background.renewal.verify_all();
         }
     }
@@ -323,6 +329,12 @@ impl Engine {
 
     pub(crate) fn record_of(&self, client: &str) -> String {
         keys::client_record(&self.ids.prefix, client)
+    }
+
+    /// Returns this process, as others read of it.
+    pub(crate) fn myself(&self) -> String {
+        let (client, about) = (self.ids.client.as_str().to_owned(), self.ids.about.clone());
+        SelfDescription::process(client, Some(about)).to_string()
     }
 
     /// Reads who is behind a client, by its own description.
