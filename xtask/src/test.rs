@@ -3,6 +3,7 @@
 //! After a first run nothing in here needs the network: servers, libraries of others and
 //! dependencies lie in the target folder and in cargo's own store.
 
+mod alerts;
 mod peers;
 pub(crate) use peers::install_measured as install_measured_peers;
 
@@ -59,6 +60,7 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     steps.run("repository rules", || {
         tidy::run().map(|summary| println!("{summary}"))
     })?;
+    steps.run("alerts", || alerts::check().map(|said| println!("{said}")))?;
     let clippy = "clippy --workspace --all-targets --all-features -- -D warnings";
     steps.run("lints", || cargo.run(clippy))?;
     if fast {

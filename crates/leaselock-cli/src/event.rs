@@ -1,7 +1,12 @@
 //! The events of a lock as objects, in one form wherever they are printed. Their fields are a contract.
 
+use std::time::Duration;
+
+use leaselock::LeaseView;
 use leaselock::inspect::Inspection;
+use leaselock::report::LogEntry;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::boottime;
 use crate::held::Held;
@@ -44,6 +49,19 @@ pub(crate) fn acquired(held: &Held) -> Value {
         facts["fences"] = json!(each);
     }
     facts
+}
+
+/// Of a break, by the entry of the event log.
+pub(crate) fn broken(entry: &LogEntry) -> Value {
+    let why = Some(&entry.text).filter(|why| !why.is_empty());
+    json!({ "by": entry.by, "why": why })
+}
+
+/// Who broke the lease that has been lost, if an operator did and the event log says so half a second later at most.
+pub(crate) async fn breaker(lease: &LeaseView) -> Option<LogEntry> {
+    /// For how long the command asks who broke a lost lease.
+    const WITHIN: Duration = Duration::from_millis(600);
+    timeout(WITHIN, lease.broken_by()).await.ok().flatten()
 }
 
 /// When a lease ends: in whole milliseconds of the clock that counts suspend, rounded down, and from now on.

@@ -353,14 +353,14 @@ mod tests {
         assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
 
         let terms = leaselock::inspect::BreakOptions::default().now();
-        client.break_lease("job", terms).await.unwrap();
-        let gone = client.break_lease("job", terms).await.unwrap_err();
+        client.break_lease("job", terms.clone()).await.unwrap();
+        let gone = client.break_lease("job", terms.clone()).await.unwrap_err();
         assert_eq!(Exit::of_break(&gone), Exit::LOST);
         let lost = holder.extend(Duration::from_secs(5)).await.unwrap_err();
         assert_eq!(Exit::of_extend(&lost), Exit::LOST);
 
         let next = client.mutex("job").try_acquire().await.unwrap().unwrap();
-        client.break_lease("job", terms).await.unwrap();
+        client.break_lease("job", terms.clone()).await.unwrap();
         assert_eq!(
             Exit::of_release(&next.release().await.unwrap_err()),
             Exit::LOST

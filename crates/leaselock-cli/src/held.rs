@@ -54,7 +54,8 @@ impl Held {
         self.view()
     }
 
-    fn view(&self) -> LeaseView {
+    /// The lease as others see it, of all names.
+    pub(crate) fn view(&self) -> LeaseView {
         on_each!(self, lease => lease.view().into())
     }
 

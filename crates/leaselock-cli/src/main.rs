@@ -87,6 +87,7 @@ fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
         Verb::Ls(args) => verb::ls::run(args, globals),
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),
+        Verb::Log(args) => verb::log::run(args, globals),
         Verb::Permits(args) => verb::permits::run(args, globals),
         Verb::Elect(args) => verb::elect::run(args, globals),
         Verb::Leader(args) => verb::leader::run(args, globals),

@@ -75,6 +75,11 @@ Examples:
   leaselock break --now --fence 1795372321031611 deploy
                                             its holder is dead: the next has it at once";
 
+pub(crate) const LOG: &str = "\
+Examples:
+  leaselock log --since 1d nightly          what befell this lock
+  leaselock log --follow --kind broken      each break from now on, and those before";
+
 pub(crate) const PERMITS: &str = "\
 Examples:
   leaselock permits pool                    how many there are, who holds them

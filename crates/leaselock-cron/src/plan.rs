@@ -41,6 +41,8 @@ pub(crate) struct Known {
 pub(crate) struct Plan {
     /// Ticks whose time to begin is over.
     pub(crate) missed: VecDeque<SystemTime>,
+    /// The newest tick whose time is over and that is not run any more.
+    pub(crate) left_out: Option<SystemTime>,
     /// From here on each tick is run at its time, or up to `late` after it.
     pub(crate) after: SystemTime,
 }
@@ -55,6 +57,7 @@ impl Plan {
         let Some(latest) = known.latest else {
             return Plan {
                 missed: VecDeque::new(),
+                left_out: None,
                 after: known.now,
             };
         };
@@ -73,7 +76,12 @@ impl Plan {
             },
             CatchUp::All => MOST,
         };
+        let left_out = match most {
+            0 => newest(schedule, latest, in_time, 1).pop_back(),
+            _ => None,
+        };
         Plan {
+            left_out,
             missed: newest(schedule, latest, in_time, most),
             after,
         }

@@ -190,7 +190,11 @@ impl ScheduledRuns {
             now: state.now,
         };
         let late = self.cron.lateness();
-        Ok(Plan::new(&self.schedule, known, late, self.catch_up))
+        let plan = Plan::new(&self.schedule, known, late, self.catch_up);
+        plan.left_out
+            .iter()
+            .for_each(|missed| self.cron.log_missed(*missed));
+        Ok(plan)
     }
 
     fn claimed(&mut self, tick: SystemTime) -> &mut ClaimedTick {

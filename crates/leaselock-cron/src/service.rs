@@ -142,6 +142,7 @@ async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result
     };
     if let Err(error) = outcome {
         tracing::warn!(target: "leaselock", lock = %name, %error, "the run of a tick failed");
+        run.log_failure(&error.to_string());
     }
     if let Err(error) = run.finish().await {
         tracing::warn!(target: "leaselock", lock = %name, %error, "the end of a run is not recorded");

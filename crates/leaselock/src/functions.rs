@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::error::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::{Client, views};
-use crate::engine::values::{ballot, gate, identity};
+use crate::engine::values::{ballot, gate, identity, log};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
 use crate::script::Script;
@@ -22,6 +22,7 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         views::SCRIPTS,
         gate::SCRIPTS,
         identity::SCRIPTS,
+        log::SCRIPTS,
         deadlock::SCRIPTS,
         ballot::SCRIPTS,
         ballot::many::SCRIPTS,

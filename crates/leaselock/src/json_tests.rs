@@ -137,7 +137,8 @@ fn an_inspection_has_the_fields_of_its_state_beside_the_others() {
 #[test]
 fn a_break_has_its_terms_and_what_it_came_to() {
     let terms = BreakOptions::default().only(Fence::new(7)).now();
-    let json = r#"{"only_fence":7,"at_once":true,"foreign":false}"#;
+    let terms = terms.because("stuck").by("alice@office");
+    let json = r#"{"only_fence":7,"at_once":true,"foreign":false,"reason":"stuck","operator":"alice@office"}"#;
     is_told(&terms, json);
     let outcome = BreakOutcome {
         count: 1,

@@ -194,6 +194,7 @@ pub mod inspect {
 /// Reports of a client about its store and about itself.
 pub mod report {
     pub use crate::client::{CloseReport, Distribution, KindStats, Stats};
+    pub use crate::engine::values::log::LogEntry;
     #[cfg(feature = "redis")]
     pub use crate::store::functions::LoadedFunctions;
     pub use crate::store::report::{Finding, Guarantee, Report, Verdict};

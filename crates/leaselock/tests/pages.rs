@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leaselock::Client;
+use leaselock::inspect::BreakOptions;
 use leaselock::limiter::Rate;
 use leaselock_fence::{redis, sql};
 use testkit::{Server, Value, wait_until};
@@ -136,7 +137,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier,
+    // Only after an event; only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier,
     // of a limiter, counter, once or cron.
     let others = [
         ":callers",
@@ -153,6 +154,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
         ":counter",
         ":once",
         ":cron",
+        ":events",
     ];
     expected.retain(|key, _| !others.iter().any(|other| key.contains(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
@@ -172,7 +174,17 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
         assert!(pttl > 0, "{key} has no ttl");
     }
     lease.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
+    let lease = waiter.await.unwrap().unwrap();
+    let terms = BreakOptions::default().now();
+    client.break_lease("report", terms).await.unwrap();
+    drop(lease);
+    let events = "app:ll:events";
+    let on_the_page = keys_on_the_page("app:report", "app:", client.id());
+    assert_eq!(
+        text(server.cli(&["TYPE", events])).as_ref(),
+        on_the_page.get(events)
+    );
+    assert!(matches!(server.cli(&["PTTL", events]), Value::Integer(1..)));
 }
 
 #[tokio::test]

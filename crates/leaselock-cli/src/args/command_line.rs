@@ -7,8 +7,8 @@ use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser,
 
 use super::globals::Globals;
 use super::{
-    acquire, bench, count, cron, elect, hold, inspect, latch, lease, limit, once, permits, run,
-    schedules, strict,
+    acquire, bench, count, cron, elect, hold, inspect, latch, lease, limit, log, once, permits,
+    run, schedules, strict,
 };
 use crate::{manual, secrets};
 
@@ -77,6 +77,7 @@ pub(crate) enum Verb {
     Ls(inspect::LsArgs),
     Wait(inspect::WaitArgs),
     Break(inspect::BreakArgs),
+    Log(log::LogArgs),
     Permits(permits::PermitsArgs),
     Elect(elect::ElectArgs),
     Leader(elect::LeaderArgs),

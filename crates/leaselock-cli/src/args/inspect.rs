@@ -92,6 +92,10 @@ pub(crate) struct BreakArgs {
     #[arg(long, requires = "now")]
     pub(crate) foreign: bool,
 
+    /// Why, for the holder and the event log; asked for on a terminal
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) why: Option<String>,
+
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 

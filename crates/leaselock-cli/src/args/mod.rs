@@ -17,6 +17,7 @@ pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod limit;
+pub(crate) mod log;
 pub(crate) mod mode;
 pub(crate) mod once;
 pub(crate) mod permits;

@@ -61,7 +61,8 @@ fn no_command(text: &str) -> String {
         }
         None => {
             let what = "no command given. Try: leaselock run NAME -- COMMAND".to_owned();
-            (what, command.render_help())
+            // What it is for is left out: so all verbs stay on one screen.
+            (what, command.about("").render_help())
         }
     };
     format!("{what}\n\n{help}")

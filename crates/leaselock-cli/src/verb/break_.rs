@@ -8,6 +8,7 @@ use leaselock::{Client, Fence};
 use serde_json::json;
 
 use crate::args::Globals;
+use crate::args::elect::host_name;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -19,21 +20,25 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
-        let mut terms = BreakOptions::default();
+        let mut terms = BreakOptions::default().by(operator());
         if args.now {
             terms = terms.now();
         }
         if args.foreign {
             terms = terms.foreign();
         }
+        let mut asked = None;
         match args.fence {
             Some(fence) => terms = terms.only(Fence::new(fence)),
             None if args.yes => {}
-            None => match confirm(&client, &name).await? {
-                Answer::Break(Some(fence)) => terms = terms.only(fence),
-                Answer::Break(None) => {}
+            None => match confirm(&client, &name, args).await? {
+                Answer::Break(Some(fence), why) => (terms, asked) = (terms.only(fence), why),
+                Answer::Break(None, why) => asked = why,
                 Answer::Leave => return Err(Failure::new("nothing was broken", Exit::LOST)),
             },
+        }
+        if let Some(why) = args.why.clone().or(asked) {
+            terms = terms.because(why);
         }
         let broken = client.break_lease(&name, terms).await?;
         let who = show::who(broken.process.as_ref());
@@ -78,13 +83,13 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
 }
 
 enum Answer {
-    /// Break this grant and no later one, if it has a fence.
-    Break(Option<Fence>),
+    /// Break this grant and no later one, if it has a fence, for this reason.
+    Break(Option<Fence>, Option<String>),
     Leave,
 }
 
 /// Shows who would be hit, and asks.
-async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
+async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer, Failure> {
     let seen = client.inspect(name).await?;
     let (fence, from) = match &seen.state {
         Holding::Held { holders, count, .. } => {
@@ -97,7 +102,7 @@ async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
             };
             (first.and_then(|one| one.fence), from)
         }
-        _ => return Ok(Answer::Break(None)), // the library says what is there instead
+        _ => return Ok(Answer::Break(None, None)), // the library says what is there instead
     };
     let text = show::text(&seen);
     if !std::io::stdin().is_terminal() {
@@ -107,10 +112,27 @@ async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
         return Err(Failure::new(text, Exit::USAGE));
     }
     output::say(&format!("{text}Take it away{from}? [y/N] "));
+    if !matches!(answer()?.as_str(), "y" | "Y" | "yes") {
+        return Ok(Answer::Leave);
+    }
+    let mut why = None;
+    if args.why.is_none() {
+        output::say("Why, for the holder and the log? ");
+        why = Some(answer()?).filter(|why| !why.is_empty());
+    }
+    Ok(Answer::Break(fence, why))
+}
+
+fn answer() -> std::io::Result<String> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
-    Ok(match line.trim() {
-        "y" | "Y" | "yes" => Answer::Break(fence),
-        _ => Answer::Leave,
-    })
+    Ok(line.trim().to_owned())
+}
+
+/// The user of this process on this host, as far as the environment says.
+fn operator() -> String {
+    let named = ["SUDO_USER", "LOGNAME", "USER"].map(std::env::var);
+    let user = named.into_iter().flatten().find(|name| !name.is_empty());
+    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    format!("{user}@{}", host_name())
 }

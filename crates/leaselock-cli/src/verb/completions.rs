@@ -92,8 +92,8 @@ mod tests {
             assert!(completions(shell).contains("ls --names"), "{shell}");
         }
         let zsh = completions(Shell::Zsh);
-        // run, hold, acquire, status, wait, break, permits, elect, leader, once, cron; the name of a latch is no lock's
-        assert_eq!(zsh.matches(":_leaselock_names'").count(), 11);
+        // run, hold, acquire, status, wait, break, log, permits, elect, leader, once, cron; the name of a latch is no lock's
+        assert_eq!(zsh.matches(":_leaselock_names'").count(), 12);
         let call = zsh.find("if [ \"$funcstack[1]\"").unwrap();
         assert!(zsh.find("_leaselock_names() {").unwrap() < call);
         let bash = completions(Shell::Bash);

@@ -197,6 +197,9 @@ fn give_up(lock: &JobLock<'_>, held: Held, exit: Exit) {
 async fn finish(lock: &JobLock<'_>, held: Held, exit: Exit) {
     let tick = held.tick().unwrap_or_default();
     let Held::Cron(run) = held else { return };
+    if exit != Exit::OK {
+        run.log_failure(&format!("exited {}", exit.code()));
+    }
     match run.finish().await {
         Ok(()) => lock.progress.released(),
         Err(error) => Failure::cron(&error).say(lock.globals.json),

@@ -193,7 +193,9 @@ impl Hold<'_> {
                 return Err(failure);
             }
         };
+        let view = lease.view();
         let exit = self.end(lease, outcome).await;
+        self.tell_breaker(&view).await;
         if let Some(guardian) = leaving {
             guardian.wait(); // it has ended by now
         }

@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leaselock::ReleaseError;
+use leaselock::{LeaseView, ReleaseError};
 use serde_json::Value;
 
 use super::hold::Hold;
 use super::job_lock::hold_is_over;
 use crate::boottime::ends_in;
+use crate::event;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::held::Held;
@@ -73,6 +74,16 @@ impl Hold<'_> {
             _ => left,
         };
         self.say("lost", &text, loss.facts(lease.fence(), left));
+    }
+
+    /// After a loss: who broke the lease, and why.
+    pub(super) async fn tell_breaker(&self, lease: &LeaseView) {
+        if !self.is_lost.get() {
+            return;
+        }
+        if let Some(entry) = event::breaker(lease).await {
+            self.say("broken", &entry.to_string(), event::broken(&entry));
+        }
     }
 
     /// One event for each name, or one for all when no answer came.

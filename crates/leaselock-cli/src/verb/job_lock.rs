@@ -158,6 +158,7 @@ impl JobLock<'_> {
                 return Err(failure);
             }
         };
+        let view = lease.view();
         let released = self.release(lease).await;
         if let Some(guardian) = leaving {
             guardian.wait(); // it has ended by now
@@ -169,7 +170,12 @@ impl JobLock<'_> {
                 }
                 Ok((Exit::of_job(status), false))
             }
-            Outcome::Lost(_) => Ok((Exit::LOST, true)),
+            Outcome::Lost(_) => {
+                if let Some(entry) = event::breaker(&view).await {
+                    self.say_with("broken", &entry.to_string(), event::broken(&entry));
+                }
+                Ok((Exit::LOST, true))
+            }
             Outcome::Unguarded(_) => Ok((Exit::INTERNAL, false)),
         }
     }

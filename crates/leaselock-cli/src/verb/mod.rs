@@ -17,6 +17,7 @@ mod job_lock;
 pub(crate) mod latch;
 pub(crate) mod leader;
 pub(crate) mod limit;
+pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod once;

@@ -63,7 +63,9 @@ fn a_try_names_the_holder_as_ever_and_adds_that_it_is_an_ancestor() {
             "$LL wait -n job",
             "$LL acquire -n job",
         ] {
-            let done = under(store, waiter);
+            // A try reads once who holds it, and a holder writes that just after its grant.
+            let known = "until $LL status --json job | grep -q '\"pid\"'; do :; done";
+            let done = under(store, &format!("{known}; {waiter}"));
             let end = "; it is an ancestor of this process\n";
             assert!(done.err.ends_with(end), "{done:?}");
             done.refuses(75, "`job` is held by leaselock run sh[");

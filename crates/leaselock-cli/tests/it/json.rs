@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 24] = [
+pub(crate) const VERBS: [&str; 25] = [
     "run",
     "hold",
     "acquire",
@@ -20,6 +20,7 @@ pub(crate) const VERBS: [&str; 24] = [
     "ls",
     "wait",
     "break",
+    "log",
     "permits",
     "elect",
     "leader",
@@ -161,6 +162,7 @@ fn the_fields_of_every_verb_are_as_before() {
                 .out,
         ),
         ("break", store.run(&["break", "--json", "--yes", "job"]).out),
+        ("log", store.run(&["log", "--json", "--kind", "broken"]).out),
         ("a lost lease, on standard error", holder_said(holder)),
     ];
     waiter.end().gives(0);

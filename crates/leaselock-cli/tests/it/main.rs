@@ -24,6 +24,7 @@ mod lacking;
 mod latch;
 mod like;
 mod limit;
+mod log;
 mod long_wait;
 mod lost;
 mod multilock;

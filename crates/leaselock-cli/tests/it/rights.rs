@@ -23,6 +23,7 @@ const STEPS: &[(Needs, &[&str])] = &[
     (Needs::Reading, &["status", "NAME"]),
     (Needs::Scanning, &["ls"]),
     (Needs::Scanning, &["schedules"]),
+    (Needs::Reading, &["log", "NAME"]),
     (Needs::Reading, &["wait", "-n", "NAME"]),
     (Needs::Reading, &["permits", "NAME"]),
     (Needs::Reading, &["leader", "NAME"]),

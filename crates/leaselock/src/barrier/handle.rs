@@ -14,6 +14,7 @@ use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::leftover::Leftover;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
+use crate::engine::values::log::LogEvent;
 
 /// All that wait pass in one step of the store.
 const PARTIES_MAX: u32 = 10_000;
@@ -183,6 +184,11 @@ impl Barrier {
                 Ok(ArrivalAtBarrier::Missed { generation }) => {
                     place.ends();
                     let name = barrier.name;
+                    let text = format!(
+                        "a party was not counted any more, and generation {generation} waits now"
+                    );
+                    let event = || LogEvent::new("barrier_missed", text).of(&name, None);
+                    engine.log.note(event);
                     return Err(BarrierError::Missed { name, generation });
                 }
                 Ok(ArrivalAtBarrier::Disagrees { parties }) => {

@@ -42,6 +42,15 @@ pub(crate) mod unix_ms {
     }
 }
 
+/// A time from 1970 on.
+pub(crate) mod at_unix_ms {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+        unix_ms::serialize(&Some(*time), to)
+    }
+}
+
 fn whole(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -15,6 +15,7 @@ use crate::base::process::{Process, tame};
 use crate::base::token;
 use crate::engine::services::core::Engine;
 use crate::engine::values::lock_mode::LockMode;
+use crate::engine::values::log::LogEvent;
 use crate::script::damage::Types;
 use crate::script::keys::{self, LockKeys};
 
@@ -97,6 +98,8 @@ impl Client {
     ///
     /// All readers, or all holders of permits, lose it together, unless [`only`](BreakOptions::only) names one grant. On
     /// a quorum every node that replies breaks it; no waiter is woken there, and waiters poll after five seconds at most.
+    ///
+    /// The [event log](Client::log) says who broke it, and [why](BreakOptions::because).
     ///
     /// # Cancel safety
     /// When dropped, it may have happened, on a quorum possibly on some nodes only.
@@ -224,7 +227,7 @@ pub(crate) async fn break_lease(
     let sharded = at_node.map(|(_, sharded)| sharded);
     let step = Break {
         keys: &keys,
-        terms,
+        terms: terms.clone(),
         channel: &keys::wake_channels(&engine.ids.prefix),
         ends: &keys::wake_channel_ends(&keys.lock, sharded),
     };
@@ -236,6 +239,12 @@ pub(crate) async fn break_lease(
             count,
             rest_ms,
         } => {
+            let by = terms.operator.unwrap_or_else(|| engine.ids.myself());
+            let event = LogEvent::new("broken", terms.reason.unwrap_or_default());
+            let event = event.of(&name(), fence).by(by);
+            if let Err(error) = engine.log.write(&event).await {
+                tracing::debug!(target: "leaselock", %error, "a break is not in the event log");
+            }
             let process = match &holder {
                 Some(client) => {
                     let found = engine.who(client, WITHIN).await;

@@ -171,7 +171,7 @@ pub struct Waiter {
 }
 
 /// Conditions for [`break_lease`](crate::Client::break_lease).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BreakOptions {
@@ -184,9 +184,28 @@ pub struct BreakOptions {
     pub at_once: bool,
     /// True to break a lock of another library too.
     pub foreign: bool,
+    /// Why it is broken, for the [event log](crate::Client::log).
+    pub reason: Option<String>,
+    /// Who breaks it, as `alice@office`; the process of the client when none is named.
+    pub operator: Option<String>,
 }
 
 impl BreakOptions {
+    /// Says why, in the [event log](crate::Client::log) and to the holder, who
+    /// [reads it](crate::LeaseView::broken_by) there.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Says who breaks it, as `alice@office`. It is not checked.
+    #[must_use]
+    pub fn by(mut self, operator: impl Into<String>) -> Self {
+        self.operator = Some(operator.into());
+        self
+    }
+
     /// Breaks only the grant with this fencing token.
     #[must_use]
     pub fn only(mut self, fence: Fence) -> Self {

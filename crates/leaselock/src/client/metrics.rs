@@ -234,4 +234,26 @@ mod tests {
         let written = [0, 1, 1_000, 2_500_000, 7_200_000_000].map(|it| Millionths(it).to_string());
         assert_eq!(written, ["0", "0.000001", "0.001", "2.5", "7200"]);
     }
+
+    #[test]
+    fn every_alert_has_a_row_and_names_metrics_that_are_written() {
+        const RULES: &str = include_str!("../../../../ops/prometheus/leaselock.rules.yml");
+        let alert = |line: &str| Some(format!("| `{}` |", line.trim().strip_prefix("- alert: ")?));
+        let alerts: Vec<String> = RULES.lines().filter_map(alert).collect();
+        let row = |line: &str| {
+            alerts
+                .iter()
+                .find(|alert| line.starts_with(*alert))
+                .cloned()
+        };
+        let rows: Vec<String> = PAGE.lines().filter_map(row).collect();
+        assert_eq!(rows, alerts);
+        let named = RULES.split(|one: char| !one.is_alphanumeric() && one != '_');
+        let of_clients = named.filter(|one| one.starts_with("leaselock_"));
+        for name in of_clients.filter(|one| !one.starts_with("leaselock_run_")) {
+            let base = |end: &&str| name.strip_suffix(end);
+            let base = ["_bucket", "_count"].iter().find_map(base).unwrap_or(name);
+            assert!(METRICS.iter().any(|metric| metric.0 == base), "{name}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod inspect;
 pub(crate) mod inspection;
 pub(crate) mod lease_handle;
 mod list;
+mod log;
 pub(crate) mod look;
 mod metrics;
 pub(crate) mod named;

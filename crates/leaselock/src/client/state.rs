@@ -73,6 +73,7 @@ impl ClientState {
         if self.held().is_empty() {
             engine.delete_record().await;
         }
+        engine.log.finish(&engine.store).await;
         CloseReport {
             released,
             unconfirmed,

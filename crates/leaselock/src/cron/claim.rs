@@ -12,6 +12,7 @@ use super::tick::Tick;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
 use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
+use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;
 use crate::engine::ways::trying::CallNumbers;
 
@@ -87,10 +88,16 @@ impl Cron {
             }
             (CronReply::NoRun(why), None) => {
                 let ticks = &self.named.state.engine.totals.nouns.ticks;
-                match why {
+                match &why {
                     Claim::Over => ticks.add("over"),
-                    Claim::Overlap { .. } => ticks.add("overlap"),
-                    Claim::Missed { .. } => ticks.add("missed"),
+                    Claim::Overlap { .. } => {
+                        ticks.add("overlap");
+                        self.log_tick("tick_left_out", tick, "another run held the name");
+                    }
+                    Claim::Missed { .. } => {
+                        ticks.add("missed");
+                        self.log_tick("tick_missed", tick, "no host began it in time");
+                    }
                     Claim::Run(_) | Claim::Early { .. } | Claim::Running { .. } => {}
                 }
                 Ok(why)
@@ -103,6 +110,23 @@ impl Cron {
                 let name = self.named.name()?.clone();
                 Err(CronError::Store { name, source })
             }
+        }
+    }
+
+    /// Notes what became of a tick; all hosts see it.
+    fn log_tick(&self, kind: &'static str, tick: Tick, what: &str) {
+        let (log, name) = (&self.named.state.engine.log, self.named.name());
+        if let Ok(name) = name {
+            let event = || LogEvent::new(kind, format!("{}: {what}", tick.in_words()));
+            log.note(|| event().of(name, None).fact(tick.0));
+        }
+    }
+
+    /// Notes a tick that was due when no host was up, and that is not run any more.
+    #[doc(hidden)]
+    pub fn log_missed(&self, tick: SystemTime) {
+        if let Ok(tick) = Tick::new(tick) {
+            self.log_tick("tick_missed", tick, "no host began it in time");
         }
     }
 }

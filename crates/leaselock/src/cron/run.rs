@@ -92,6 +92,13 @@ impl CronRun {
         }
     }
 
+    /// Notes for the event log that the work failed. The run has ended all the same.
+    #[doc(hidden)]
+    pub fn log_failure(&self, why: &str) {
+        let (_, record, _) = self.lease.parts();
+        record.note("tick_failed", || format!("{}: {why}", self.tick.in_words()));
+    }
+
     /// Gives the tick back as if it had never begun. For a caller that did none of the work.
     ///
     /// # Waiting

@@ -28,6 +28,7 @@ impl Lease<Leader> {
     /// Leads, and tells the followers in the background.
     pub(super) fn leads(lease: Lease, value: &Arc<str>) -> Self {
         let proclaimed = Proclaimer::start(&lease, value);
+        lease.parts().1.note("leader_changed", || value.to_string());
         let value = Arc::clone(value);
         lease.held_as(Leader { value, proclaimed })
     }

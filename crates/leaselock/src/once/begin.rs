@@ -4,6 +4,8 @@ use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::calls::{AskedWork, OnceReply};
 use super::error::OnceError;
 use super::handle::Once;
@@ -13,6 +15,7 @@ use crate::client::run::until_lost;
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::shared_state::attempt::Attempt;
 use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
+use crate::engine::values::log::LogEvent;
 use crate::engine::ways::trying::CallNumbers;
 
 /// What a caller begins with: a run of its own, or the result of another one.
@@ -118,6 +121,7 @@ impl Once {
         if let (Some(lease), OnceReply::Run { attempt }) = (lease, &told) {
             return Ok(OnceStart::Run(OnceRun::new(lease, *attempt, terms)));
         }
+        self.log_end(&name, &told);
         let runs = &self.named.state.engine.totals.nouns.runs;
         let error = match told {
             OnceReply::Ended(OnceState::Done(result)) => {
@@ -158,6 +162,23 @@ impl Once {
         };
         runs.add(told_as(&error));
         Err(error)
+    }
+
+    /// All callers are told so of a run that has crashed.
+    fn log_end(&self, name: &Name, told: &OnceReply) {
+        let (kind, fence, text, fact) = match told {
+            OnceReply::Ended(OnceState::Crashed { fence, attempt }) => {
+                let text = format!("attempt {attempt} did not end");
+                ("run_crashed", Some(*fence), text, fence.to_string())
+            }
+            OnceReply::GivenUp { attempts, message } => {
+                let text = format!("after {attempts} attempts: {message}");
+                ("run_given_up", None, text, format!("attempt {attempts}"))
+            }
+            _ => return,
+        };
+        let event = || LogEvent::new(kind, text).of(name, fence).fact(fact);
+        self.named.state.engine.log.note(event);
     }
 }
 

@@ -162,10 +162,16 @@ const LIMITER: &str = "limiter";
 const COUNTER: &str = "counter";
 const ONCE: &str = "once";
 const CRON: &str = "cron";
+const EVENTS: &str = "ll:events";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
+}
+
+/// Returns the key of the event log of a prefix.
+pub(crate) fn events(prefix: &str) -> String {
+    format!("{prefix}{EVENTS}")
 }
 
 /// Returns the key of what the owners of a client's holds wait for.
@@ -240,11 +246,15 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences, the numbers of semaphores, latches, limiters, counters, results and ticks do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores, latches, limiters, counters, results, ticks and the event log do; leases, holds and
+/// queues do not. A lock may end like the log of a prefix without a colon, so that one does not.
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     const OUTLIVING: [&str; 7] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE, CRON];
-    key.rsplit_once(':')
-        .is_some_and(|(base, last)| OUTLIVING.contains(&last) && base.contains(":ll"))
+    let before_log = key.strip_suffix(EVENTS);
+    before_log.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(':'))
+        || key
+            .rsplit_once(':')
+            .is_some_and(|(base, last)| OUTLIVING.contains(&last) && base.contains(":ll"))
 }
 
 #[cfg(test)]
@@ -340,6 +350,9 @@ mod tests {
             ("{a}:ll:counter:CLIENTID", false),
             ("{a}:ll:once", true),
             ("{a}:ll:barrier", false),
+            ("ll:events", true),
+            ("app:ll:events", true),
+            ("ball:events", false),
             ("{a}:ll:leader", false),
             ("a:fence", false),
             ("a:usage", false),

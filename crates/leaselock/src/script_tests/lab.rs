@@ -284,6 +284,17 @@ meddling!(
      return {'ok'}"
 );
 
+// Of the event log: entries with this score and text, how many there are, and all with their times.
+meddling!(
+    OF_STRANGERS,
+    "for i = 1, tonumber(ARGV[3]) do redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2] .. i) end return {'ok'}"
+);
+meddling!(COUNT, "return {'ok', redis.call('ZCARD', KEYS[1])}");
+meddling!(
+    SCORES,
+    "return {'ok', table.concat(redis.call('ZRANGE', KEYS[1], '0', '-1', 'WITHSCORES'), ' ')}"
+);
+
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
         self.store.ask_one(operation, WITHIN).await.unwrap()

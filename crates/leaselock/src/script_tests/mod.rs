@@ -13,6 +13,7 @@ mod holds;
 mod interleavings;
 mod kinds;
 mod lab;
+mod log;
 mod model;
 mod multilock;
 mod mutex;

@@ -93,7 +93,7 @@ impl Site {
                 continue;
             };
             let at = clock::now();
-            let seen = terms.only(holder.fence.unwrap());
+            let seen = terms.clone().only(holder.fence.unwrap());
             match client.break_lease(&self.name, seen).await {
                 Ok(outcome) => {
                     done += 1;
@@ -129,9 +129,10 @@ async fn overlaps(terms: BreakOptions, breaks: usize) -> usize {
         let works = |worker| tokio::spawn(Arc::clone(&site).works(client(), worker % SILENT == 2));
         let workers: Vec<_> = (0..WORKERS).map(works).collect();
         let (operator, operates) = (client(), Arc::clone(&site));
+        let its = terms.clone();
         let broken = async move {
             operates
-                .breaks(&operator, breaks.div_ceil(NAMES), terms)
+                .breaks(&operator, breaks.div_ceil(NAMES), its)
                 .await
         };
         sites.push((site, workers, tokio::spawn(broken)));

@@ -376,3 +376,28 @@ async fn on_a_quorum_a_waiter_that_nobody_may_tell_finds_a_release_by_its_polls(
         .await
         .unwrap();
 }
+
+/// The line of an earlier version may name the keys of locks one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_may_not_write_to_the_event_log_goes_on_and_asks_once() {
+    let site = Site::with(&["locker", "admin"]);
+    let keys = ["resetkeys", "~{app:*", "~app:job*", "~app:ll:client:*"];
+    let narrower = [&["ACL", "SETUSER", "locker"][..], &keys].concat();
+    assert_eq!(site.0.cli(&narrower), Value::Status("OK".into()));
+    let (locker, admin) = (site.client("locker"), site.client("admin"));
+    for _ in 0..2 {
+        let lease = locker.mutex("job").ttl(LONG).acquire().await.unwrap();
+        let terms = BreakOptions::default().now();
+        admin.break_lease("job", terms).await.unwrap();
+        soon(lease.lost()).await;
+        assert_eq!(
+            soon(lease.view().broken_by()).await,
+            None,
+            "it may not read it either"
+        );
+        eventually("it was refused", async || !site.log().is_empty()).await;
+    }
+    let log = admin.log(LONG).await.unwrap();
+    assert!(log.iter().all(|entry| entry.kind == "broken"), "{log:?}");
+    locker.close().await;
+}

@@ -10,6 +10,7 @@ mod holding;
 mod inspecting;
 mod latch;
 mod limiter;
+mod log;
 mod multilock;
 mod once;
 mod owner;
@@ -228,6 +229,11 @@ conformance! {
             a_counter_with_a_ttl_begins_anew_after_it
             a_change_of_a_late_holder_is_refused_and_does_not_count
             a_counter_that_is_asked_for_in_a_bad_way_is_refused;
+        log:
+            a_break_with_a_reason_is_in_the_log_and_its_holder_reads_it
+            a_loss_that_no_operator_brought_about_has_no_operator
+            a_fact_that_three_hosts_see_is_one_entry
+            a_client_writes_once_a_second_and_counts_what_it_leaves_out;
     }
 }
 
@@ -269,6 +275,10 @@ conformance! {
             a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone;
         inspecting:
             holder_reads_and_never_acquires;
+        log:
+            a_break_with_a_reason_is_in_the_log_and_its_holder_reads_it
+            a_loss_that_no_operator_brought_about_has_no_operator
+            a_client_writes_once_a_second_and_counts_what_it_leaves_out;
         multilock:
             several_names_are_held_all_or_none
             the_fence_of_each_of_several_names_grows

@@ -3,6 +3,7 @@
 mod dead;
 mod fences;
 mod frozen;
+mod log;
 mod refusals;
 mod regained;
 mod restarts;

@@ -68,7 +68,8 @@ fn every_type_is_send_sync_unpin_and_static() {
     is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();
     is_everything::<(LockMode, PermitCount, BreakOptions, BreakOutcome)>();
     is_everything::<(Report, Finding, Verdict, Guarantee)>();
-    is_everything::<(Stats, KindStats, Distribution, CloseReport, LoadedFunctions)>();
+    is_everything::<(Stats, KindStats, Distribution, CloseReport)>();
+    is_everything::<(LoadedFunctions, LogEntry)>();
     is_everything::<(Preset, Protocol, Exclusive, TlsOptions)>();
     is_everything::<(FenceChecker, Admission, FenceRefused)>();
     is_everything::<(FileFenceChecker, FileFenceError)>();
@@ -99,11 +100,14 @@ async fn every_future_is_send() {
     is_send(client.list("*"));
     is_send(client.list_cron("*"));
     is_send(client.break_lease("job", BreakOptions::default()));
+    is_send(client.log(Duration::MAX));
     is_send(client.doctor());
     is_send(client.close());
     let lease = mutex.acquire().await.unwrap();
     is_send(lease.lost());
     is_send(lease.lost().within(Duration::ZERO));
+    let view = lease.view();
+    is_send(view.broken_by());
     is_send(lease.extend(DEFAULT_TTL));
     is_send(lease.detach());
     let lease = client.mutex("other").acquire().await.unwrap();

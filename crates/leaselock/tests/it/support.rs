@@ -117,7 +117,8 @@ pub(crate) async fn introduced(server: &Server, client: &Client) {
     .await;
 }
 
-/// Keys that belong to a lease or a place in line. Fences and what clients say about themselves may stay.
+/// Keys that belong to a lease or a place in line. Fences, the event log and what clients say about
+/// themselves may stay.
 pub(crate) fn leftovers(server: &Server) -> Vec<String> {
     let keys = server.cli(&["SCAN", "0", "COUNT", "100000"]);
     let text = |key: &testkit::Value| key.text().unwrap().to_owned();
@@ -127,7 +128,8 @@ pub(crate) fn leftovers(server: &Server) -> Vec<String> {
         .iter()
         .map(text)
         .collect();
-    left.retain(|key| !key.ends_with(":fence") && !key.contains("ll:client:"));
+    let stays = |key: &str| key.ends_with(":fence") || key.ends_with("ll:events");
+    left.retain(|key| !stays(key) && !key.contains("ll:client:"));
     left
 }
 

@@ -24,7 +24,7 @@ _leaselock_names() {
     if [[ -n $option || $current == -* ]]; then return 1; fi
     case $verb in
         status) ;;
-        run | hold | acquire | wait | break | permits | elect | leader | once) if ((names > 0)); then return 1; fi ;;
+        run | hold | acquire | wait | break | log | permits | elect | leader | once) if ((names > 0)); then return 1; fi ;;
         cron) if ((names != 1)); then return 1; fi ;;
         *) return 1 ;;
     esac

@@ -39,10 +39,17 @@ fn an_operators_break_is_told_with_its_reason() {
         for (now, reasons) in [(false, &["broken"][..]), (true, &["broken", "key_missing"])] {
             let hold = holding(store, &["--ttl", "1s"]);
             let fence = until_told(&hold, "acquired")["fence"].to_string();
-            let line = ["break", "--yes", "--fence", &fence, "job", "--now"];
+            let line = ["break", "--why", "stuck", "--fence", &fence, "job", "--now"];
             store.run(&line[..line.len() - usize::from(!now)]).gives(0);
             let done = hold.end_with_stdin_open().gives(79);
-            let lost = events(&done.out).pop().unwrap();
+            let mut told = events(&done.out);
+            let broken = told.pop().unwrap();
+            assert_eq!(
+                (&broken["event"], &broken["why"]),
+                (&"broken".into(), &"stuck".into())
+            );
+            assert!(broken["by"].as_str().unwrap().contains('@'), "{broken}");
+            let lost = told.pop().unwrap();
             assert_eq!(
                 (&lost["event"], &lost["deadline_in_ms"]),
                 (&"lost".into(), &0.into())

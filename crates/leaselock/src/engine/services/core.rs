@@ -11,6 +11,7 @@ use super::ids::Ids;
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
 use super::limits::Limits;
+use super::log::EventLog;
 use super::renewal;
 use super::requests::Requests;
 use super::shared::SharedStates;
@@ -53,6 +54,7 @@ pub(crate) struct Engine {
     /// What the server's replies say of its clock.
     pub(crate) clock_watch: Arc<ClockWatch>,
     pub(crate) store: Executor,
+    pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
     pub(crate) limits: Limits,
     /// Set in strict mode.
@@ -96,7 +98,9 @@ impl Engine {
             store,
             strict,
         } = settings;
+        let log = Arc::new(EventLog::new(&prefix, &id, &store));
         Engine {
+            log,
             ids: Ids::new(id, prefix, about),
             requests: Requests::new(&store, &clock, strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
@@ -124,6 +128,7 @@ impl Engine {
                     clock: &self.clock,
                     request_timeout: self.request_timeout,
                     clock_watch: &self.clock_watch,
+                    log: &self.log,
                     channel: &self.ids.channel,
                     channel_along: &self.ids.channel_along,
                 })?;
@@ -224,6 +229,7 @@ impl Engine {
             && self.clock_watch.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
+            self.log.clock_jumped(&self.clock_watch, server_us);
             background.renewal.verify_all();
         }
     }

@@ -27,6 +27,12 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
+    /// Returns this process, as others read of it.
+    pub(crate) fn myself(&self) -> String {
+        let (client, about) = (self.client.as_str().to_owned(), self.about.clone());
+        SelfDescription::process(client, Some(about)).to_string()
+    }
+
     pub(crate) fn new(client: ClientId, prefix: String, about: SelfDescription) -> Self {
         Ids {
             channel: keys::wake_channel(&prefix, &client),

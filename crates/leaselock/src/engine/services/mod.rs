@@ -9,6 +9,7 @@ pub(crate) mod ids;
 pub(crate) mod lease;
 pub(crate) mod leftover;
 pub(crate) mod limits;
+pub(crate) mod log;
 pub(crate) mod renewal;
 pub(crate) mod replica_pool;
 pub(crate) mod requests;

@@ -3,7 +3,7 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,6 +13,7 @@ use super::cleanup::{Cleanup, PendingCleanup};
 use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
 use super::lease::state::{EARLY_MAX, NextStep};
+use super::log::EventLog;
 use crate::base::clock::{Alarm, Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
@@ -33,6 +34,8 @@ pub(crate) struct Renewal {
     request_timeout: Option<Duration>,
     cleanup: Cleanup,
     clock_watch: Arc<ClockWatch>,
+    /// Weak, because it has the store of the requests, whose messages lead here.
+    log: Weak<EventLog>,
 }
 
 #[derive(Debug)]
@@ -60,6 +63,7 @@ impl Renewal {
         request_timeout: Option<Duration>,
         cleanup: Cleanup,
         clock_watch: Arc<ClockWatch>,
+        log: Weak<EventLog>,
     ) -> Self {
         let table = LeaseTable {
             schedule: Deadlines::default(),
@@ -74,6 +78,7 @@ impl Renewal {
             request_timeout,
             cleanup,
             clock_watch,
+            log,
         }
     }
 
@@ -252,7 +257,11 @@ impl Renewal {
 
     fn note_time(&self, t0: Moment, time_us: Option<u64>) {
         let now = self.clock.now();
-        if time_us.is_some_and(|time_us| self.clock_watch.note(t0, now, time_us)) {
+        let jumped = |time_us: &u64| self.clock_watch.note(t0, now, *time_us);
+        if let Some(time_us) = time_us.filter(jumped) {
+            if let Some(log) = self.log.upgrade() {
+                log.clock_jumped(&self.clock_watch, time_us);
+            }
             self.verify_all();
         }
     }

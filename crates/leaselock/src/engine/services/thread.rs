@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
+use super::log::EventLog;
 use super::renewal::Renewal;
 use super::wakeups::notifier::Notifier;
 use super::wakeups::rights::Rights;
@@ -50,6 +51,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock_watch: &'a Arc<ClockWatch>,
+    pub(crate) log: &'a Arc<EventLog>,
     /// The channel of the thread.
     pub(crate) channel: &'a str,
     /// The channel of the connection of the requests.
@@ -79,6 +81,7 @@ impl Background {
             parts.request_timeout,
             cleanup.clone(),
             Arc::clone(parts.clock_watch),
+            Arc::downgrade(parts.log),
         ));
         let holder: Arc<dyn LeaseHolder> = renewal.clone();
         let notifier = Arc::new(Notifier::new(
@@ -101,15 +104,19 @@ impl Background {
             let last = store.clone();
             let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
             let following = store.clone();
+            let (log, logging) = (Arc::clone(parts.log), store.clone());
+            let writer = Arc::clone(&log);
             async move {
                 drop(tokio::spawn(async move { following.follow(&holder).await }));
                 drop(tokio::spawn(renewal.run()));
                 drop(tokio::spawn(notifier.run(store.clone(), channel)));
+                drop(tokio::spawn(async move { writer.run(logging).await }));
                 drop(tokio::spawn(async move { serving.serve(&served).await }));
                 drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
                 cleanup.drained(&clock, LAST_CLEANUP).await;
                 last.is_clean(LAST_CLEANUP).await;
+                log.finish(&last).await;
             }
         };
         std::thread::Builder::new()

@@ -12,6 +12,7 @@ pub(crate) mod grant;
 pub(crate) mod identity;
 pub(crate) mod kind;
 pub(crate) mod lock_mode;
+pub(crate) mod log;
 pub(crate) mod note;
 pub(crate) mod operation;
 pub(crate) mod position;

@@ -20,6 +20,7 @@ use crate::engine::services::wakeups::grant_deadline::{
 };
 use crate::engine::values::calls::Acquire;
 use crate::engine::values::grant::{Acquired, Seen};
+use crate::engine::values::log::LogEvent;
 use crate::quorum::executor::Executor;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
@@ -136,7 +137,15 @@ impl Ask<'_> {
 
     pub(super) fn met_quarantine(&self, seen: &Seen, now: Moment) {
         if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
-            strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
+            let remaining = seen.remaining.unwrap_or_default();
+            if strict.saw_quarantine(why, remaining, now) {
+                let end = (seen.time_us / 1000 + u64::try_from(remaining.as_millis()).unwrap_or(0))
+                    / 1000;
+                let event = || LogEvent::new("quarantine_began", why.to_string());
+                self.engine
+                    .log
+                    .note(|| event().fact(format_args!("quarantine/{end}")));
+            }
         }
     }
 
@@ -225,6 +234,7 @@ impl Ask<'_> {
             self.engine.clock.clone(),
             core,
         );
+        let kept = kept.logged_by(Arc::downgrade(&self.engine.log));
         let kept = Arc::new(kept.with_custom(self.custom.clone()));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);

@@ -236,9 +236,12 @@ pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_the
     let fence = held[1].fence().unwrap();
     let terms = BreakOptions::default().now();
     let none = leaselock::Fence::new(fence.get() + 1_000_000);
-    let spared = two.break_lease(POOL, terms.only(none)).await;
+    let spared = two.break_lease(POOL, terms.clone().only(none)).await;
     assert!(matches!(spared, Err(BreakError::Mismatch { .. })));
-    let broken = two.break_lease(POOL, terms.only(fence)).await.unwrap();
+    let broken = two
+        .break_lease(POOL, terms.clone().only(fence))
+        .await
+        .unwrap();
     assert_eq!((broken.count, broken.fence), (1, Some(fence)));
     assert_eq!(
         broken.process.as_ref().map(|it| &*it.client),

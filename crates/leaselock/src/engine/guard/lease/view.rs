@@ -12,6 +12,7 @@ use crate::base::error::{Lost, LostReason, StoreError};
 use crate::engine::services::lease::loss::LossWatch;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::lock_mode::LockMode;
+use crate::engine::values::log::LogEntry;
 
 /// Whether a lease can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,44 @@ impl<M> LeaseView<M> {
     /// Returns a future that resolves when the lease ends. See [`LossWatch`].
     pub fn lost(&self) -> LossWatch {
         LossWatch::new(Arc::clone(&self.record)).and(self.others.iter().cloned())
+    }
+
+    /// Waits for the end of the lease, and returns the entry of the event log in which an operator says why it was broken.
+    ///
+    /// For what is told to people, after the work has stopped: it asks the store once the lease has ended
+    /// ([`LostReason::Broken`], [`LostReason::KeyMissing`] or [`LostReason::TakenOver`]), by the lease's name and fencing
+    /// token. `None` after any other end, when no entry is found, and when the client is gone.
+    ///
+    /// # Waiting
+    /// As [`lost`](LeaseView::lost), and for half a second after that at most.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::inspect::BreakOptions;
+    ///
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// # let options = BreakOptions::default().now().because("stuck since 3").by("alice@office");
+    /// # client.break_lease("invoices", options).await?;
+    /// let view = lease.view();
+    /// let lost = view.lost().await; // stop the work now, and ask then
+    /// if let Some(entry) = view.broken_by().await {
+    ///     println!("{lost}: {entry}"); // … broken by alice@office: stuck since 3
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn broken_by(&self) -> Option<LogEntry> {
+        self.lost().await;
+        for record in self.records() {
+            if let Some(entry) = Box::pin(record.broken_by()).await {
+                return Some(entry);
+            }
+        }
+        None
     }
 
     /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.

@@ -1,7 +1,7 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
@@ -11,12 +11,15 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::debug::debug_as;
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence;
+use crate::base::span::rounded;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::services::log::EventLog;
 use crate::engine::services::totals::hold::CountedHold;
 use crate::engine::values::custom::CustomLock;
 use crate::engine::values::lock_mode::LockMode;
+use crate::engine::values::log::{LogEntry, LogEvent};
 use crate::engine::values::resource::Resource;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -37,6 +40,8 @@ pub(crate) struct LeaseRecord {
     queued: AtomicBool,
     /// How the lease is counted, once its acquisition has ended.
     hold: OnceLock<Arc<CountedHold>>,
+    /// Where its loss is noted; without effect once the client is gone.
+    log: Weak<EventLog>,
     core: Mutex<LeaseMachine>,
     hooks: Mutex<Vec<Hook>>,
 }
@@ -64,6 +69,7 @@ impl LeaseRecord {
             loss_signal: LossSignal::default(),
             queued: AtomicBool::new(false),
             hold: OnceLock::new(),
+            log: Weak::new(),
             core,
             hooks,
         }
@@ -72,6 +78,12 @@ impl LeaseRecord {
     /// Sets the protocol by which the lease was acquired; `None` for the native one.
     pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
         self.custom = custom;
+        self
+    }
+
+    /// Has its loss noted there.
+    pub(crate) fn logged_by(mut self, log: Weak<EventLog>) -> Self {
+        self.log = log;
         self
     }
 
@@ -85,7 +97,8 @@ impl LeaseRecord {
             None,
             self.clock.clone(),
             core,
-        );
+        )
+        .logged_by(self.log.clone());
         if self.was_queued() {
             next.set_queued();
         }
@@ -131,10 +144,57 @@ impl LeaseRecord {
     pub(crate) fn step(&self, now: Moment) -> NextStep {
         let step = self.core().step(now);
         if let NextStep::Lost(reason) = step {
-            self.loss_signal.set(self.loss(reason));
-            self.count_end(reason);
+            self.lose(reason);
         }
         step
+    }
+
+    /// Tells all who wait for the loss, and notes it for the event log after that.
+    fn lose(&self, reason: LostReason) {
+        self.loss_signal.set(self.loss(reason));
+        self.count_end(reason);
+        if matches!(reason, LostReason::Released | LostReason::MaxHoldReached) {
+            return;
+        }
+        self.note("lost", || match self.core().trouble() {
+            Some(error) => format!("{reason}; before that: {error}"),
+            None => reason.to_string(),
+        });
+    }
+
+    /// Notes an event of this lease for the event log.
+    pub(crate) fn note(&self, kind: &'static str, text: impl FnOnce() -> String) {
+        if let Some(log) = self.log.upgrade() {
+            log.note(|| LogEvent::new(kind, text()).of(&self.name, self.fence));
+        }
+    }
+
+    /// Notes a renewal that is confirmed now with less than a third of the ttl left: the next one may be too late.
+    pub(crate) fn note_late_renewal(&self, now: Moment, ttl: Ttl) {
+        let core = self.core();
+        let left = core.deadline().saturating_since(now);
+        // A longer ttl than before has less of it left, and is confirmed early all the same.
+        let third = ttl.as_duration() / 3;
+        let is_late = left < third && core.unconfirmed_for(now) > third * 2;
+        if is_late && core.lost().is_none() {
+            drop(core);
+            let (left, ttl) = (rounded(left), rounded(ttl.as_duration()));
+            self.note("renewal_late", || {
+                format!("confirmed with {left} of {ttl} left")
+            });
+        }
+    }
+
+    /// Returns what the event log knows of who broke the lease, if that may have ended it.
+    pub(crate) async fn broken_by(&self) -> Option<LogEntry> {
+        let reason = self.core().lost()?;
+        let (broken, gone) = (LostReason::Broken, LostReason::KeyMissing);
+        if ![broken, gone, LostReason::TakenOver].contains(&reason) {
+            return None;
+        }
+        let log = self.log.upgrade()?;
+        log.breaker(&self.name, [self.fence, self.last_fence()])
+            .await
     }
 
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
@@ -168,8 +228,7 @@ impl LeaseRecord {
     pub(crate) fn end(&self, reason: LostReason) -> bool {
         let first = self.core().end(reason);
         if first {
-            self.loss_signal.set(self.loss(reason));
-            self.count_end(reason);
+            self.lose(reason);
         }
         first
     }

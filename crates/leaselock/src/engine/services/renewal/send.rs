@@ -201,6 +201,7 @@ impl Renewal {
         }
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
+                record.note_late_renewal(now, ttl);
                 record.core().extended(t0, now, ttl);
                 record.tell_hook();
                 self.revote(id, record);

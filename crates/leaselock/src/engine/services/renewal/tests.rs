@@ -13,7 +13,14 @@ use crate::store::EmbeddedStore;
 fn renewal(clock: &Clock) -> Renewal {
     let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));
     let cleanup = Cleanup::new().0;
-    Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
+    Renewal::new(
+        store,
+        clock.clone(),
+        None,
+        cleanup,
+        Arc::default(),
+        Weak::new(),
+    )
 }
 
 fn lease(clock: &Clock) -> LeaseRecord {

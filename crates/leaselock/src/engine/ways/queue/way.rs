@@ -8,6 +8,7 @@ use super::queued::Queued;
 use crate::base::clock::Moment;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
+use crate::engine::values::log::LogEvent;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
@@ -128,11 +129,17 @@ impl<'w, 'a> Queue<'w, 'a> {
         let left = Box::pin(queued.leave(start, patience, within)).await;
         match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
-            (Err(_), Some(circle)) => Err(AcquireError::Deadlock {
-                name: ask.name.clone(),
-                circle,
-                way_out: None,
-            }),
+            (Err(_), Some(circle)) => {
+                let name = ask.name.clone();
+                let deadlock = AcquireError::Deadlock {
+                    name,
+                    circle,
+                    way_out: None,
+                };
+                let event = || LogEvent::new("deadlock", deadlock.to_string()).of(ask.name, None);
+                ask.engine.log.note(event);
+                Err(deadlock)
+            }
             (Err(busy), None) => Err(busy),
         }
     }

@@ -1,0 +1,129 @@
+//! `leaselock log [NAME]`
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use leaselock::report::LogEntry;
+use leaselock::satellite::tame;
+use leaselock::{Fence, Name};
+use serde_json::{Value, json};
+
+use crate::args::Globals;
+use crate::args::log::LogArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, NotPrinted};
+use crate::session::Purpose;
+use crate::{boottime, session, show};
+
+/// Between two questions for new entries.
+const EVERY: Duration = Duration::from_secs(1);
+/// The store's clock may go slower than ours, so a question goes back further than to the one before.
+const OVERLAP: Duration = Duration::from_secs(10);
+/// A longer word is no kind of ours.
+const KIND_MAX: usize = 20;
+
+/// Prints the entries, and with `--follow` each new one.
+pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::client(globals, Purpose::Operator)?;
+    if let Some(name) = &args.name {
+        Name::new(name.as_str())?;
+    }
+    session::block_on(async {
+        let mut asked = boottime::now();
+        let mut known = client.log(args.since.unwrap_or(Duration::MAX)).await?;
+        let is_open = print(known.iter(), args, globals)?;
+        if !args.follow {
+            if !known.iter().any(|entry| is_asked_for(entry, args)) && !globals.quiet {
+                output::say("leaselock: the log has no such entry\n");
+            }
+            return Ok(Exit::OK);
+        }
+        let (mut is_open, mut is_told) = (is_open, false);
+        while is_open {
+            tokio::time::sleep(EVERY).await;
+            let now = boottime::now();
+            let back = Duration::from_nanos(now.saturating_sub(asked)) + OVERLAP;
+            match client.log(back).await {
+                Ok(newest) => {
+                    let before: HashSet<_> = known.iter().map(identity).collect();
+                    let is_new = |entry: &&LogEntry| !before.contains(&identity(entry));
+                    is_open = print(newest.iter().filter(is_new), args, globals)?;
+                    (known, asked, is_told) = (newest, now, false);
+                }
+                Err(error) if !std::mem::replace(&mut is_told, true) && !globals.quiet => {
+                    Failure::from(error).say(globals.json);
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(Exit::OK)
+    })
+}
+
+fn identity(entry: &LogEntry) -> (&str, &str, Option<&str>, &str) {
+    let name = entry.name.as_deref();
+    (&entry.id, &entry.kind, name, &entry.text)
+}
+
+fn is_asked_for(entry: &LogEntry, args: &LogArgs) -> bool {
+    let is_of =
+        |asked: &Option<String>, has: Option<&str>| asked.is_none() || asked.as_deref() == has;
+    is_of(&args.name, entry.name.as_deref()) && is_of(&args.kind, Some(&entry.kind))
+}
+
+/// False when the reader of standard output has gone: nobody follows any more.
+fn print<'a>(
+    entries: impl Iterator<Item = &'a LogEntry>,
+    args: &LogArgs,
+    globals: &Globals,
+) -> Result<bool, Failure> {
+    let asked = entries.filter(|entry| is_asked_for(entry, args));
+    let text: String = match globals.json {
+        true => asked.map(|entry| output::json(&object(entry))).collect(),
+        false => asked.map(line).collect::<Result<_, _>>()?,
+    };
+    match output::try_print(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(NotPrinted(error).into()),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// Time, kind, name and what is to be said. The library has made the texts printable.
+fn line(entry: &LogEntry) -> Result<String, Failure> {
+    let at = Timestamp::try_from(entry.at).map_err(Failure::internal)?;
+    let at = at
+        .to_zoned(TimeZone::system())
+        .strftime("%Y-%m-%d %H:%M:%S");
+    let kind = tame(&entry.kind, KIND_MAX);
+    let name = output::sanitized(entry.name.as_deref().unwrap_or("-"));
+    let mut line = format!("{at}  {kind:<16}  {name}");
+    if let Some(fence) = entry.fence {
+        line.push_str(&format!("  fence {fence}"));
+    }
+    if let Some(by) = &entry.by {
+        line.push_str(&format!("  by {}", output::sanitized(by)));
+    }
+    if !entry.text.is_empty() {
+        line.push_str(&format!("  {}", output::sanitized(&entry.text)));
+    }
+    line.push('\n');
+    Ok(line)
+}
+
+fn object(entry: &LogEntry) -> Value {
+    json!({
+        "at_unix_ms": show::unix_ms(entry.at),
+        "kind": entry.kind,
+        "id": entry.id,
+        "name": entry.name,
+        "fence": entry.fence.map(Fence::get),
+        "client": entry.client,
+        "by": entry.by,
+        "text": entry.text,
+    })
+}

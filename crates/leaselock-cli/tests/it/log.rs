@@ -1,0 +1,129 @@
+//! The event log: what `log` prints, and what the holder of a broken lock is told.
+
+use serde_json::Value;
+
+use crate::common::{Done, Store, object, on_both, until};
+
+/// A lock that is broken for a reason while a job holds it; how the holder ended.
+fn broken(store: &Store, flags: &[&str]) -> Done {
+    let job = ["job", "--", "sh", "-c", "echo > began; exec sleep 600"];
+    let holder = store.start(&[&["run", "--ttl", "1s"], flags, &job].concat());
+    store.line_in("began");
+    let fence = store.status()["holder"]["fence"].to_string();
+    let why = ["--why", "stuck since 3"];
+    store
+        .run(&[&["break", "--fence", &fence, "job"], &why[..]].concat())
+        .gives(0);
+    holder.end().gives(79)
+}
+
+#[test]
+fn a_break_with_a_reason_is_told_to_its_holder_and_is_in_the_log() {
+    on_both(|store| {
+        let done = broken(store, &[]);
+        let lines: Vec<_> = done.err.lines().collect();
+        assert!(lines[0].starts_with("leaselock: lost `job`: "), "{done:?}");
+        assert!(lines[1].starts_with("leaselock: broken by "), "{done:?}");
+        assert!(
+            lines[1].contains('@') && lines[1].ends_with(": stuck since 3"),
+            "{done:?}"
+        );
+        let log = store.run(&["log", "--kind", "broken", "job"]).gives(0).out;
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(
+            log.contains("  broken            job  fence ") && log.contains("  stuck since 3\n"),
+            "{log}"
+        );
+        // The holder has written down the loss before it ended.
+        let lost = object(&store.run(&["log", "--json", "--kind", "lost"]).gives(0).out);
+        assert_eq!(
+            (&lost["name"], &lost["text"]),
+            (&"job".into(), &"an operator broke it".into())
+        );
+        assert_eq!(store.run(&["log", "other"]).gives(0).out, "");
+        assert_eq!(store.run(&["log", "--since", "0"]).gives(0).out, "");
+    });
+}
+
+#[test]
+fn programs_are_told_by_whom_and_why_a_lock_was_broken() {
+    let store = Store::redis();
+    let done = broken(&store, &["--json"]);
+    let events: Vec<Value> = done.err.lines().map(object).collect();
+    assert_eq!(
+        (&events[0]["event"], &events[1]["event"]),
+        (&"lost".into(), &"broken".into())
+    );
+    assert_eq!(events[1]["why"], "stuck since 3");
+    assert!(
+        events[1]["by"].as_str().unwrap().contains('@'),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn an_empty_log_says_so_and_is_no_error() {
+    on_both(|store| {
+        let done = store.run(&["log"]).gives(0);
+        assert_eq!(
+            (&*done.out, &*done.err),
+            ("", "leaselock: the log has no such entry\n")
+        );
+        assert_eq!(store.run(&["log", "-q"]).gives(0).err, "");
+    });
+}
+
+#[test]
+fn what_is_no_name_or_kind_is_a_usage_error_and_a_store_that_is_down_is_none() {
+    let store = Store::redis();
+    store.run(&["log", "a{"]).refuses(64, "name `a{`");
+    store
+        .run(&["log", "--kind", "stolen"])
+        .refuses(64, "clock_jumped");
+    store.server().cli(&["SET", "ll:events", "x"]);
+    store.run(&["log"]).refuses(65, "");
+    let down = ["log", "--url", "redis://127.0.0.1:1"];
+    store.run(&down).refuses(69, "");
+}
+
+#[test]
+fn each_new_entry_follows_until_the_reader_has_gone() {
+    let store = Store::redis();
+    broken(&store, &[]);
+    let mut following = store.start(&["log", "--follow", "--json", "--kind", "broken"]);
+    until("the first", || following.printed().lines().count() == 1);
+    std::fs::remove_file(store.path("began")).unwrap();
+    broken(&store, &[]);
+    until("the second", || following.printed().lines().count() == 2);
+    let ids: Vec<_> = following
+        .printed()
+        .lines()
+        .map(|line| object(line)["id"].clone())
+        .collect();
+    assert_ne!(ids[0], ids[1]);
+    following.kill();
+}
+
+#[test]
+fn entries_of_strangers_cannot_break_the_table() {
+    let store = Store::redis();
+    let huge = "x".repeat(1 << 20);
+    let hostile = [
+        "\u{1b}[2J\n\r\u{202e}",
+        "{\"kind\":\"lost\",\"name\":\"a\\u001b\\nb\u{9b}\",\"by\":\"\u{1b}]0;x\",\"text\":\"\n\"}",
+        "{\"kind\":\"\u{7}\"",
+        &huge,
+    ];
+    for entry in hostile {
+        store.server().cli(&["ZADD", "ll:events", "inf", entry]);
+    }
+    for format in [&["log"][..], &["log", "--json"]] {
+        let done = store.run(format).gives(0);
+        assert_eq!(done.out.lines().count(), hostile.len(), "{done:?}");
+        assert!(
+            done.out.chars().all(|c| c == '\n' || !c.is_control()),
+            "{done:?}"
+        );
+        assert!(done.out.len() < 20_000);
+    }
+}

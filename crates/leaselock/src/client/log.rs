@@ -1,0 +1,41 @@
+//! Reading the event log.
+
+use std::time::Duration;
+
+use super::handle::Client;
+use super::inspect::WITHIN;
+use crate::base::error::RequestError;
+use crate::engine::values::log::{KEPT, LogEntry, entries};
+
+impl Client {
+    /// Reads the event log of this prefix, the newest entry last: losses, breaks, deadlocks, and what else is rare.
+    ///
+    /// The entries that are not older than `back` by the store's clock; [`Duration::MAX`] for all. The store keeps the
+    /// newest 1,000, for seven days at most. Clients write what they see in the background, at most once a second, so an
+    /// entry may come a moment later, and after an outage late or never: alarms belong on counters. A majority of servers
+    /// has what any of them has.
+    ///
+    /// # Waiting
+    /// For one request, 2 s at most.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// [`RequestError::Store`]: the store, or each of several, does not reply, or the user may not read the log.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let hour = std::time::Duration::from_secs(3600);
+    /// for entry in client.log(hour).await?.iter().filter(|entry| entry.kind == "lost") {
+    ///     println!("{:?} {:?} {entry}", entry.at, entry.name);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn log(&self, back: Duration) -> Result<Vec<LogEntry>, RequestError> {
+        let written = self.engine().log.read(back, KEPT, WITHIN).await?;
+        Ok(entries(&written))
+    }
+}

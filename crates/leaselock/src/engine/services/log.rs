@@ -1,0 +1,210 @@
+//! The client's part of the event log: events wait here, and a task of the client's thread writes them.
+//!
+//! Nothing waits for that task, and it writes at most once a second. What comes meanwhile and does not fit is counted.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leaselock_fence::{Fence, Name};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use crate::base::clock_watch::ClockWatch;
+use crate::base::debug::debug_as;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
+use crate::base::token::ClientId;
+use crate::engine::values::log::{
+    AT_ONCE, LogEntry, LogEvent, NoteEvents, ReadLog, Written, entries,
+};
+use crate::quorum::executor::Executor;
+use crate::script::keys;
+
+/// Between two requests of a client.
+const EVERY: Duration = Duration::from_secs(1);
+/// After a request that failed: the store may be down, and the entries wait.
+const LATER: Duration = Duration::from_secs(10);
+/// After a refusal, which an operator may lift.
+const MUCH_LATER: Duration = Duration::from_secs(600);
+const WITHIN: Duration = Duration::from_secs(1);
+/// For how long the log is read for the operator of a break, whose entry follows the break itself.
+const BREAKER_WITHIN: Duration = Duration::from_millis(500);
+/// The pauses before each reading.
+const READ_AFTER_MS: [u64; 3] = [5, 50, 200];
+/// A break is among the newest so many entries.
+const BREAKER_AMONG: u64 = 100;
+
+/// The events of one client that wait to be written.
+pub(crate) struct EventLog {
+    key: String,
+    client: ClientId,
+    store: Executor,
+    /// How many events it has written or left out.
+    number: AtomicU64,
+    pending: Mutex<Pending>,
+    changed: Notify,
+    is_refused: AtomicBool,
+}
+
+#[derive(Default)]
+struct Pending {
+    entries: Vec<String>,
+    left_out: u64,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.left_out == 0
+    }
+}
+
+impl EventLog {
+    pub(crate) fn new(prefix: &str, client: &ClientId, store: &Executor) -> Self {
+        EventLog {
+            key: keys::events(prefix),
+            client: client.clone(),
+            store: store.clone(),
+            number: AtomicU64::new(0),
+            pending: Mutex::default(),
+            changed: Notify::new(),
+            is_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Has the event written soon, by the client's thread. Never waits.
+    pub(crate) fn note(&self, event: impl FnOnce() -> LogEvent) {
+        let mut pending = hold(&self.pending);
+        // One place is for the number of those that are left out.
+        if pending.entries.len() + 1 >= AT_ONCE {
+            pending.left_out += 1;
+            return;
+        }
+        pending.entries.push(self.encode(&event()));
+        drop(pending);
+        self.changed.notify_one();
+    }
+
+    /// Notes a jump of the server's clock, which all its clients see: they agree on its seconds.
+    pub(crate) fn clock_jumped(&self, clock: &ClockWatch, server_us: u64) {
+        self.note(|| {
+            let by_ms = clock.last_ms().unwrap_or_default();
+            let way = if by_ms < 0 { "back" } else { "forward" };
+            let (minute, by) = (server_us / 60_000_000, (by_ms.abs() + 500) / 1000);
+            let text = format!("the store's clock went {way} by about {by} s");
+            LogEvent::new("clock_jumped", text).fact(format_args!("clock/{minute}/{way}"))
+        });
+    }
+
+    fn encode(&self, event: &LogEvent) -> String {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        event.encode(self.client.as_str(), number)
+    }
+
+    /// Writes one event at once, for a caller that waits for it.
+    pub(crate) async fn write(&self, event: &LogEvent) -> Result<(), StoreError> {
+        self.ask(&self.store, &[self.encode(event)]).await
+    }
+
+    async fn ask(&self, store: &Executor, entries: &[String]) -> Result<(), StoreError> {
+        let events = &self.key;
+        store.ask(&NoteEvents { events, entries }, WITHIN).await
+    }
+
+    /// Writes what waits, now and then, until the client's thread ends.
+    pub(crate) async fn run(&self, store: Executor) {
+        loop {
+            while hold(&self.pending).is_empty() {
+                self.changed.notified().await;
+            }
+            sleep(self.flush(&store).await).await;
+        }
+    }
+
+    /// Writes what waits now, for a client that ends.
+    pub(crate) async fn finish(&self, store: &Executor) {
+        if !self.is_refused.load(Ordering::Relaxed) {
+            self.flush(store).await;
+        }
+    }
+
+    /// Writes what waits, and returns after which pause the next may be written.
+    async fn flush(&self, store: &Executor) -> Duration {
+        let batch = {
+            let mut pending = hold(&self.pending);
+            if pending.left_out > 0 && pending.entries.len() < AT_ONCE {
+                let count = std::mem::take(&mut pending.left_out);
+                let event = LogEvent::new("left_out", format!("{count} events of this client"));
+                pending.entries.push(self.encode(&event));
+            }
+            pending.entries.clone()
+        };
+        if batch.is_empty() {
+            return EVERY;
+        }
+        let written = self.ask(store, &batch).await;
+        let pause = match &written {
+            Ok(()) => EVERY,
+            Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Unsupported) => {
+                if !self.is_refused.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(target: "leaselock", %error, "the event log is not written");
+                }
+                MUCH_LATER
+            }
+            Err(error) => {
+                tracing::debug!(target: "leaselock", %error, "the event log is not written now");
+                return LATER;
+            }
+        };
+        let mut pending = hold(&self.pending);
+        pending.entries.retain(|entry| !batch.contains(entry));
+        pause
+    }
+
+    /// Reads the newest entries that are not older than `back`.
+    pub(crate) async fn read(
+        &self,
+        back: Duration,
+        most: u64,
+        within: Duration,
+    ) -> Result<Written, StoreError> {
+        let events = &self.key;
+        let read = ReadLog { events, back, most };
+        self.store.ask(&read, within).await
+    }
+
+    /// Returns the entry of the break of the lease with this name and one of these fencing tokens.
+    pub(crate) async fn breaker(
+        &self,
+        name: &Name,
+        fences: [Option<Fence>; 2],
+    ) -> Option<LogEntry> {
+        let is_of = |entry: &LogEntry| {
+            // Of several permits that were broken together each has a fencing token of its own: its time is the grant's.
+            let since = fences[0].map(|fence| fence.get() / 1000);
+            let at = entry.at.duration_since(std::time::UNIX_EPOCH).ok();
+            let later = at.is_some_and(|at| since.is_some_and(|ms| at.as_millis() >= ms.into()));
+            entry.kind == "broken"
+                && entry.name.as_deref() == Some(name.as_str())
+                && entry.fence.map_or(later, |_| fences.contains(&entry.fence))
+        };
+        let reads = async {
+            for pause in READ_AFTER_MS {
+                sleep(Duration::from_millis(pause)).await;
+                let found = self
+                    .read(Duration::MAX, BREAKER_AMONG, BREAKER_WITHIN)
+                    .await;
+                let found = found.map(|written| entries(&written)).unwrap_or_default();
+                if let Some(entry) = found.into_iter().rev().find(is_of) {
+                    return Some(entry);
+                }
+            }
+            None
+        };
+        timeout(BREAKER_WITHIN, Box::pin(reads))
+            .await
+            .unwrap_or_default()
+    }
+}
+
+debug_as!(EventLog, it => { client: it.client.as_str() });
