@@ -276,6 +276,8 @@ mod pages {
     #[cfg(feature = "redis")]
     #[doc = include_str!("../README.md")]
     struct CratePage;
+    #[doc = include_str!("../../../docs/choosing.md")]
+    struct Choosing;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
     #[doc = include_str!("../../../docs/rwlock.md")]

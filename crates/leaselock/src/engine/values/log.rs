@@ -30,7 +30,7 @@ const READ_MAX: usize = 1024;
 /// An entry of the event log: see [`Client::log`](crate::Client::log).
 ///
 /// It is not proven: every client that may take a lock may write one. Show it, do not trust it; its texts are
-/// [printable](crate::inspect::printable). `Display` is `broken by alice@host: stuck since 3`.
+/// [printable]. `Display` is `broken by alice@host: stuck since 3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
