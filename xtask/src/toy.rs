@@ -66,7 +66,7 @@ fn write(root: &Path, copy: &Path) -> std::io::Result<Vec<String>> {
     if copy.exists() {
         fs::remove_dir_all(copy)?;
     }
-    for folder in ["crates", "xtask", "docs"] {
+    for folder in ["crates", "xtask", "docs", "ops"] {
         copy_folder(&root.join(folder), &copy.join(folder))?;
     }
     for file in fs::read_dir(root)? {

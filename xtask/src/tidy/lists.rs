@@ -39,7 +39,7 @@ pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     if let Some(page) = all.iter().find(|file| file.path == EVENTS_PAGE.0) {
         events(&events_of(all), page, found);
     }
-    if let Some(readme) = all.iter().find(|file| file.path == "README.md") {
+    if let Some(readme) = all.iter().find(|file| file.path == "docs/README.md") {
         examples(all, readme, found);
     }
     if let Some(page) = all.iter().find(|file| file.path == WAITING_PAGE) {
@@ -187,9 +187,9 @@ fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
         (!name.contains('/')).then_some((file, name))
     });
     for (file, name) in examples {
-        if !readme.text.contains(&format!("| [{name}]({})", file.path)) {
+        if !readme.text.contains(&format!("| [{name}](../{})", file.path)) {
             let wrong = format!("the example {name:?} is not listed");
-            let right = "a row in README.md, *Examples*, with the question that it answers";
+            let right = "a row in docs/README.md, *Examples*, with the question that it answers";
             found.push(Complaint::new(&file.path, 0, wrong, right));
         }
     }

@@ -283,9 +283,9 @@ fn an_event_has_the_one_target_and_the_one_name_of_each_field() {
 
 #[test]
 fn every_example_has_a_row() {
-    let readme = "| [one](crates/leaselock/examples/one.rs) | How? |";
+    let readme = "| [one](../crates/leaselock/examples/one.rs) | How? |";
     let files = [
-        ("README.md", readme),
+        ("docs/README.md", readme),
         ("crates/leaselock/examples/one.rs", ""),
         ("crates/leaselock/examples/two.rs", ""),
         ("crates/leaselock-cron/examples/three.rs", ""),

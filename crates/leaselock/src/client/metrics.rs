@@ -248,12 +248,42 @@ mod tests {
         };
         let rows: Vec<String> = PAGE.lines().filter_map(row).collect();
         assert_eq!(rows, alerts);
-        let named = RULES.split(|one: char| !one.is_alphanumeric() && one != '_');
-        let of_clients = named.filter(|one| one.starts_with("leaselock_"));
-        for name in of_clients.filter(|one| !one.starts_with("leaselock_run_")) {
-            let base = |end: &&str| name.strip_suffix(end);
-            let base = ["_bucket", "_count"].iter().find_map(base).unwrap_or(name);
-            assert!(METRICS.iter().any(|metric| metric.0 == base), "{name}");
+        assert!(unknown(RULES).is_empty(), "{:?}", unknown(RULES));
+    }
+
+    /// Names of metrics in a text that no client writes and no textfile.
+    fn unknown(text: &str) -> Vec<&str> {
+        let names = text.split(|one: char| !one.is_alphanumeric() && one != '_');
+        let names = names.filter(|name| name.starts_with("leaselock_"));
+        names
+            .filter(|name| !name.starts_with("leaselock_run_"))
+            .filter(|name| {
+                let ends = ["_bucket", "_count", ""].iter();
+                let mut bases = ends.filter_map(|end| name.strip_suffix(end));
+                !bases.any(|base| METRICS.iter().any(|metric| metric.0 == base))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_dashboard_shows_every_metric_and_no_other_and_says_what_each_panel_is() {
+        const DASHBOARD: &str = include_str!("../../../../ops/grafana/leaselock.json");
+        assert!(unknown(DASHBOARD).is_empty(), "{:?}", unknown(DASHBOARD));
+        for Metric(name, ..) in METRICS {
+            assert!(DASHBOARD.contains(name), "{name}");
         }
+        let count = |text: &str| DASHBOARD.matches(text).count();
+        let panels = count("\"type\": \"timeseries\"");
+        assert_eq!(count("\"unit\": "), panels);
+        assert_eq!(
+            count("\"description\": "),
+            panels + 1,
+            "and the dashboard's own"
+        );
+        assert_eq!(
+            count("\"uid\": \"${datasource}\""),
+            panels + 3,
+            "no source is fixed"
+        );
     }
 }
