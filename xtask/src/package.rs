@@ -56,26 +56,22 @@ pub(crate) fn run_all(suites: &[&str]) -> Result<String, String> {
 }
 
 fn deb() -> Result<String, String> {
-    let out = staged(DEB);
     let mut command = Command::new("cargo");
     command.args(["deb", "--no-build", "--no-strip", "-p", "leaselock-cli"]);
-    command
-        .args(["--target", &host()?])
-        .arg("--output")
-        .arg(&out);
-    run_in_root(command)?;
-    size(&out)
+    pack(command, DEB)
 }
 
 fn rpm() -> Result<String, String> {
-    let out = staged(RPM);
     let mut command = Command::new("cargo");
     command.args(["generate-rpm", "-p", "crates/leaselock-cli"]);
     command.args(["--auto-req", "disabled", "--payload-compress", "xz"]);
-    command
-        .args(["--target", &host()?])
-        .arg("--output")
-        .arg(&out);
+    pack(command, RPM)
+}
+
+fn pack(mut command: Command, file: &str) -> Result<String, String> {
+    let out = staged(file);
+    command.args(["--target", &host()?]);
+    command.arg("--output").arg(&out);
     run_in_root(command)?;
     size(&out)
 }

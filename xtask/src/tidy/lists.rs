@@ -187,7 +187,10 @@ fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
         (!name.contains('/')).then_some((file, name))
     });
     for (file, name) in examples {
-        if !readme.text.contains(&format!("| [{name}](../{})", file.path)) {
+        if !readme
+            .text
+            .contains(&format!("| [{name}](../{})", file.path))
+        {
             let wrong = format!("the example {name:?} is not listed");
             let right = "a row in docs/README.md, *Examples*, with the question that it answers";
             found.push(Complaint::new(&file.path, 0, wrong, right));

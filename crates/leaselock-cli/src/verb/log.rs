@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use leaselock::Name;
 use leaselock::report::LogEntry;
 use leaselock::satellite::tame;
-use leaselock::{Fence, Name};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::log::LogArgs;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, NotPrinted};
 use crate::session::Purpose;
-use crate::{boottime, session, show};
+use crate::{boottime, session};
 
 /// Between two questions for new entries.
 const EVERY: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ fn print<'a>(
 ) -> Result<bool, Failure> {
     let asked = entries.filter(|entry| is_asked_for(entry, args));
     let text: String = match globals.json {
-        true => asked.map(|entry| output::json(&object(entry))).collect(),
+        true => asked.map(|entry| output::json(&json!(entry))).collect(),
         false => asked.map(line).collect::<Result<_, _>>()?,
     };
     match output::try_print(text.as_bytes()) {
@@ -113,17 +113,4 @@ fn line(entry: &LogEntry) -> Result<String, Failure> {
     }
     line.push('\n');
     Ok(line)
-}
-
-fn object(entry: &LogEntry) -> Value {
-    json!({
-        "at_unix_ms": show::unix_ms(entry.at),
-        "kind": entry.kind,
-        "id": entry.id,
-        "name": entry.name,
-        "fence": entry.fence.map(Fence::get),
-        "client": entry.client,
-        "by": entry.by,
-        "text": entry.text,
-    })
 }

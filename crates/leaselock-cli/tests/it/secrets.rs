@@ -86,18 +86,7 @@ fn job_sees(store: &Store, url: &str, flags: &[&str]) -> Vec<String> {
 #[test]
 fn a_job_does_not_find_a_url_with_a_password_unless_it_is_to() {
     let store = Store::redis();
-    let rights = [
-        "ACL",
-        "SETUSER",
-        "u",
-        "on",
-        ">c2VrcmV0",
-        "~*",
-        "&*",
-        "+@all",
-    ];
-    assert!(!store.server().cli(&rights).is_error());
-    let login = store.url.replace("://", "://u:c2VrcmV0@");
+    let login = store.login("c2VrcmV0");
     let has = |seen: &[String], word: &str| seen.iter().any(|line| line.contains(word));
 
     let seen = job_sees(&store, &login, &[]);
@@ -120,18 +109,7 @@ fn a_job_does_not_find_a_url_with_a_password_unless_it_is_to() {
 #[test]
 fn a_leaselock_in_a_job_without_its_url_refuses_rather_than_lock_elsewhere() {
     let store = Store::redis();
-    let rights = [
-        "ACL",
-        "SETUSER",
-        "u",
-        "on",
-        ">c2VrcmV0",
-        "~*",
-        "&*",
-        "+@all",
-    ];
-    assert!(!store.server().cli(&rights).is_error());
-    let login = store.url.replace("://", "://u:c2VrcmV0@");
+    let login = store.login("c2VrcmV0");
     let inner = |flags: &str, more: &[&str]| {
         let program = env!("CARGO_BIN_EXE_leaselock");
         let script = format!("{program} {flags} run -n inner -- touch ran");

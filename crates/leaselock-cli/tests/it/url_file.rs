@@ -130,18 +130,7 @@ fn a_file_that_has_no_urls_is_refused_and_nothing_of_it_is_shown() {
 #[test]
 fn a_password_in_the_file_reaches_neither_output_nor_job() {
     let store = Store::redis();
-    let rights = [
-        "ACL",
-        "SETUSER",
-        "u",
-        "on",
-        ">c2VrcmV0",
-        "~*",
-        "&*",
-        "+@all",
-    ];
-    assert!(!store.server().cli(&rights).is_error());
-    let login = store.url.replace("://", "://u:c2VrcmV0@");
+    let login = store.login("c2VrcmV0");
     let inner = "env; \"$PROGRAM\" -vvv run -n inner -- true && \"$PROGRAM\" status -v job";
     let mut command = with_file(&store, &login, &["-vvv", "run", "job", "-c", inner]);
     command.env("PROGRAM", env!("CARGO_BIN_EXE_leaselock"));

@@ -1,6 +1,6 @@
 -- log/read: read the newest entries of the event log. Changes nothing.
 --
--- KEYS[1] events     sorted set; entry -> the server's time in milliseconds when it was written
+-- KEYS[1] events     sorted set; entry -> the server's time in microseconds when it was written
 -- ARGV[1] back_ms    integer >= 0; how old an entry may be
 -- ARGV[2] most       integer > 0; how many are read at most
 --
@@ -21,7 +21,7 @@ for last = -1, -most, -STEP do
   local page = redis.call('ZRANGE', events, tostring(last - STEP + 1), tostring(last), 'WITHSCORES')
   for at = #page - 1, 1, -2 do
     -- A time that no entry of ours has is the nearest possible.
-    local at_ms = math.max(0, math.min(tonumber(page[at + 1]) or 0, now_ms))
+    local at_ms = math.max(0, math.min(math.floor((tonumber(page[at + 1]) or 0) / 1000), now_ms))
     if at_ms < now_ms - back_ms or #entries >= 2 * most or seen > READ_MAX then return { 'entries', entries } end
     seen = seen + #page[at]
     entries[#entries + 1] = string.sub(page[at], 1, ENTRY_MAX)

@@ -96,7 +96,7 @@ impl Cron {
                     }
                     Claim::Missed { .. } => {
                         ticks.add("missed");
-                        self.log_tick("tick_missed", tick, "no host began it in time");
+                        self.log_missed(tick.time());
                     }
                     Claim::Run(_) | Claim::Early { .. } | Claim::Running { .. } => {}
                 }
@@ -106,8 +106,7 @@ impl Cron {
                 CronReply::Run { .. } | CronReply::NoRun(_) | CronReply::Behind | CronReply::Busy,
                 _,
             ) => {
-                let source = unexpected_reply();
-                let name = self.named.name()?.clone();
+                let (name, source) = (self.named.name()?.clone(), unexpected_reply());
                 Err(CronError::Store { name, source })
             }
         }
@@ -115,14 +114,14 @@ impl Cron {
 
     /// Notes what became of a tick; all hosts see it.
     fn log_tick(&self, kind: &'static str, tick: Tick, what: &str) {
-        let (log, name) = (&self.named.state.engine.log, self.named.name());
-        if let Ok(name) = name {
-            let event = || LogEvent::new(kind, format!("{}: {what}", tick.in_words()));
-            log.note(|| event().of(name, None).fact(tick.0));
+        let log = &self.named.state.engine.log;
+        if let Ok(name) = self.named.name() {
+            let text = format!("{}: {what}", tick.in_words());
+            log.note(|| LogEvent::new(kind, text).of(name, None).fact(tick.0));
         }
     }
 
-    /// Notes a tick that was due when no host was up, and that is not run any more.
+    /// Notes a tick that was due when no host was up, or none that was in time, and that is not run any more.
     #[doc(hidden)]
     pub fn log_missed(&self, tick: SystemTime) {
         if let Ok(tick) = Tick::new(tick) {

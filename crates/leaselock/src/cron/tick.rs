@@ -52,3 +52,24 @@ impl Tick {
         Ok((us > 0).then_some(Tick(us)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_in_words_has_the_day_of_the_calendar_also_around_leap_days() {
+        for (seconds, words) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951868799, "2000-02-29 23:59:59 UTC"),
+            (1795746600, "2026-11-27 02:30:00 UTC"),
+            (1798761599, "2026-12-31 23:59:59 UTC"),
+            (1798761600, "2027-01-01 00:00:00 UTC"),
+            (4107499200, "2100-02-28 12:00:00 UTC"),
+            (4107542400, "2100-03-01 00:00:00 UTC"),
+            (13574563201, "2400-02-29 00:00:01 UTC"),
+        ] {
+            assert_eq!(Tick(seconds * 1_000_000).in_words(), words);
+        }
+    }
+}

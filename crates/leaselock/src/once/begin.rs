@@ -160,7 +160,7 @@ impl Once {
                 source: unexpected_reply(),
             },
         };
-        runs.add(told_as(&error));
+        told_as(&error).into_iter().for_each(|told| runs.add(told));
         Err(error)
     }
 
@@ -182,13 +182,13 @@ impl Once {
     }
 }
 
-/// As what a caller that is told this in place of a result is counted; a label that there is not counts nothing.
-fn told_as(error: &OnceError) -> &'static str {
+/// As what a caller that is told this in place of a result is counted; errors of the store are counted elsewhere.
+fn told_as(error: &OnceError) -> Option<&'static str> {
     match error {
-        OnceError::Failed { .. } => "failed",
-        OnceError::Crashed { .. } => "crashed",
-        OnceError::GivenUp { .. } => "given_up",
-        OnceError::Mismatch { .. } => "differs",
-        _ => "",
+        OnceError::Failed { .. } => Some("failed"),
+        OnceError::Crashed { .. } => Some("crashed"),
+        OnceError::GivenUp { .. } => Some("given_up"),
+        OnceError::Mismatch { .. } => Some("differs"),
+        _ => None,
     }
 }

@@ -70,6 +70,15 @@ impl Store {
         self.lines(file).remove(0)
     }
 
+    /// The URL of the server for a user with this password, who may do everything there.
+    #[track_caller]
+    pub(crate) fn login(&self, password: &str) -> String {
+        let secret = format!(">{password}");
+        let rights = ["ACL", "SETUSER", "u", "on", &secret, "~*", "&*", "+@all"];
+        assert!(!self.server().cli(&rights).is_error());
+        self.url.replace("://", &format!("://u:{password}@"))
+    }
+
     /// The program with this store, in the test's folder, and nothing of the tester's settings.
     pub(crate) fn leaselock(&self, args: &[&str]) -> Command {
         self.command(env!("CARGO_BIN_EXE_leaselock"), args)

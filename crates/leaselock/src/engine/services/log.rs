@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::base::clock_watch::ClockWatch;
 use crate::base::debug::debug_as;
@@ -28,8 +28,9 @@ const LATER: Duration = Duration::from_secs(10);
 /// After a refusal, which an operator may lift.
 const MUCH_LATER: Duration = Duration::from_secs(600);
 const WITHIN: Duration = Duration::from_secs(1);
-/// For how long the log is read for the operator of a break, whose entry follows the break itself.
-const BREAKER_WITHIN: Duration = Duration::from_millis(500);
+/// For how long the log is read for the operator of a break, whose entry follows the break itself: for all names of a
+/// lease together.
+pub(crate) const BREAKER_WITHIN: Duration = Duration::from_millis(500);
 /// The pauses before each reading.
 const READ_AFTER_MS: [u64; 3] = [5, 50, 200];
 /// A break is among the newest so many entries.
@@ -188,22 +189,15 @@ impl EventLog {
                 && entry.name.as_deref() == Some(name.as_str())
                 && entry.fence.map_or(later, |_| fences.contains(&entry.fence))
         };
-        let reads = async {
-            for pause in READ_AFTER_MS {
-                sleep(Duration::from_millis(pause)).await;
-                let found = self
-                    .read(Duration::MAX, BREAKER_AMONG, BREAKER_WITHIN)
-                    .await;
-                let found = found.map(|written| entries(&written)).unwrap_or_default();
-                if let Some(entry) = found.into_iter().rev().find(is_of) {
-                    return Some(entry);
-                }
+        for pause in READ_AFTER_MS {
+            sleep(Duration::from_millis(pause)).await;
+            let read = self.read(Duration::MAX, BREAKER_AMONG, BREAKER_WITHIN);
+            let found = entries(&read.await.unwrap_or_default());
+            if let Some(entry) = found.into_iter().rev().find(is_of) {
+                return Some(entry);
             }
-            None
-        };
-        timeout(BREAKER_WITHIN, Box::pin(reads))
-            .await
-            .unwrap_or_default()
+        }
+        None
     }
 }
 

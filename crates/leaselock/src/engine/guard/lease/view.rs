@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::{Name, Sequencer};
+use tokio::time::timeout;
 
 use super::mode::{Granted, Mode, SingleName};
 use crate::base::clock::Moment;
 use crate::base::error::{Lost, LostReason, StoreError};
 use crate::engine::services::lease::loss::LossWatch;
 use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::log::BREAKER_WITHIN;
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::log::LogEntry;
 
@@ -137,12 +139,16 @@ impl<M> LeaseView<M> {
     /// ```
     pub async fn broken_by(&self) -> Option<LogEntry> {
         self.lost().await;
-        for record in self.records() {
-            if let Some(entry) = Box::pin(record.broken_by()).await {
-                return Some(entry);
+        let found = async {
+            for record in self.records() {
+                if let Some(entry) = record.broken_by().await {
+                    return Some(entry);
+                }
             }
-        }
-        None
+            None
+        };
+        let found = timeout(BREAKER_WITHIN, Box::pin(found)).await;
+        found.unwrap_or_default()
     }
 
     /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
