@@ -31,8 +31,8 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// For how long the log is read for the operator of a break, whose entry follows the break itself: for all names of a
 /// lease together.
 pub(crate) const BREAKER_WITHIN: Duration = Duration::from_millis(500);
-/// The pauses before each reading.
-const READ_AFTER_MS: [u64; 3] = [5, 50, 200];
+/// The pause before each reading, and how long the nodes have to reply to it: one that is down takes all of that time.
+const READ_AFTER_AND_WITHIN_MS: [(u64, u64); 3] = [(5, 50), (20, 100), (50, 250)];
 /// A break is among the newest so many entries.
 const BREAKER_AMONG: u64 = 100;
 
@@ -86,15 +86,17 @@ impl EventLog {
         self.changed.notify_one();
     }
 
-    /// Notes a jump of the server's clock, which all its clients see: they agree on its seconds.
+    /// Notes a jump of the server's clock, which all its clients see: they agree on its seconds. One of less than half a
+    /// second is no more to a lease than a delay of that length.
     pub(crate) fn clock_jumped(&self, clock: &ClockWatch, server_us: u64) {
-        self.note(|| {
-            let by_ms = clock.last_ms().unwrap_or_default();
-            let way = if by_ms < 0 { "back" } else { "forward" };
-            let (minute, by) = (server_us / 60_000_000, (by_ms.abs() + 500) / 1000);
-            let text = format!("the store's clock went {way} by about {by} s");
-            LogEvent::new("clock_jumped", text).fact(format_args!("clock/{minute}/{way}"))
-        });
+        let by_ms = clock.last_ms().unwrap_or_default();
+        let by_s = (by_ms + 500 * by_ms.signum()) / 1000;
+        let way = if by_s < 0 { "back" } else { "forward" };
+        if by_s != 0 {
+            let text = format!("the store's clock went {way} by about {} s", by_s.abs());
+            let fact = format_args!("clock/{}/{way}", server_us / 60_000_000);
+            self.note(|| LogEvent::new("clock_jumped", text).fact(fact));
+        }
     }
 
     fn encode(&self, event: &LogEvent) -> String {
@@ -143,8 +145,7 @@ impl EventLog {
         if batch.is_empty() {
             return EVERY;
         }
-        let written = self.ask(store, &batch).await;
-        let pause = match &written {
+        let pause = match self.ask(store, &batch).await {
             Ok(()) => EVERY,
             Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Unsupported) => {
                 if !self.is_refused.swap(true, Ordering::Relaxed) {
@@ -157,8 +158,7 @@ impl EventLog {
                 return LATER;
             }
         };
-        let mut pending = hold(&self.pending);
-        pending.entries.retain(|entry| !batch.contains(entry));
+        (hold(&self.pending).entries).retain(|entry| !batch.contains(entry));
         pause
     }
 
@@ -189,9 +189,9 @@ impl EventLog {
                 && entry.name.as_deref() == Some(name.as_str())
                 && entry.fence.map_or(later, |_| fences.contains(&entry.fence))
         };
-        for pause in READ_AFTER_MS {
+        for (pause, within) in READ_AFTER_AND_WITHIN_MS {
             sleep(Duration::from_millis(pause)).await;
-            let read = self.read(Duration::MAX, BREAKER_AMONG, BREAKER_WITHIN);
+            let read = self.read(Duration::MAX, BREAKER_AMONG, Duration::from_millis(within));
             let found = entries(&read.await.unwrap_or_default());
             if let Some(entry) = found.into_iter().rev().find(is_of) {
                 return Some(entry);

@@ -40,7 +40,15 @@ pub(super) async fn a_break_with_a_reason_is_in_the_log_and_its_holder_reads_it(
         let view = lease.view();
         soon(two.break_lease("job", terms)).await.unwrap();
         let lost = soon(view.lost()).await;
-        let told = soon(view.broken_by()).await.expect("the log knows");
+        let told = soon(async {
+            loop {
+                // A call gives up soon, which a slow machine may be too slow for.
+                if let Some(entry) = view.broken_by().await {
+                    break entry;
+                }
+            }
+        });
+        let told = told.await;
         assert_eq!(
             told.to_string(),
             format!("broken by alice@office: {reason}")
@@ -59,8 +67,9 @@ pub(super) async fn a_break_with_a_reason_is_in_the_log_and_its_holder_reads_it(
         let noted = noted.iter().find(|entry| entry.fence == lease.fence());
         let noted = noted.expect("the holder has noted its loss");
         assert_eq!(
-            (&noted.text, noted.client.as_deref()),
-            (&lost.reason.to_string(), Some(one.id()))
+            (noted.text.split(';').next(), noted.client.as_deref()),
+            (Some(&*lost.reason.to_string()), Some(one.id())),
+            "what was wrong before may follow"
         );
         drop(lease);
     }
