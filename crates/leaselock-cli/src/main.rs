@@ -36,6 +36,7 @@ mod show;
 mod signal_name;
 mod signals;
 mod supervise;
+mod table;
 mod textfile;
 mod url_file;
 mod verb;

@@ -55,7 +55,8 @@ Examples:
 pub(crate) const LS: &str = "\
 Examples:
   leaselock ls                              all locks that are held
-  leaselock ls 'db:*'                       those whose name begins with db:";
+  leaselock ls 'db:*'                       those whose name begins with db:
+  leaselock ls --contended --sort waiting   where others wait, the longest queue first";
 
 pub(crate) const SCHEDULES: &str = "\
 Examples:

@@ -37,7 +37,7 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
 
 pub(crate) fn holder(holder: &Holder) -> String {
     let mut text = who(holder.process.as_ref());
-    text.push_str(&age(holder.since));
+    text.push_str(&for_so_long(holder.since));
     if let Some(note) = &holder.note {
         text.push_str(&format!(": {}", sanitized(note)));
     }
@@ -60,19 +60,20 @@ fn end(holder: &Holder) -> String {
 }
 
 /// People do not read tenths of a second.
-fn whole(time: Duration) -> String {
+pub(crate) fn whole(time: Duration) -> String {
     rounded(match time.as_secs() {
         0 => time,
         seconds => Duration::from_secs(seconds),
     })
 }
 
-fn age(since: Option<SystemTime>) -> String {
-    let Some(since) = since else {
-        return String::new();
-    };
-    let age = Duration::from_millis(boottime::unix_ms().saturating_sub(unix_ms(since)));
-    format!(" for {}", whole(age))
+pub(crate) fn age(since: SystemTime) -> Duration {
+    Duration::from_millis(boottime::unix_ms().saturating_sub(unix_ms(since)))
+}
+
+fn for_so_long(since: Option<SystemTime>) -> String {
+    let text = since.map(|since| format!(" for {}", whole(age(since))));
+    text.unwrap_or_default()
 }
 
 /// One of several, as a line of its own.
@@ -88,7 +89,7 @@ fn shared_holder(one: &Holder) -> String {
         Some(fence) => format!("; fence {fence}"),
         None => String::new(),
     };
-    format!("{who}{mode}{}; {}{fence}", age(one.since), end(one))
+    format!("{who}{mode}{}; {}{fence}", for_so_long(one.since), end(one))
 }
 
 /// Who holds the lock, in one line; `None` when no lock of ours is held.
@@ -230,7 +231,15 @@ pub(crate) fn json(seen: &Inspection) -> Value {
     })
 }
 
-fn count(state: &Holding) -> usize {
+/// The only one, or of several the one whose lease ends first.
+pub(crate) fn first_holder(state: &Holding) -> Option<&Holder> {
+    match state {
+        Holding::Held { holders, .. } => holders.first(),
+        _ => None,
+    }
+}
+
+pub(crate) fn count(state: &Holding) -> usize {
     match state {
         Holding::Held { count, .. } => *count,
         _ => 0,

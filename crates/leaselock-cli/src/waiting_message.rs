@@ -1,6 +1,7 @@
 //! The message that a long wait shows on a terminal: position and holder, or how long a quarantine lasts.
 
 use std::io::{IsTerminal as _, stderr};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -107,7 +108,10 @@ async fn keep_shown(globals: &Globals, text: impl AsyncFn() -> Option<String>) {
     let _cleared = Cleared;
     loop {
         if let Some(text) = text().await {
-            let short: String = text.chars().take(columns().saturating_sub(1)).collect();
+            let short: String = text
+                .chars()
+                .take(columns(stderr()).saturating_sub(1))
+                .collect();
             output::say(&format!("{CLEAR}{short}"));
         }
         tokio::time::sleep(EVERY).await;
@@ -141,9 +145,10 @@ impl Situation {
     }
 }
 
-pub(crate) fn columns() -> usize {
+/// The width of this terminal.
+pub(crate) fn columns(terminal: impl AsFd) -> usize {
     // A terminal that was never told its size, as on a serial line, says 0.
-    match rustix::termios::tcgetwinsize(stderr()) {
+    match rustix::termios::tcgetwinsize(terminal) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(20),
         _ => 80,
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use super::like::LikeArgs;
@@ -18,12 +18,15 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 
-    /// The locks to show; without one all that are held, as ls does
+    /// The locks to show; without one all that are held
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
-/// List the locks that are held
+/// List the locks that are held, in a table
+///
+/// By name; of more than 2,000 the first are in order, and the others come as the store lists
+/// them, so that a million locks need no memory. A terminal cuts the lines to its width.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LS)]
 pub(crate) struct LsArgs {
@@ -34,13 +37,27 @@ pub(crate) struct LsArgs {
     /// Print the names alone, one a line
     #[arg(long)]
     pub(crate) names: bool,
+
+    /// Only locks that others wait for
+    #[arg(long)]
+    pub(crate) contended: bool,
+
+    /// At most this many; without --sort the search ends with the last of them
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub(crate) limit: usize,
+
+    /// Find all first, and sort by this column: the longest held, the most waiters, the first to
+    /// expire
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) sort: Option<SortColumn>,
 }
 
-impl LsArgs {
-    pub(crate) fn all() -> LsArgs {
-        let (pattern, names) = ("*".to_owned(), false);
-        LsArgs { pattern, names }
-    }
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SortColumn {
+    Name,
+    Held,
+    Waiting,
+    Expires,
 }
 
 /// Wait until a lock is free, without acquiring it

@@ -1,57 +1,183 @@
 //! `leaselock ls [PATTERN]`
 
-use std::io::IsTerminal as _;
+use std::collections::HashSet;
+use std::io::{ErrorKind, IsTerminal as _};
 
-use leaselock::inspect::Inspection;
+use leaselock::inspect::{Inspection, LockMode};
 use serde_json::json;
 
 use crate::args::Globals;
-use crate::args::inspect::LsArgs;
+use crate::args::inspect::{LsArgs, SortColumn};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::{NotPrinted, sanitized};
 use crate::session::Purpose;
+use crate::table::{Table, or_none};
+use crate::waiting_message::columns;
 use crate::{output, session, show};
 
-/// Lists the held locks by name. An empty list is no error; on a terminal a message names the store.
+/// So many are printed in order; of more the first ones are, and the others as the store lists them.
+const SORTED: usize = 2_000;
+const HEADINGS: [&str; 9] = [
+    "NAME", "KIND", "HELD", "BY", "PID", "HOST", "WAITING", "EXPIRES", "NOTE",
+];
+
+/// Lists the held locks. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Operator, "ls")?;
     session::block_on(async {
-        let mut found = client.list(&args.pattern).await?;
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        let line = |seen| match globals.json {
-            true => output::json(&show::json(seen)),
-            false => show::text(seen),
-        };
-        let name = |seen: &Inspection| match globals.json {
-            true => output::json(&json!({ "name": seen.name })),
-            false => format!("{}\n", output::sanitized(&seen.name)),
-        };
-        let text: String = match args.names {
-            true => found.iter().map(name).collect(),
-            false => found.iter().map(line).collect(),
-        };
-        output::print(text.as_bytes())?;
-        if found.is_empty() && shows_remarks(args, globals) {
+        let mut listing = Listing::default();
+        let (mut seen, mut found, mut from) = (HashSet::new(), Vec::new(), 0);
+        let left = |seen: &HashSet<String>| args.limit.saturating_sub(seen.len());
+        loop {
+            let (page, next) = client.list_page(&args.pattern, from).await?;
+            for lock in page {
+                let wanted = lock.waiter_count > 0 || !args.contended;
+                let stops = args.sort.is_none() && left(&seen) == 0;
+                if wanted && !stops && seen.insert(lock.name.clone()) {
+                    found.push(lock);
+                }
+            }
+            from = next;
+            let ended = from == 0 || args.sort.is_none() && left(&seen) == 0;
+            if ended || args.sort.is_none() && (listing.has_begun() || seen.len() > SORTED) {
+                sort(&mut found, args.sort);
+                found.truncate(args.limit);
+                if !listing.print(&found, args, globals)? {
+                    return Ok(Exit::OK); // nobody reads on
+                }
+                found.clear();
+            }
+            if ended {
+                break;
+            }
+        }
+        if seen.is_empty() && !args.names && shows_remarks(globals) {
             output::say(&nothing(&args.pattern, &client.store()));
         }
         Ok(Exit::OK)
     })
 }
 
-/// A script reads an empty list. A person needs to know which folder or server was asked.
-fn shows_remarks(args: &LsArgs, globals: &Globals) -> bool {
-    let for_people = !args.names && !globals.json && !globals.quiet;
-    for_people && std::io::stdout().is_terminal()
+fn sort(found: &mut [Inspection], by: Option<SortColumn>) {
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    let first = |lock: &Inspection| show::first_holder(&lock.state).cloned();
+    match by {
+        None | Some(SortColumn::Name) => {}
+        Some(SortColumn::Held) => found.sort_by_key(|lock| first(lock).map(|it| it.since)),
+        Some(SortColumn::Waiting) => found.sort_by_key(|lock| std::cmp::Reverse(lock.waiter_count)),
+        // One without an end is last.
+        Some(SortColumn::Expires) => found.sort_by_key(|lock| {
+            let rest = first(lock).and_then(|it| it.remaining);
+            (rest.is_none(), rest)
+        }),
+    }
 }
 
-fn nothing(pattern: &str, store: &str) -> String {
+/// What is printed, page by page.
+#[derive(Default)]
+struct Listing {
+    /// Made of the first page.
+    table: Option<Table<9>>,
+    is_begun: bool,
+}
+
+impl Listing {
+    fn has_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// True if somebody reads it.
+    fn print(
+        &mut self,
+        found: &[Inspection],
+        args: &LsArgs,
+        globals: &Globals,
+    ) -> Result<bool, NotPrinted> {
+        self.is_begun |= !found.is_empty();
+        let text: String = match (args.names, globals.json) {
+            (true, true) => found
+                .iter()
+                .map(|lock| output::json(&json!({ "name": lock.name })))
+                .collect(),
+            (true, false) => found
+                .iter()
+                .map(|lock| format!("{}\n", sanitized(&lock.name)))
+                .collect(),
+            (false, true) => found
+                .iter()
+                .map(|lock| output::json(&show::json(lock)))
+                .collect(),
+            (false, false) => self.rows(found),
+        };
+        match output::try_print(text.as_bytes()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(NotPrinted(error)),
+        }
+    }
+
+    fn rows(&mut self, found: &[Inspection]) -> String {
+        let mut rows: Vec<_> = found.iter().map(row).collect();
+        if self.table.is_none() && !rows.is_empty() {
+            rows.insert(0, HEADINGS.map(str::to_owned));
+        }
+        let cut = || {
+            std::io::stdout()
+                .is_terminal()
+                .then(|| columns(std::io::stdout()))
+        };
+        let table = self.table.get_or_insert_with(|| Table::of(&rows, cut()));
+        rows.iter().map(|row| table.line(row)).collect()
+    }
+}
+
+fn row(lock: &Inspection) -> [String; 9] {
+    let holder = show::first_holder(&lock.state);
+    let alone = holder.filter(|_| show::count(&lock.state) == 1);
+    let process = alone.and_then(|holder| holder.process.as_ref());
+    let kind = match holder.map(|holder| holder.mode) {
+        Some(LockMode::Shared | LockMode::Upgradable) => "read",
+        Some(LockMode::Permits(_)) => "permits",
+        _ => "mutex",
+    };
+    let by = match (alone, process) {
+        (Some(_), Some(process)) => match &process.name {
+            Some(name) => sanitized(name),
+            None => format!("client {}", sanitized(&process.client)),
+        },
+        (Some(_), None) => "another library".to_owned(),
+        (None, _) => format!("{} holders", show::count(&lock.state)),
+    };
+    [
+        sanitized(&lock.name),
+        kind.to_owned(),
+        or_none(holder.and_then(|holder| Some(show::whole(show::age(holder.since?))))),
+        by,
+        or_none(process.and_then(|process| Some(process.pid?.to_string()))),
+        or_none(process.and_then(|process| Some(sanitized(process.host.as_ref()?)))),
+        lock.waiter_count.to_string(),
+        or_none(holder.and_then(|holder| match holder.broken {
+            true => Some("broken".to_owned()),
+            false => holder.remaining.map(show::whole),
+        })),
+        or_none(alone.and_then(|holder| Some(sanitized(holder.note.as_ref()?)))),
+    ]
+}
+
+/// A script reads an empty list. A person needs to know which folder or server was asked.
+pub(super) fn shows_remarks(globals: &Globals) -> bool {
+    !globals.json && !globals.quiet && std::io::stdout().is_terminal()
+}
+
+pub(super) fn nothing(pattern: &str, store: &str) -> String {
     let which = match pattern {
         "*" => String::new(),
-        pattern => format!(" that match `{}`", output::sanitized(pattern)),
+        pattern => format!(" that match `{}`", sanitized(pattern)),
     };
     format!(
         "leaselock: no locks{which} are held in {}\n",
-        output::sanitized(store)
+        sanitized(store)
     )
 }
 

@@ -14,7 +14,8 @@ use crate::args::schedules::SchedulesArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
-use crate::{output, session, show};
+use crate::table::or_none;
+use crate::{output, session, show, table};
 
 /// A run begins a moment after its time, and its claim takes one.
 const GRACE: Duration = Duration::from_secs(2);
@@ -103,7 +104,6 @@ impl Row {
             let local = time.to_zoned(self.zone.clone());
             Ok(local.strftime("%Y-%m-%d %H:%M:%S").to_string())
         };
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         Ok([
             output::sanitized(&self.name),
             or_none(
@@ -134,25 +134,9 @@ impl Row {
     }
 }
 
-/// Columns as wide as their widest cell; nothing at all without a row.
 fn table(rows: &[Row]) -> Result<String, Failure> {
-    if rows.is_empty() {
-        return Ok(String::new());
-    }
-    let mut lines = vec![HEADINGS.map(str::to_owned)];
-    for row in rows {
-        lines.push(row.cells()?);
-    }
-    let widths = [0, 1, 2, 3, 4, 5].map(|column| {
-        let widths = lines.iter().map(|line| line[column].chars().count());
-        widths.max().unwrap_or_default()
-    });
-    let line = |cells: &[String; 6]| {
-        let padded = cells
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    Ok(lines.iter().map(line).collect())
+    let headings = HEADINGS.map(str::to_owned);
+    let cells = rows.iter().map(Row::cells);
+    let lines: Result<Vec<_>, _> = std::iter::once(Ok(headings)).chain(cells).collect();
+    Ok(table::text(&lines?))
 }

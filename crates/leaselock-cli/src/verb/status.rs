@@ -2,9 +2,9 @@
 
 use std::io::IsTerminal as _;
 
-use super::ls;
+use super::ls::{nothing, shows_remarks};
 use crate::args::Globals;
-use crate::args::inspect::{LsArgs, StatusArgs};
+use crate::args::inspect::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Purpose;
@@ -13,7 +13,7 @@ use crate::{output, session, show};
 /// Shows each lock in the order asked for. An error with one does not hide the others.
 pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
     if args.names.is_empty() {
-        return ls::run(&LsArgs::all(), globals);
+        return all(globals);
     }
     let client = session::client(globals, Purpose::Operator)?;
     session::block_on(async {
@@ -38,6 +38,25 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
             }
         }
         failed
+    })
+}
+
+/// Shows all that are held, by name.
+fn all(globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::one_store(globals, Purpose::Operator, "status without a name")?;
+    session::block_on(async {
+        let mut found = client.list("*").await?;
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        let line = |lock| match globals.json {
+            true => output::json(&show::json(lock)),
+            false => show::text(lock),
+        };
+        let text: String = found.iter().map(line).collect();
+        output::print(text.as_bytes())?;
+        if found.is_empty() && shows_remarks(globals) {
+            output::say(&nothing("*", &client.store()));
+        }
+        Ok(Exit::OK)
     })
 }
 

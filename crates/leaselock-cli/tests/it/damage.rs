@@ -20,7 +20,7 @@ fn with_spoiled_records(spoil: impl Fn(&Store, &str)) {
     assert_eq!(status["holder"]["process"], serde_json::Value::Null);
     assert_eq!(status["queue"][0]["process"], serde_json::Value::Null);
     assert_eq!(status["holder"]["note"], "nightly");
-    for verb in [&["status", "job", "other"][..], &["ls"]] {
+    for verb in [&["status", "job", "other"][..], &["status"]] {
         let shown = store.run(verb).gives(0).out;
         let lines: Vec<&str> = shown.lines().collect();
         let holder = format!("job: held by client {} for ", clients[0].as_str().unwrap());
@@ -61,7 +61,7 @@ fn a_note_of_another_type_is_not_shown_and_hides_nothing() {
     store.server().cli(&["DEL", "{job}:ll:why"]);
     store.server().cli(&["HSET", "{job}:ll:why", "a", "b"]);
     assert_eq!(store.status()["holder"]["note"], serde_json::Value::Null);
-    let shown = store.run(&["ls"]).gives(0).out;
+    let shown = store.run(&["status"]).gives(0).out;
     assert!(
         shown.starts_with("job: held by leaselock run sh["),
         "{shown}"

@@ -128,6 +128,56 @@ fn ls_lists_held_locks_that_match_and_nothing_is_no_error() {
 }
 
 #[test]
+fn ls_is_a_table_of_who_holds_what_and_of_how_many_wait() {
+    on_both(|store| {
+        let holder = store.hold(&["--note", "July"]);
+        store.run(&["acquire", "--ttl", "1h", "report"]).gives(0);
+        let waiter = store.start(&["run", "job", "-c", "true"]);
+        store.until_queued(1);
+        until("the note is there", || {
+            store.status()["holder"]["note"] == "July"
+        });
+        let rows = |flags: &[&str]| -> Vec<Vec<String>> {
+            let out = store.run(&[&["ls"], flags].concat()).gives(0).out;
+            let cells = |line: &str| {
+                line.split("  ")
+                    .filter(|it| !it.is_empty())
+                    .map(|it| it.trim().to_owned())
+                    .collect()
+            };
+            out.lines().map(cells).collect()
+        };
+        let all = rows(&[]);
+        let headings = "NAME KIND HELD BY PID HOST WAITING EXPIRES NOTE";
+        assert_eq!(all[0].join(" "), headings);
+        let (job, pid) = (&all[1], holder.pid().to_string());
+        assert_eq!(
+            [&job[0], &job[1], &job[4], &job[6], &job[8]],
+            ["job", "mutex", &*pid, "1", "July"]
+        );
+        let report = &all[2];
+        assert_eq!([&report[0], &report[6], &report[8]], ["report", "0", "-"]);
+        let names = |flags: &[&str]| {
+            rows(flags)
+                .into_iter()
+                .skip(1)
+                .map(|row| row[0].clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["--contended"]), ["job"]);
+        assert_eq!(names(&["--sort", "expires"]), ["job", "report"]);
+        assert_eq!(names(&["--sort", "expires", "--limit", "1"]), ["job"]);
+        assert_eq!(names(&["--limit", "1"]).len(), 1);
+        store.run(&["ls", "--limit", "0"]).gives(0);
+        store
+            .run(&["ls", "--sort", "age"])
+            .refuses(64, "[possible values: name, held, waiting, expires]");
+        holder.end().gives(0);
+        waiter.end().gives(0);
+    });
+}
+
+#[test]
 fn wait_tells_free_from_held_and_never_takes() {
     on_both(|store| {
         store.run(&["wait", "-n", "job"]).gives(0);
@@ -377,8 +427,11 @@ fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() 
     store.server().cli(&["SET", client, &about, "EX", "60"]);
     let shown = UNSEEN.replace(|c: char| !c.is_ascii(), "\u{fffd}");
     let is_clean = |text: &str| !text.contains(|c: char| UNSEEN.contains(c) && !c.is_ascii());
+    let table = store.run(&["ls"]).gives(0).out;
+    assert!(is_clean(&table), "{table:?}");
+    assert_eq!(table.matches(&shown).count(), 4, "{table}");
     for words in [
-        &["ls"][..],
+        &["status"][..],
         &["ls", "--json"],
         &["status", UNSEEN],
         &["status", "--json", UNSEEN],
@@ -425,7 +478,7 @@ fn the_number_of_all_waiters_is_said_beyond_those_that_are_shown() {
         let entry = format!("{at:016}{at:022}.abcdefgh{at:016} 0 10000 1 ");
         store.server().cli(&["ZADD", "{job}:ll:queue", "0", &entry]);
     }
-    for verb in [&["status", "job"][..], &["ls"]] {
+    for verb in [&["status", "job"][..], &["status"]] {
         let shown = store.run(verb).out;
         assert!(
             shown.contains("\n  128. client abcdefgh\n  and 2 more wait\n"),

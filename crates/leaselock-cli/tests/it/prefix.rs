@@ -63,7 +63,7 @@ fn names_are_given_and_shown_without_it_and_other_prefixes_are_other_locks() {
             assert_eq!(server.cli(&["EXISTS", "app:job"]).integer(), Some(1));
             assert_eq!(server.cli(&["EXISTS", "job"]).integer(), Some(0));
         }
-        let listed = app(&["ls"]).gives(0).out;
+        let listed = app(&["status"]).gives(0).out;
         assert!(
             listed.starts_with("job: held by leaselock acquire["),
             "{listed}"
@@ -74,7 +74,7 @@ fn names_are_given_and_shown_without_it_and_other_prefixes_are_other_locks() {
                 .run(&["ls"])
                 .gives(0)
                 .out
-                .starts_with("app:job: held by")
+                .contains("\napp:job  mutex ")
         );
         store.run(&["wait", "-n", "job"]).gives(0);
         app(&["wait", "-n", "job"]).refuses(75, "`job` is held by leaselock acquire[");

@@ -98,7 +98,13 @@ fn status_ls_wait_and_break_show_the_readers() {
         assert_eq!(text.matches("  - leaselock run sh[").count(), 2, "{text}");
         assert_eq!(text.matches(": reads; expires in ").count(), 2, "{text}");
         assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "job\n");
-        assert_eq!(store.run(&["ls"]).gives(0).out.lines().count(), 3);
+        assert_eq!(store.run(&["status"]).gives(0).out.lines().count(), 3);
+        let table = store.run(&["ls"]).gives(0).out;
+        let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(
+            (&row[..2], &row[3..5]),
+            (&["job", "read"][..], &["2", "holders"][..])
+        );
         store
             .run(&["wait", "-n", "job"])
             .refuses(75, "`job` is held by 2 readers: ");

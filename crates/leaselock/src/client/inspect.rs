@@ -1,14 +1,15 @@
 //! Inspecting and breaking locks: which client holds what, and which clients wait.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::join_all;
 use leaselock_fence::{Fence, Name};
 
 use super::handle::Client;
 use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
-use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
+use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
 use crate::base::clock;
 use crate::base::error::{BreakError, RequestError, StoreError};
 use crate::base::process::{Process, tame};
@@ -35,6 +36,20 @@ impl People<'_> {
             engine,
             known: HashMap::new(),
         }
+    }
+
+    /// Reads the records of the clients that have or want these locks, all at once.
+    pub(super) async fn learn(&mut self, seen: &[Inspected]) -> Result<(), StoreError> {
+        let clients: HashSet<&str> = seen.iter().flat_map(Inspected::clients).collect();
+        let new = clients
+            .into_iter()
+            .filter(|it| !self.known.contains_key(*it));
+        let found = join_all(new.map(|client| self.engine.who(client, WITHIN))).await;
+        for process in found {
+            let process = process?;
+            self.known.insert(process.client.clone(), process);
+        }
+        Ok(())
     }
 
     async fn find(&mut self, client: &str) -> Result<Process, StoreError> {
@@ -140,13 +155,22 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
     Ok(seen)
 }
 
-pub(super) async fn look(
+async fn look(
     engine: &Engine,
     name: &Name,
     people: &mut People<'_>,
 ) -> Result<Inspection, RequestError> {
     let keys = LockKeys::new(&engine.ids.prefix, name)?;
     let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
+    shown(name, seen, people).await
+}
+
+/// What was read, with the processes of those clients.
+pub(super) async fn shown(
+    name: &Name,
+    seen: Inspected,
+    people: &mut People<'_>,
+) -> Result<Inspection, RequestError> {
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
         InspectedState::Shared { holds, count } => {

@@ -1,18 +1,20 @@
 //! Listing the locks that are held.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
+use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::handle::Client;
-use super::inspect::{People, WITHIN, look};
+use super::inspect::{People, WITHIN, shown};
 use super::inspection::{Holding, Inspection};
-use super::views::Survey;
+use super::views::{Inspect, Inspected, Survey};
 use crate::base::error::{InvalidInput, RequestError, StoreError};
 use crate::engine::services::core::Engine;
-use crate::script::keys;
 use crate::script::keys::LockKeys;
+
+/// A survey reads so many for each name.
+const KEYS_EACH: usize = 5;
 
 impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.
@@ -38,7 +40,51 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
-        list(self.engine(), pattern).await
+        let (mut found, mut from) = (HashMap::new(), 0);
+        loop {
+            let (page, next) = self.list_page(pattern, from).await?;
+            found.extend(page.into_iter().map(|lock| (lock.name.clone(), lock)));
+            if next == 0 {
+                return Ok(found.into_values().collect());
+            }
+            from = next;
+        }
+    }
+
+    /// Lists some of the held locks that match, for a store with very many: where the next ones begin is returned beside
+    /// them. It begins with 0, and 0 says that these were the last.
+    ///
+    /// A page may be empty, and a lock may be on two of them. A page costs the server less than a millisecond.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// As [`list`](Client::list).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let mut from = 0;
+    /// loop {
+    ///     let (page, next) = client.list_page("*", from).await?;
+    ///     for lock in page.iter().filter(|lock| lock.waiter_count > 0) {
+    ///         println!("{}: {} wait", lock.name, lock.waiter_count);
+    ///     }
+    ///     if next == 0 {
+    ///         break;
+    ///     }
+    ///     from = next;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn list_page(
+        &self,
+        pattern: &str,
+        from: u64,
+    ) -> Result<(Vec<Inspection>, u64), RequestError> {
+        list_page(self.engine(), pattern, from).await
     }
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
@@ -96,49 +142,52 @@ fn checked(engine: &Engine, pattern: &str) -> Result<String, InvalidInput> {
     Ok(whole)
 }
 
-async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
+async fn list_page(
+    engine: &Engine,
+    pattern: &str,
+    from: u64,
+) -> Result<(Vec<Inspection>, u64), RequestError> {
     let whole = checked(engine, pattern)?;
-    let mut people = People::of(engine);
-    let mut found = HashMap::new();
-    let mut cursor = 0;
-    loop {
-        let (next, candidates) = engine.store.scan(cursor, &whole, WITHIN).await?;
-        for key in locks_among(engine, &candidates).await? {
-            let name = key
-                .strip_prefix(&engine.ids.prefix)
-                .and_then(|name| Name::new(name).ok());
-            let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
-                continue;
-            };
-            let inspection = look(engine, &name, &mut people).await?;
-            if inspection.state != Holding::Free {
-                found.insert(inspection.name.clone(), inspection);
-            }
-        }
-        cursor = next;
-        if cursor == 0 {
-            return Ok(found.into_values().collect());
-        }
-    }
-}
+    let (next, found) = engine.store.scan(from, &whole, WITHIN).await?;
+    let prefix = &engine.ids.prefix;
+    // Keys that cannot be names are left out before any request about them.
+    let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
+    let (names, keys): (Vec<Name>, Vec<LockKeys>) = (found.iter().filter_map(name))
+        .filter_map(|name| LockKeys::new(prefix, &name).ok().map(|keys| (name, keys)))
+        .unzip();
 
-/// Leaves out keys that cannot be names, before any request about them.
-async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<String>, StoreError> {
-    let possible: Vec<String> = candidates
-        .iter()
-        .filter(|key| keys::check(key).is_ok())
-        .cloned()
-        .collect();
+    let at_once = (engine.store.capabilities().keys_per_call / KEYS_EACH).max(1);
+    let survey = |candidates| async move { engine.ask(&Survey { candidates }, WITHIN).await };
+    let surveys = join_all(keys.chunks(at_once).map(survey)).await;
     let mut locks = Vec::new();
-    for page in possible.chunks(engine.store.capabilities().keys_per_call.max(1)) {
-        let places = engine.ask(&Survey { candidates: page }, WITHIN).await?;
+    for (chunk, held) in surveys.into_iter().enumerate() {
         locks.extend(
-            places
+            held?
                 .into_iter()
-                .filter_map(|place| page.get(place).cloned()),
+                .map(|(at, state)| (chunk * at_once + at, state)),
         );
     }
-    Ok(locks)
+    let read = locks
+        .into_iter()
+        .filter(|(at, _)| *at < keys.len())
+        .map(async |(at, state)| {
+            let seen = match state {
+                Some(state) => state.into(),
+                None => engine.ask(&Inspect { keys: &keys[at] }, WITHIN).await?,
+            };
+            Ok::<_, StoreError>((&names[at], seen))
+        });
+    let read: Result<Vec<_>, _> = join_all(read).await.into_iter().collect();
+    let (names, seen): (Vec<&Name>, Vec<Inspected>) = read?.into_iter().unzip();
+
+    let mut people = People::of(engine);
+    people.learn(&seen).await?;
+    let mut page = Vec::with_capacity(seen.len());
+    for (name, seen) in names.into_iter().zip(seen) {
+        page.push(shown(name, seen, &mut people).await?);
+    }
+    page.retain(|lock| lock.state != Holding::Free);
+    Ok((page, next))
 }
 
 /// Escapes the prefix, which is text and not a pattern.

@@ -5,6 +5,7 @@ use leaselock_fence::Fence;
 use super::inspection::BreakOptions;
 use super::inspection::PermitCount;
 use crate::base::fence;
+use crate::base::token;
 use crate::engine::values::lock_mode::LockMode;
 use crate::script::Scripts;
 use crate::script::damage;
@@ -68,6 +69,36 @@ pub(crate) struct SeenHold {
 }
 
 pub(crate) static INSPECT: Script = script!("mutex/inspect", reads_only);
+
+impl From<InspectedState> for Inspected {
+    /// With nothing beside the lock.
+    fn from(state: InspectedState) -> Self {
+        Inspected {
+            state,
+            queue: Vec::new(),
+            waiter_count: 0,
+            permits: None,
+            damaged: Vec::new(),
+        }
+    }
+}
+
+impl Inspected {
+    /// Lists the clients that hold it and that wait, each as often as it does.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &str> {
+        let holds = match &self.state {
+            InspectedState::Shared { holds, .. } => &holds[..],
+            _ => &[],
+        };
+        let alone = match &self.state {
+            InspectedState::Held { value, .. } => Some(value),
+            _ => None,
+        };
+        let tokens = holds.iter().map(|hold| &hold.token).chain(alone);
+        let holders = tokens.filter_map(|token| token::client_of(token));
+        holders.chain(self.queue.iter().map(|waiter| &*waiter.client))
+    }
+}
 
 impl Operation for Inspect<'_> {
     type Reply = Inspected;
@@ -263,39 +294,51 @@ impl Operation for Break<'_> {
     }
 }
 
-/// Finds the keys that hold locks. Runs `lua/mutex/survey.lua`.
+/// Finds the names that are held. Runs `lua/mutex/survey.lua`.
 #[derive(Debug)]
 pub(crate) struct Survey<'a> {
-    pub(crate) candidates: &'a [String],
+    pub(crate) candidates: &'a [LockKeys],
 }
 
 static SURVEY: Script = script!("mutex/survey", reads_only);
 
 impl Operation for Survey<'_> {
-    /// Indexes into `candidates`, from 0.
-    type Reply = Vec<usize>;
+    /// Indexes into `candidates`, from 0; the lock, unless it is to be inspected.
+    type Reply = Vec<(usize, Option<InspectedState>)>;
 
     fn script(&self) -> &'static Script {
         &SURVEY
     }
 
     fn encode(&self, call: &mut Call) {
-        for key in self.candidates {
-            call.key(key);
+        for keys in self.candidates {
+            Inspect { keys }.encode(call);
         }
     }
 
-    fn decode(answer: &Answer) -> Result<Vec<usize>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
         match answer.tag() {
             "locks" => (0..answer.values().len())
-                .map(|at| {
-                    usize::try_from(answer.number(at)?)
-                        .ok()
-                        .and_then(|i| i.checked_sub(1))
-                        .ok_or(Malformed)
-                })
+                .map(|at| surveyed(answer.array(at)?))
                 .collect(),
             _ => Err(Malformed),
         }
     }
+}
+
+fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed> {
+    let [Value::Int(place), lock @ ..] = lock else {
+        return Err(Malformed);
+    };
+    let index = usize::try_from(place - 1).map_err(|_| Malformed)?;
+    let [Value::Bytes(value), Value::Int(pttl_ms), fence] = lock else {
+        return Ok((index, None));
+    };
+    let state = InspectedState::Held {
+        value: value.clone(),
+        pttl_ms: u64::try_from(*pttl_ms).ok(),
+        fence: fence::of_reply(text(fence)?.parse().map_err(|_| Malformed)?),
+        why: Vec::new(),
+    };
+    Ok((index, Some(state)))
 }

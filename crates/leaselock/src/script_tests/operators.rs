@@ -11,6 +11,7 @@ use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;
+use crate::script::keys::LockKeys;
 use crate::semaphore::PERMITS;
 
 #[test]
@@ -178,35 +179,49 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
 fn survey_finds_locks_among_other_keys() {
     on_every_engine(async |lab| {
         let one = keys("one");
-        lab.granted(&one, &token(), &TRY).await;
-        let per_call = lab.store.capabilities().keys_per_call;
-        if per_call > 1 {
+        let surveyed = async |names: &[&str]| {
+            let candidates: Vec<LockKeys> =
+                names.iter().map(|name| (*keys(name)).clone()).collect();
+            let candidates = &candidates[..];
+            lab.ask(&Survey { candidates }).await
+        };
+        let held = token();
+        lab.granted(&one, &held, &TRY).await;
+        if lab.store.capabilities().keys_per_call > 1 {
             lab.meddle(&SET, "two", &["not a token but thirty-one long"])
                 .await;
             lab.meddle(&ADD_HASH, "three", &[]).await;
-            let candidates = ["three", "none", "one", "two"].map(str::to_owned);
-            assert_eq!(
-                lab.ask(&Survey {
-                    candidates: &candidates
-                })
-                .await,
-                [2]
-            );
+            let found = surveyed(&["three", "none", "one", "two"]).await;
+            assert!(matches!(found[..], [(2, Some(_))]));
         }
+        assert!(surveyed(&["none"]).await.is_empty());
+        let inspected = lab.inspect(&one).await.state;
+        let [
+            (
+                0,
+                Some(InspectedState::Held {
+                    value,
+                    pttl_ms,
+                    fence: number,
+                    why,
+                }),
+            ),
+        ] = &surveyed(&["one"]).await[..]
+        else {
+            panic!("it is held, with nothing beside it")
+        };
+        let InspectedState::Held { fence, .. } = inspected else {
+            panic!()
+        };
         assert_eq!(
-            lab.ask(&Survey {
-                candidates: &["one".to_owned()]
-            })
-            .await,
-            [0]
+            (&value[..], *number, &why[..]),
+            (held.as_bytes(), fence, &b""[..])
         );
-        assert_eq!(
-            lab.ask(&Survey {
-                candidates: &["none".to_owned()]
-            })
-            .await,
-            [0; 0]
-        );
+        assert!(fence.is_some() && pttl_ms.is_some_and(|rest| rest > 0));
+        // What is beside the lock is for an inspection.
+        lab.meddle(&SET, &one.note().to_string(), &["of another holder"])
+            .await;
+        assert!(matches!(surveyed(&["one"]).await[..], [(0, None)]));
     });
 }
 

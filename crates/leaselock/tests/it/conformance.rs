@@ -90,6 +90,7 @@ conformance! {
         inspecting:
             inspect_shows_who_holds_why_and_who_waits
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
+            pages_list_every_held_lock_with_all_that_an_inspection_shows
             holder_reads_and_never_acquires
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms
             a_broken_lease_is_lost_for_its_holder_and_the_next_is_served_when_it_is_released

@@ -11,7 +11,10 @@ use crate::waiting_message::{CLEAR, columns};
 pub(super) async fn shown<T>(globals: &Globals, what: &str, work: impl Future<Output = T>) -> T {
     let _cleared = (!globals.quiet && !globals.json && stderr().is_terminal()).then(|| {
         let text = format!("leaselock: measuring {what}");
-        let short: String = text.chars().take(columns().saturating_sub(1)).collect();
+        let short: String = text
+            .chars()
+            .take(columns(std::io::stderr()).saturating_sub(1))
+            .collect();
         output::say(&format!("{CLEAR}{short}"));
         Cleared
     });

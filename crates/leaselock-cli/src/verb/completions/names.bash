@@ -34,7 +34,7 @@ _leaselock_names() {
     local name
     while IFS= read -r name; do
         if [[ $name == "$current"* ]]; then COMPREPLY+=("$(printf '%q' "${name#"$before"}")"); fi
-    done < <(leaselock ${store[@]+"${store[@]}"} ls --names 2> /dev/null)
+    done < <(leaselock ${store[@]+"${store[@]}"} ls --names --limit 200 2> /dev/null)
 }
 
 _leaselock_or_names() {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use leaselock::clock::Clock;
 use leaselock::error::{BreakError, RequestError};
-use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::inspect::{BreakOptions, Holding, Inspection};
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
 
 use crate::engine::Engine;
@@ -91,6 +91,59 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
         lease.release().await.unwrap();
     }
     assert!(found("*").await.is_empty());
+}
+
+pub(super) async fn pages_list_every_held_lock_with_all_that_an_inspection_shows(engine: &Engine) {
+    if !engine.lists {
+        return;
+    }
+    let client = engine.client_of_one_store().await;
+    let mut leases = Vec::new();
+    for at in 0..120 {
+        let mutex = client.mutex(format!("job/{at}")).ttl(LONG);
+        leases.push(mutex.renewal(false).acquire().await.unwrap());
+    }
+    let noted = client.mutex("noted").ttl(LONG).note("July");
+    leases.push(noted.renewal(false).acquire().await.unwrap());
+    let readers = client.rwlock("read").ttl(LONG).renewal(false);
+    let _reader = readers.read().await.unwrap();
+    eventually("the note is there", async || {
+        let seen = client.inspect("noted").await.unwrap();
+        seen.state.exclusive().unwrap().note.is_some()
+    })
+    .await;
+    let other = engine.client_of_one_store().await;
+    let waiting = waiter(&other, "job/7", LONG);
+    until_queued(&client, "job/7", 1).await;
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let (page, next) = client.list_page("*", from).await.unwrap();
+        all.extend(page);
+        from = next;
+        if from == 0 {
+            break;
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all.dedup_by(|one, other| one.name == other.name);
+    assert_eq!(all.len(), leases.len() + 1);
+    for lock in all {
+        let seen = client.inspect(&lock.name).await.unwrap();
+        let rest = |seen: &Inspection| match &seen.state {
+            Holding::Held { holders, .. } => holders[0].remaining,
+            other => panic!("{other:?}"),
+        };
+        assert!(rest(&lock) >= rest(&seen), "it was read before");
+        assert_eq!(without_rest(lock), without_rest(seen));
+    }
+    waiting.abort();
+}
+
+fn without_rest(mut seen: Inspection) -> Inspection {
+    if let Holding::Held { holders, .. } = &mut seen.state {
+        holders.iter_mut().for_each(|it| it.remaining = None);
+    }
+    seen
 }
 
 pub(super) async fn holder_reads_and_never_acquires(engine: &Engine) {

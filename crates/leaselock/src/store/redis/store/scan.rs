@@ -10,7 +10,7 @@ use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::{answer, error_map};
 
-const SCAN_COUNT: u32 = 500;
+const SCAN_COUNT: u32 = 100;
 
 impl RedisStore {
     /// Scans one primary after the other; the upper bits of the cursor hold its index.

@@ -1,0 +1,55 @@
+//! Columns for people: headings in capitals, each column as wide as its widest cell, two spaces between.
+
+/// The widths of the columns, by the rows that were there when it was made. Later ones may be wider.
+pub(crate) struct Table<const N: usize> {
+    widths: [usize; N],
+    /// The width of the terminal, which cuts a line.
+    cut: usize,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) fn of(rows: &[[String; N]], cut: Option<usize>) -> Self {
+        let widths = std::array::from_fn(|column| {
+            let widths = rows.iter().map(|row| row[column].chars().count());
+            widths.max().unwrap_or_default()
+        });
+        let cut = cut.unwrap_or(usize::MAX);
+        Table { widths, cut }
+    }
+
+    pub(crate) fn line(&self, cells: &[String; N]) -> String {
+        let padded = cells.iter().zip(self.widths);
+        let padded = padded.map(|(cell, width)| format!("{cell:width$}"));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let line: String = line.chars().take(self.cut).collect();
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// The lines of all rows, of which the first is the headings; nothing at all without another one.
+pub(crate) fn text<const N: usize>(rows: &[[String; N]]) -> String {
+    let table = Table::of(rows, None);
+    match rows {
+        [] | [_] => String::new(),
+        rows => rows.iter().map(|row| table.line(row)).collect(),
+    }
+}
+
+/// What stands where nothing is known.
+pub(crate) fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_a_terminal_cuts_the_line() {
+        let rows =
+            [["NAME", "BY"], ["a", "somebody"], ["longer", "b"]].map(|row| row.map(str::to_owned));
+        assert_eq!(text(&rows), "NAME    BY\na       somebody\nlonger  b\n");
+        assert_eq!(text(&rows[..1]), "");
+        assert_eq!(Table::of(&rows, Some(10)).line(&rows[1]), "a       so\n");
+    }
+}
