@@ -276,8 +276,13 @@ mod pages {
     #[cfg(feature = "redis")]
     #[doc = include_str!("../README.md")]
     struct CratePage;
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../../../docs/tutorial.md")]
+    struct Tutorial;
     #[doc = include_str!("../../../docs/choosing.md")]
     struct Choosing;
+    #[doc = include_str!("../../../docs/recipes.md")]
+    struct Recipes;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
     #[doc = include_str!("../../../docs/rwlock.md")]

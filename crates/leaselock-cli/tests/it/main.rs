@@ -30,6 +30,7 @@ mod lost;
 mod multilock;
 mod once;
 mod operators;
+mod pages;
 mod prefix;
 mod progress;
 mod protocols;
