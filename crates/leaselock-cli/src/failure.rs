@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use leaselock::counter::CounterError;
 use leaselock::cron::CronError;
 use leaselock::error::{BreakError, InvalidInput, NodeVote, RequestError, Vote};
+use leaselock::inspect::Holder;
 use leaselock::latch::LatchError;
 use leaselock::limiter::LimiterError;
 use leaselock::once::OnceError;
@@ -15,12 +16,19 @@ use crate::exit::Exit;
 use crate::limits;
 use crate::output;
 use crate::secrets::without_secrets;
+use crate::show;
 
 /// Why a verb failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
     pub(crate) exit: Exit,
+    /// What went wrong, if the exit code does not say it.
+    kind: Option<String>,
+    /// The lock that it is about, as far as that is known.
+    name: Option<String>,
+    /// Who has a lock that is busy, or of several holders the first.
+    holder: Option<Value>,
     /// The answer of each of several servers.
     votes: Vec<NodeVote>,
 }
@@ -47,12 +55,24 @@ impl Failure {
         Failure {
             text,
             exit,
+            kind: None,
+            name: None,
+            holder: None,
             votes: Vec::new(),
         }
     }
 
-    fn with_votes_of(mut self, source: &StoreError) -> Self {
-        self.votes = source.votes().to_vec();
+    fn because_of(mut self, source: &StoreError) -> Self {
+        let kind = in_snake_case(source.kind());
+        (self.kind, self.votes) = (Some(kind), source.votes().to_vec());
+        self
+    }
+
+    /// The lock of this name is busy, whatever exit code says so.
+    pub(crate) fn busy(mut self, name: &str, holder: Option<&Holder>) -> Self {
+        self.kind = Some("busy".to_owned());
+        self.name = Some(without_secrets(name));
+        self.holder = holder.map(show::holder_json);
         self
     }
 
@@ -65,8 +85,10 @@ impl Failure {
     /// A store error about one lock. The user typed the name, so it may be a URL.
     fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
         let name = without_secrets(name.as_str());
-        Failure::in_the_librarys_words(format!("`{name}`: {what}{source}"), exit)
-            .with_votes_of(source)
+        let text = format!("`{name}`: {what}{source}");
+        let mut failure = Failure::in_the_librarys_words(text, exit).because_of(source);
+        failure.name = Some(name);
+        failure
     }
 
     pub(crate) fn acquire(error: &AcquireError, busy: Exit) -> Self {
@@ -77,6 +99,9 @@ impl Failure {
             }
             AcquireError::Unknown { name, source, .. } => {
                 Failure::with_lock(name, "outcome unknown: ", source, exit)
+            }
+            AcquireError::TimedOut { name, .. } => {
+                Failure::new(error, exit).busy(name.as_str(), None)
             }
             _ => Failure::new(error, exit),
         }
@@ -108,11 +133,29 @@ impl Failure {
         }
     }
 
+    /// A word for programs: what was wrong at the store, or else what the exit code means.
+    fn kind(&self) -> &str {
+        let by_exit = match self.exit {
+            Exit::USAGE => "usage",
+            Exit::BUSY => "busy",
+            Exit::LOST => "lost",
+            Exit::REFUSED => "refused",
+            Exit::OUTPUT => "output",
+            Exit::SYSTEM => "system",
+            Exit::INTERNAL => "internal",
+            _ => "other",
+        };
+        self.kind.as_deref().unwrap_or(by_exit)
+    }
+
     /// On standard error, apart from the result on standard output.
     pub(crate) fn say(&self, as_json: bool) {
         let text = output::sanitized(&self.text);
         if as_json {
-            let mut object = json!({ "error": text, "exit": self.exit.code() });
+            let name = self.name.as_deref().map(output::sanitized);
+            let mut object = json!({
+                "error": text, "exit": self.exit.code(), "kind": self.kind(), "name": name, "holder": self.holder,
+            });
             if !self.votes.is_empty() {
                 object["nodes"] = self.votes.iter().map(vote).collect();
             }
@@ -121,6 +164,17 @@ impl Failure {
             output::say(&format!("leaselock: {text}\n"));
         }
     }
+}
+
+fn in_snake_case(kind: ErrorKind) -> String {
+    let mut word = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_uppercase() && !word.is_empty() {
+            word.push('_');
+        }
+        word.push(c.to_ascii_lowercase());
+    }
+    word
 }
 
 impl Display for Failure {
@@ -153,7 +207,7 @@ impl From<InvalidInput> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Failure::in_the_librarys_words(&error, Exit::of_store(error.kind())).with_votes_of(&error)
+        Failure::in_the_librarys_words(&error, Exit::of_store(error.kind())).because_of(&error)
     }
 }
 
@@ -257,5 +311,21 @@ impl From<std::io::Error> for Failure {
             _ => Exit::INTERNAL,
         };
         Failure::new(error, exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_the_store_are_words() {
+        let words = [
+            ErrorKind::Unreachable,
+            ErrorKind::OutOfMemory,
+            ErrorKind::ReadOnly,
+        ]
+        .map(in_snake_case);
+        assert_eq!(words, ["unreachable", "out_of_memory", "read_only"]);
     }
 }

@@ -181,6 +181,7 @@ fn busy(
 ) -> Failure {
     match seen.and_then(|seen| Some((show::held_by(&seen)?, seen))) {
         Some((held_by, seen)) => {
+            let holder = show::first_holder(&seen.state).cloned();
             let remark = ancestors.remark(&show::all_holders(seen.state));
             // It may fit beside those who hold the lock, and wait for those who wait.
             let ahead = match !alone && seen.waiter_count > 0 {
@@ -188,7 +189,7 @@ fn busy(
                 false => String::new(),
             };
             let text = format!("`{name}` is held by {held_by}{remark}{ahead}");
-            Failure::new(text, exit)
+            Failure::new(text, exit).busy(name, holder.as_ref())
         }
         None => Failure::acquire(error, exit),
     }
