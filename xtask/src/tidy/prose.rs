@@ -12,10 +12,13 @@ use crate::complaint::Complaint;
 use crate::files::File;
 
 /// The pages for users and maintainers. Of a changelog the rule reads the part that is not released; the rest is history.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 11] = [
+    ".github/",
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/",
     "crates/leaselock-cli/README.md",
     "crates/leaselock-cron/README.md",
