@@ -78,9 +78,8 @@ pub(crate) struct RunArgs {
     /// Hold the lock of this name too; may be given several times
     ///
     /// The command runs while all of them are held, up to 100 in all. Their order does not matter: two
-    /// runs that name the same locks in another order do not wait for each other for ever. The
-    /// command's environment has LEASELOCK_FENCES too: for each name a line with its fence, a space
-    /// and the name.
+    /// runs that name the same locks in another order do not deadlock. The command's environment
+    /// has LEASELOCK_FENCES too: for each name a line with its fence, a space and the name.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) also: Vec<String>,
 

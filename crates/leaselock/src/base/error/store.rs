@@ -298,7 +298,7 @@ mod tests {
             ),
             (
                 refused(ErrorKind::OutOfMemory, "the memory is full"),
-                "failed (OutOfMemory): the memory is full",
+                "refused: the memory is full",
             ),
         ] {
             let one = said(Vote::of_failure(error.kind()), Some(error));
