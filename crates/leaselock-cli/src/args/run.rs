@@ -17,7 +17,7 @@ use crate::{duration, manual, signal_name};
 /// Run a command while holding a lock
 ///
 /// Queues for the lock, runs the command, and releases the lock when the command ends. The exit
-/// code is the command's own. The lease is lost when, for example, the store does not answer for
+/// code is the command's own. The lease is lost when, for example, the store does not reply for
 /// too long: then leaselock ends the command before another holder can acquire the lock. If an
 /// ancestor of this process holds the lock, the wait could never end: leaselock exits 75 at once.
 ///
