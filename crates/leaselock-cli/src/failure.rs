@@ -9,6 +9,7 @@ use leaselock::inspect::Holder;
 use leaselock::latch::LatchError;
 use leaselock::limiter::LimiterError;
 use leaselock::once::OnceError;
+use leaselock::satellite::span;
 use leaselock::{AcquireError, ErrorKind, LeaseError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
@@ -97,8 +98,13 @@ impl Failure {
             AcquireError::Store { name, source } | AcquireError::NoQuorum { name, source, .. } => {
                 Failure::with_lock(name, "", source, exit)
             }
-            AcquireError::Unknown { name, source, .. } => {
-                Failure::with_lock(name, "outcome unknown: ", source, exit)
+            AcquireError::Unknown {
+                name,
+                clear_in,
+                source,
+            } => {
+                let what = format!("no usable reply; cleaned up within {}: ", span(*clear_in));
+                Failure::with_lock(name, &what, source, exit)
             }
             AcquireError::TimedOut { name, .. } => {
                 Failure::new(error, exit).busy(name.as_str(), None)
@@ -246,7 +252,8 @@ impl From<CounterError> for Failure {
         match &error {
             CounterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
             CounterError::Unknown(unknown) => {
-                let what = "the change counts once or not at all: ";
+                let what =
+                    "no reply, so it is unknown whether the change was applied (never twice): ";
                 Failure::with_lock(unknown.name(), what, unknown.cause(), exit)
             }
             _ => Failure::new(&error, exit),
@@ -261,7 +268,7 @@ impl From<LeaseError> for Failure {
             LeaseError::Store { name, source } => Failure::with_lock(name, "", source, exit),
             LeaseError::Unknown { name, source } => Failure::with_lock(
                 name,
-                "it is not known whether the request took effect: ",
+                "no usable reply; held until the old deadline at least: ",
                 source,
                 exit,
             ),
@@ -278,7 +285,8 @@ impl From<ReleaseError> for Failure {
                 Failure::with_lock(name, "not released: ", source, exit)
             }
             ReleaseError::Unknown { name, source } => {
-                Failure::with_lock(name, "release unknown: ", source, exit)
+                let what = "no usable reply to the release; expires within its ttl: ";
+                Failure::with_lock(name, what, source, exit)
             }
             _ => Failure::new(&error, exit),
         }

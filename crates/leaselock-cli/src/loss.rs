@@ -151,7 +151,7 @@ pub(crate) fn not_released(
     };
     let why = match source {
         Some(error) if error.kind() != ErrorKind::NoReply => error.to_string(),
-        _ => format!("no answer from {store} in time"),
+        _ => format!("no reply from {store} in time"),
     };
     let end = if in_folder {
         "ends with the last process that has it".to_owned()

@@ -242,7 +242,7 @@ async fn holder(client: &Client, name: &str) -> Option<String> {
 pub(crate) fn failing(error: &StoreError, store: &str) -> String {
     let cause = cause(error, store);
     if is_silence(error) {
-        format!("{store} does not answer ({cause})")
+        format!("{store} does not reply ({cause})")
     } else {
         cause
     }
@@ -297,7 +297,7 @@ enum Report {
     Begins(Observation),
     /// As a minute ago, or at another position.
     Still(Duration, Observation),
-    /// The store answers again.
+    /// The store replies again.
     Back(Duration, Observation),
 }
 
@@ -369,10 +369,10 @@ impl Report {
             }
             Report::Back(age, Observation::At(position)) => {
                 let age = rounded(*age);
-                let text = format!("{store} answers again; still {} after {age}", at(position));
+                let text = format!("{store} replies again; still {} after {age}", at(position));
                 ("waiting", text)
             }
-            Report::Back(_, _) => ("waiting", format!("{store} answers again")),
+            Report::Back(_, _) => ("waiting", format!("{store} replies again")),
         }
     }
 }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn silence() -> Observation {
-        Observation::Failing("redis://h does not answer (timed out)".to_owned())
+        Observation::Failing("redis://h does not reply (timed out)".to_owned())
     }
 
     #[test]
@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(words(&still, false), "still waiting after 1 min 1 s");
         assert_eq!(
             words(&Report::Begins(silence()), true),
-            "redis://h does not answer (timed out), retrying"
+            "redis://h does not reply (timed out), retrying"
         );
     }
 }

@@ -12,10 +12,13 @@ use crate::complaint::Complaint;
 use crate::files::File;
 
 /// The pages for users and maintainers. Of a changelog the rule reads the part that is not released; the rest is history.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 11] = [
+    ".github/",
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/",
     "crates/leaselock-cli/README.md",
     "crates/leaselock-cron/README.md",
@@ -52,7 +55,8 @@ fn pages_in_rustdoc(file: &File, found: &mut Vec<Complaint>) {
     for (number, line) in (1..).zip(file.text.lines()) {
         let is_page = |word: &str| word.contains("docs/") && !word.contains("://");
         let line = line.trim_start();
-        if line.starts_with("///") && line.split_whitespace().any(is_page) {
+        let is_rustdoc = ["///", "//!"].iter().any(|start| line.starts_with(start));
+        if is_rustdoc && line.split_whitespace().any(is_page) {
             let right = "say it here, link to an item, or give the address on the web";
             let wrong = "names a page that docs.rs does not have";
             found.push(Complaint::new(&file.path, number, wrong, right));

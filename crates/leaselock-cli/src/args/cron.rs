@@ -20,7 +20,7 @@ Run a command at the ticks of a schedule, on one host of many
 A service: start it on every host, with the same schedule and name. Each tick is run by one host, at \
 most once, when it is due by the clock of the store. A tick that comes while the command still runs is \
 left out. A command that fails has run: leaselock says so, and the next tick comes as usual. A store \
-that does not answer is asked again.
+that does not reply is asked again.
 
 SPEC has five fields, minute hour day-of-month month day-of-week, or six with a second in front, or is \
 @hourly, @daily, @weekly, @monthly or @yearly. The zone is UTC unless --tz names one.

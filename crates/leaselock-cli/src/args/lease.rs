@@ -17,7 +17,7 @@ use crate::{duration, manual};
 pub(crate) struct LockArgs {
     /// How soon the lock expires when its holder dies
     ///
-    /// `run` renews the lease before it expires, `acquire` does not. From 10ms (`run`: 100ms) to 30d.
+    /// `run` and `hold` renew the lease before it expires, `acquire` does not. From 10ms (`run`: 100ms) to 30d.
     /// Default: 10s, or the ttl of --like, and at most --strict or --longest-ttl.
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]

@@ -55,7 +55,7 @@ pub(crate) struct LimitArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// So many in each period.
+/// A number of permits in each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) limit: u32,

@@ -17,7 +17,7 @@ use crate::{duration, manual, signal_name};
 /// Run a command while holding a lock
 ///
 /// Queues for the lock, runs the command, and releases the lock when the command ends. The exit
-/// code is the command's own. The lease is lost when, for example, the store does not answer for
+/// code is the command's own. The lease is lost when, for example, the store does not reply for
 /// too long: then leaselock ends the command before another holder can acquire the lock. If an
 /// ancestor of this process holds the lock, the wait could never end: leaselock exits 75 at once.
 ///
@@ -78,9 +78,8 @@ pub(crate) struct RunArgs {
     /// Hold the lock of this name too; may be given several times
     ///
     /// The command runs while all of them are held, up to 100 in all. Their order does not matter: two
-    /// runs that name the same locks in another order do not wait for each other for ever. The
-    /// command's environment has LEASELOCK_FENCES too: for each name a line with its fence, a space
-    /// and the name.
+    /// runs that name the same locks in another order do not deadlock. The command's environment
+    /// has LEASELOCK_FENCES too: for each name a line with its fence, a space and the name.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) also: Vec<String>,
 

@@ -24,7 +24,7 @@ use crate::signals::{SignalStream, Signals};
 use crate::waiting_message::WaitState;
 use crate::{output, session, show};
 
-/// Limit for leaving the queue when the store does not answer: one request timeout.
+/// Limit for leaving the queue when the store does not reply: one request timeout.
 pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Acquires the lock and prints its handle. Releases the lock if the handle cannot be printed.

@@ -244,7 +244,7 @@ impl Hold<'_> {
                 Err(Failure::new(text, Exit::LOST))
             }
             Err(_) => {
-                let text = "the guardian does not answer, so the lock was released";
+                let text = "the guardian does not reply, so the lock was released";
                 Err(Failure::internal(text))
             }
         }

@@ -41,7 +41,7 @@ pub(super) fn start_guardian(plan: Plan) -> Result<(Guardian, Signals), Failure>
     Ok((guardian, Signals::block(&status)?))
 }
 
-/// Releases the lock and retries in the background, but within this limit: if the store does not answer by then, the lease expires at its ttl. There is no error when no answer came in time. `tell` is called when it is
+/// Releases the lock and retries in the background, but within this limit: if the store does not reply by then, the lease expires at its ttl. There is no error when no answer came in time. `tell` is called when it is
 /// released.
 pub(super) async fn release(
     client: &Client,
@@ -294,7 +294,7 @@ impl JobLock<'_> {
                 "the lease was about to end, so the job was not started".to_owned()
             }
             CannotStart::Unguarded => {
-                "the guardian does not answer, so the job was not started".to_owned()
+                "the guardian does not reply, so the job was not started".to_owned()
             }
             CannotStart::System(error) => format!("cannot start a process: {error}"),
         };

@@ -1,4 +1,4 @@
-//! How long the command stays after its job when the store does not answer: one request time-out, and then it says what
+//! How long the command stays after its job when the store does not reply: one request time-out, and then it says what
 //! is left.
 
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn with_a_frozen_server_the_command_ends_soon_after_its_job_and_says_what_is_lef
     drop(frozen);
     let done = wrapper.end().gives(5);
     let words = format!(
-        "leaselock: job finished; the lock could not be released (no answer from {}0 in time) and expires in ",
+        "leaselock: job finished; the lock could not be released (no reply from {}0 in time) and expires in ",
         store.url
     );
     assert!(done.err.starts_with(&words), "{done:?}");

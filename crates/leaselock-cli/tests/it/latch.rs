@@ -24,7 +24,7 @@ fn a_latch_opens_when_all_have_arrived_and_says_who_has() {
         assert_eq!(seen["arrived"], serde_json::json!(["shard-1"]));
         store
             .run(&["latch", "deploy", "--count", "3"])
-            .refuses(77, "is a latch for 2 parties");
+            .refuses(77, "the parties that arrived use count 2");
         let last = store
             .run(&latch(&["--arrive", "shard-2", "--wait"]))
             .gives(0);

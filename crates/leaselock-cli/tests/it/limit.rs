@@ -15,7 +15,7 @@ fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
         store.run(&[&limit[..], &["-n", "true"]].concat()).gives(0);
         for wait in [&["-n"][..], &["-w", "50ms"]] {
             let refused = store.run(&[&limit[..], wait, &["echo", "ran"]].concat());
-            let why = "`mails` is limited: it allows this in 2"; // 29 min 59 s
+            let why = "`mails`: rate limit reached; retry in 2"; // 29 min 59 s
             assert_eq!(refused.refuses(75, why).out, "");
         }
         let quiet = store.run(&[&limit[..], &["-q", "-n", "true"]].concat());
@@ -37,7 +37,7 @@ fn a_command_that_cannot_be_executed_uses_no_permit() {
             limit(command).refuses(code, &format!("cannot run `{command}`: "));
         }
         limit("true").gives(0);
-        limit("true").refuses(75, "is limited");
+        limit("true").refuses(75, "rate limit reached");
     });
 }
 
@@ -51,7 +51,12 @@ fn with_v_a_wait_for_the_rate_is_told_and_its_end() {
             "{first}"
         );
         let refused = store.run(&[&limit[..], &["-w", "1s", "true"]].concat());
-        assert!(!refused.refuses(75, "is limited").err.contains("waiting"));
+        assert!(
+            !refused
+                .refuses(75, "rate limit reached")
+                .err
+                .contains("waiting")
+        );
         let waits = store.start(&[&limit[..], &["true"]].concat());
         let told = "leaselock: mails: waiting until the rate allows it, in ";
         until("its first line", || waits.said().starts_with(told));

@@ -211,7 +211,7 @@ fn a_job_whose_guardian_was_killed_before_its_start_does_not_start() {
             assert_eq!(guardian.len(), 1);
             assert!(signal(guardian[0], Signal::KILL));
             holder.end().gives(0);
-            let said = "the guardian does not answer, so the job was not started";
+            let said = "the guardian does not reply, so the job was not started";
             waits.end().refuses(70, said);
             assert!(!store.path("ran").exists());
         }

@@ -146,7 +146,7 @@ fn what_became_of_a_run_is_shown_and_forgotten() {
         let mut first = store.start(&once(&flags, "echo > held; exec sleep 600"));
         store.line_in("held");
         show("running: run 1, fence ");
-        forget().refuses(75, "is running");
+        forget().refuses(75, "a run is in progress (fence ");
         first.kill();
         store
             .run(&once(&flags, "echo no"))

@@ -102,7 +102,7 @@ fn a_poll_that_fails_is_told_with_the_store_and_its_error_and_without_the_passwo
     let done = waiter.end_with_stdin_open().gives(143);
     let told = story(&done, "job");
     let store_url = store.url.replace(":geheim@", "");
-    let trouble = format!("{store_url}0 does not answer (");
+    let trouble = format!("{store_url}0 does not reply (");
     assert!(told[1].starts_with(&trouble), "{told:?}");
     assert!(told[1].ends_with("), retrying"), "{told:?}");
     assert!(told[2].starts_with("gave up after "), "{told:?}");
@@ -121,11 +121,11 @@ fn a_store_that_answers_again_is_told_too() {
     until("the trouble", || {
         waiter
             .said()
-            .contains("does not answer (timed out), retrying")
+            .contains("does not reply (timed out), retrying")
     });
     drop(frozen);
     let back = format!(
-        "{}0 answers again; still queued at position 1 after ",
+        "{}0 replies again; still queued at position 1 after ",
         store.url
     );
     until("the answer", || waiter.said().contains(&back));

@@ -28,9 +28,9 @@ noun_error! {
         } => ErrorFacts::timed_out,
 
         /// Those who wait say that another number of parties pass together. The caller does not count.
-        #[error("`{name}` is a barrier for {theirs} parties by the word of those who wait, and not for {ours}")]
+        #[error("`{name}`: the parties that wait use count {theirs}, this call uses {ours}")]
         Mismatch {
-            /// How many pass together by the caller's word.
+            /// How many pass together, says the caller.
             ours: u32,
             /// How many pass together.
             theirs: u32,
@@ -39,7 +39,7 @@ noun_error! {
         /// The store does not know any more whether the caller passed with the others. Its lease was over, because it was
         /// frozen or the store was out of reach, or the server has lost its data.
         #[error(
-            "`{name}`: the store does not know any more whether we passed; generation {generation} waits now"
+            "`{name}`: the store does not know any more whether this party passed; generation {generation} is open"
         )]
         Missed {
             /// The generation that waits now.

@@ -27,7 +27,7 @@ const PARTIES_MAX: u32 = 10_000;
 ///
 /// A barrier is no lock: a mutex of the same name knows nothing of it.
 ///
-/// Not on a majority of servers: a count is nothing that a majority of nodes agrees on.
+/// Not available on a majority of servers: several counts are not one count.
 ///
 /// A `Barrier` remembers the latest generation that it has passed, to save a request. With its next wait it tells the store
 /// to forget the pass before, which otherwise lies there until the lease is over. Clone it, share it, keep it.

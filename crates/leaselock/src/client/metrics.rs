@@ -1,4 +1,4 @@
-//! The text that Prometheus reads, and the table of metrics, which docs/operations.md prints.
+//! The text that Prometheus reads, and the table of metrics, which the page *Operations* prints.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result, Write};

@@ -78,7 +78,7 @@ noun_error! {
         Unknown(Box<UnknownChange>),
 
         /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
-        #[error("`{name}`: the change counts once or not at all, and it is too late to ask")]
+        #[error("`{name}`: no reply, so it is unknown whether the change was applied (never twice); its record has expired")]
         Forgotten {} leaves Change,
     }
 }
@@ -128,7 +128,7 @@ impl CounterError {
 ///
 /// Until it is resolved or dropped, later changes of this client fail and do not count, unless the store replies again.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}`: the change counts once or not at all: {source}", queue.noun.name)]
+#[error("`{}`: no reply, so it is unknown whether the change was applied (never twice): {source}", queue.noun.name)]
 #[must_use = "resolve it to learn whether the change counts"]
 pub struct UnknownChange {
     queue: Arc<ChangeQueue>,

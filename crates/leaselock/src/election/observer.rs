@@ -19,8 +19,8 @@ const AFTER_END: Duration = Duration::from_millis(2);
 /// Follows who leads an election, as a receiver of `tokio::sync::watch` follows a value.
 ///
 /// It reads when a leader proclaims or resigns, when the leader's lease would end, and every 15 s; once a second where
-/// messages do not arrive. It tells the latest state and may leave out what was between. It never tells a leader of a
-/// smaller term than one that it has told.
+/// messages do not arrive. It reports the latest state and may skip intermediate ones. Terms that it reports never
+/// decrease.
 ///
 /// Dropping it ends its subscription.
 #[derive(Debug)]

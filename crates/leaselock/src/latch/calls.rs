@@ -65,7 +65,7 @@ impl LatchState {
 }
 
 operation! {
-    /// Reads who has arrived, or how many parties there are by the word of others. Runs `latch/inspect`.
+    /// Reads who has arrived, or how many parties there are, as others say. Runs `latch/inspect`.
     pub(super) struct InspectLatch<'a> {
         keys: &'a LockKeys,
         count: u32,

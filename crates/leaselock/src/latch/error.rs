@@ -33,7 +33,7 @@ noun_error! {
         } => ErrorFacts::timed_out,
 
         /// Others say that there are so many parties. Nothing was changed.
-        #[error("`{name}` is a latch for {theirs} parties by the word of those that have arrived, and not for {ours}")]
+        #[error("`{name}`: the parties that arrived use count {theirs}, this call uses {ours}")]
         Mismatch {
             /// How many parties the caller says that there are.
             ours: u32,

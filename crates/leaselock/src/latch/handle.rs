@@ -24,7 +24,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// A latch is no lock: it holds nothing, and a mutex of the same name knows nothing of it. What
 /// `java.util.concurrent.CountDownLatch` calls counting down is to arrive.
 ///
-/// Not on a majority of servers: a count is nothing that a majority of nodes agrees on.
+/// Not available on a majority of servers: several counts are not one count.
 ///
 /// A `Latch` has no state of its own: clone it, share it, keep it.
 ///
@@ -35,7 +35,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// let deployed = client.latch("deploy-42", 2);
 /// assert_eq!(deployed.arrive("shard-1").await?, 1); // one is missing
 /// assert_eq!(deployed.arrive("shard-2").await?, 0);
-/// deployed.wait().await?; // open, for whoever comes later too
+/// deployed.wait().await?; // open, also for later callers
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]

@@ -21,7 +21,7 @@ noun_error! {
         Invalid(#[from] InvalidInput),
 
         /// The limiter would allow it later than the caller is willing to wait. Nothing was used or reserved.
-        #[error("`{name}` is limited: it allows this in {}", rounded(*retry_after))]
+        #[error("`{name}`: rate limit reached; retry in {}", rounded(*retry_after))]
         TimedOut {
             /// When it would allow this if no other client asked.
             retry_after: Duration,

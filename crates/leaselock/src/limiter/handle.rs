@@ -155,7 +155,7 @@ impl Limiter {
         self.try_acquire_many(1).await
     }
 
-    /// Uses so many permits if they are there now, and nothing otherwise.
+    /// Takes `permits` if they are available now; otherwise takes none.
     ///
     /// It is refused while other callers wait, because their reservations count.
     ///
@@ -233,7 +233,7 @@ impl Limiter {
         self.acquire_many_within(1, limit).await
     }
 
-    /// Uses so many permits, and waits until they are there.
+    /// Takes `permits`, and waits until they are available.
     ///
     /// # Waiting
     /// One request in all, of two seconds at most; it is sent again when no reply came. The caller sleeps from the reply
@@ -263,7 +263,7 @@ impl Limiter {
         self.acquire_until(permits, None).await
     }
 
-    /// Uses so many permits, and waits until they are there if that is within `limit`.
+    /// Takes `permits`, and waits until they are available if that is within `limit`.
     ///
     /// # Waiting
     /// As [`acquire_many`](Limiter::acquire_many). When it would take longer than `limit`, it fails at once.
@@ -303,7 +303,7 @@ impl Limiter {
         }
     }
 
-    /// Uses so many permits if they are there now.
+    /// Takes `cost` permits if they are available now.
     async fn take_now(&self, cost: u32) -> Result<Taken, LimiterError> {
         let (limiter, request) = self.request(cost)?;
         let take = Take {
@@ -325,7 +325,7 @@ impl Limiter {
         permits.add_many(outcome, u64::from(cost));
     }
 
-    /// Uses so many permits, and waits until they are there: `Allowed` then. It is `Limited` when that is not in time.
+    /// Takes `cost` permits, and waits until they are available: `Allowed` then, `Limited` when that is not in time.
     async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
         let taken = self.take_within_uncounted(cost, limit).await?;
         self.count(cost, &taken);

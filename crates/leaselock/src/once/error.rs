@@ -94,7 +94,7 @@ noun_error! {
         },
 
         /// A run holds the name, so it was not forgotten.
-        #[error("`{name}` is running, under {fence}")]
+        #[error("`{name}`: a run is in progress (fence {fence})")]
         Running {
             /// The fencing token of the run.
             fence: Fence,

@@ -215,7 +215,7 @@ impl Once {
                 "a pause of {pause} outlasts the record of the failure, which is kept for {kept}"
             )
         } else if self.terms.attempts == Some(0) {
-            "no attempt leaves nothing to run: allow at least one".to_owned()
+            "0 attempts allow no run: allow at least one".to_owned()
         } else if let Wait::Poll { .. } = options.patience() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
         } else {

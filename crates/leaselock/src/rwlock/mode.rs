@@ -11,7 +11,7 @@ use crate::engine::guard::lease::mode::modes;
 /// them, smaller than that of the writer after them. Each has a lease of its own: the end of one says nothing about the
 /// others.
 ///
-/// Its lease has no `upgrade`: two readers that both upgraded would wait for each other for ever. Ask for an
+/// Its lease has no `upgrade`: two readers that both upgraded would deadlock. Ask for an
 /// [`upgradable_read`](crate::RwLock::upgradable_read).
 ///
 /// # Examples

@@ -16,7 +16,7 @@ impl RwLock {
     /// Reads, and may upgrade later; waits as the options say while a client writes, another may upgrade, or a waiter is
     /// ahead.
     ///
-    /// Beside all readers, and one at a time: two readers that both waited to write would wait for each other for ever.
+    /// Beside all readers, and one at a time: two readers that both waited to write would deadlock.
     ///
     /// # Waiting
     /// As [`read`](RwLock::read).

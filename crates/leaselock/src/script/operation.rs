@@ -33,7 +33,7 @@ pub(crate) trait Operation {
             let script = script.name;
             StoreError::unknown(
                 ErrorKind::Malformed,
-                format!("the answer of {script} was not understood"),
+                format!("unexpected reply to {script}: is something else listening there, or a proxy in between?"),
             )
         })
     }

@@ -150,6 +150,7 @@ fn pages_and_folders_on_the_lists_exist() {
 fn rustdoc_names_no_page_that_is_not_on_docs_rs() {
     let named = |comment: &str| complaints("crates/leaselock/src/lib.rs", comment).len();
     assert_eq!(named("/// See `docs/strict.md` for more."), 1);
+    assert_eq!(named("//! The table is in docs/strict.md."), 1);
     assert_eq!(named("/// See <https://redis.io/docs/latest/a.md>."), 0);
     assert_eq!(named("// The table of docs/strict.md is this one."), 0);
     assert_eq!(named("/// See [`Client`], of which docs.rs has a page."), 0);

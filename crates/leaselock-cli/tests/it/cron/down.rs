@@ -20,7 +20,7 @@ fn a_store_that_is_down_is_told_once_and_the_ticks_go_on_when_it_is_back() {
     until("three runs", || store.lines("ran").len() >= 3);
 
     let frozen = store.server().pause();
-    until("it said that the store does not answer", || told(2));
+    until("it said that the store does not reply", || told(2));
     let before = store.lines("ran").len();
     drop(frozen);
     until("it goes on", || store.lines("ran").len() >= before + 3);

@@ -1,4 +1,4 @@
-//! A guardian that does not answer, or is killed, while its service waits, starts a job, or runs it.
+//! A guardian that does not reply, or is killed, while its service waits, starts a job, or runs it.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn a_service_whose_guardian_does_not_answer_or_is_killed_says_so_and_goes_on() {
     for (strike, words) in [
         (
             Signal::STOP,
-            "job: the guardian does not answer, so the job was not started; the tick is given back",
+            "job: the guardian does not reply, so the job was not started; the tick is given back",
         ),
         (Signal::KILL, "the guardian "),
     ] {

@@ -57,7 +57,7 @@ pub enum AcquireError {
     ///
     /// **A lease may exist on the server** for up to `clear_in`. No client acts on it, and this client cleans it up in
     /// the background.
-    #[error("`{name}`: outcome unknown: {source}")]
+    #[error("`{name}`: no usable reply; cleaned up within {}: {source}", span(*clear_in))]
     Unknown {
         /// The lock's name.
         name: Name,
@@ -158,7 +158,7 @@ pub enum AcquireError {
     /// One of several names was lost while this one was acquired, also after the acquisition had begun again.
     ///
     /// Nothing is held: every name that had been acquired was released.
-    #[error("`{name}` was not acquired: meanwhile the {lost}")]
+    #[error("`{name}` was not acquired, and nothing is held: {lost}")]
     LostWhileWaiting {
         /// The name that was being acquired.
         name: Name,
@@ -214,7 +214,7 @@ pub enum LeaseError {
     /// No usable reply came.
     ///
     /// The lease holds until its old deadline at least; what was asked for may have happened.
-    #[error("`{name}`: it is not known whether the request took effect: {source}")]
+    #[error("`{name}`: no usable reply; held until the old deadline at least: {source}")]
     Unknown {
         /// The lock's name.
         name: Name,
@@ -255,7 +255,7 @@ pub enum ReleaseError {
     /// No usable reply came.
     ///
     /// The client releases the lease in the background, and it ends by itself at its ttl at the latest.
-    #[error("`{name}`: release unknown: {source}")]
+    #[error("`{name}`: no usable reply to the release; expires within its ttl: {source}")]
     Unknown {
         /// The lock's name.
         name: Name,

@@ -217,7 +217,7 @@ impl fmt::Display for NodeVote {
                 write!(f, "unreachable ({})", self.cause(error))
             }
             (Vote::Silent, _) => {
-                write!(f, "silent (no answer in {})", rounded(self.within))
+                write!(f, "silent (no reply in {})", rounded(self.within))
             }
             (Vote::Failed(_), Some(error)) => write!(f, "{}: {error}", self.vote),
             _ => self.vote.fmt(f),
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(
             tally.to_string(),
             "no majority of 3 nodes: 2 needed; redis://a:1/0: granted; redis://a:1/0: started recently and votes again \
-             in 13 s; redis://a:1/0: silent (no answer in 250 ms)"
+             in 13 s; redis://a:1/0: silent (no reply in 250 ms)"
         );
     }
 
@@ -294,11 +294,11 @@ mod tests {
             ),
             (
                 refused(ErrorKind::NoReply, "no connection to redis://a:1/0 in time"),
-                "silent (no answer in 250 ms)",
+                "silent (no reply in 250 ms)",
             ),
             (
                 refused(ErrorKind::OutOfMemory, "the memory is full"),
-                "failed (OutOfMemory): the memory is full",
+                "refused: the memory is full",
             ),
         ] {
             let one = said(Vote::of_failure(error.kind()), Some(error));

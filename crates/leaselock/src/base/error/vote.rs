@@ -52,7 +52,7 @@ impl fmt::Display for Vote {
                 write!(f, "started recently and votes again in {}", rounded(up))
             }
             Vote::Silent => f.write_str("silent"),
-            Vote::Failed(kind) => write!(f, "failed ({kind:?})"),
+            Vote::Failed(_) => f.write_str("refused"),
             Vote::SameServer => f.write_str("the same server as another"),
             Vote::Answered => f.write_str("answered"),
         }

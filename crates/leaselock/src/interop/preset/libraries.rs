@@ -1,4 +1,4 @@
-//! The libraries, each as its own source defines it. `docs/presets.md` has the versions that were read.
+//! The libraries, each as its own source defines it. The page *Presets* has the versions that were read.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -18,7 +18,7 @@ pub(super) fn understood(
 }
 
 pub(super) fn malformed() -> StoreError {
-    StoreError::unknown(ErrorKind::Malformed, "the answer was not understood")
+    StoreError::unknown(ErrorKind::Malformed, "unexpected reply: another service?")
 }
 
 /// Converts what a script can return, and nothing else.

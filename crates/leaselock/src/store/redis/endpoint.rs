@@ -133,7 +133,7 @@ impl Endpoint {
 
     /// Creates the error for a request without a reply, which may have had its effect.
     pub(super) fn no_answer(&self) -> StoreError {
-        let message = format!("no answer from {self} in time");
+        let message = format!("no reply from {self} in time");
         StoreError::unknown(ErrorKind::NoReply, message)
     }
 

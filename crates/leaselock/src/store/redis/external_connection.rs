@@ -67,7 +67,7 @@ pub(super) async fn ask(
         },
         Err(_) => Err(StoreError::unknown(
             ErrorKind::NoReply,
-            format!("no answer from {PLACE} in time"),
+            format!("no reply from {PLACE} in time"),
         )),
     }
 }

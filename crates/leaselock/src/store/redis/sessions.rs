@@ -70,6 +70,6 @@ pub(super) async fn until_silent(
 }
 
 pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
-    let message = format!("no answer from {endpoint} in time");
+    let message = format!("no reply from {endpoint} in time");
     StoreError::refused(ErrorKind::NoReply, message)
 }

@@ -300,9 +300,9 @@ impl RedisStore {
             .and_then(Answer::from_value)
             .map_err(|Malformed| {
                 let message = format!(
-                    "the answer of {} from {} was not understood",
-                    call.script.name,
-                    self.describe()
+                    "unexpected reply from {} to {}: is something else listening there, or a proxy in between?",
+                    self.describe(),
+                    call.script.name
                 );
                 StoreError::unknown(ErrorKind::Malformed, message)
             })

@@ -131,7 +131,7 @@ async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_o
     let (gone, there) = (&Vote::Silent, &Vote::Granted);
     assert_eq!(said, [gone, gone, gone, there, there]);
     let frozen = format!(
-        "127.0.0.1:{}/0: silent (no answer in 300 ms)",
+        "127.0.0.1:{}/0: silent (no reply in 300 ms)",
         nodes.0[0].port()
     );
     assert!(text.contains(&frozen), "{text}");

@@ -179,7 +179,7 @@ impl<R> BatchQueue<R> {
                 continue; // its caller was dropped
             }
             if now >= entry.asked.until {
-                let message = "no answer to earlier requests in time";
+                let message = "no reply to earlier requests in time";
                 let late = StoreError::refused(ErrorKind::NoReply, message);
                 entry.asked.reply.set(BatchOutcome::Answer(Err(late)));
                 continue;

@@ -50,17 +50,14 @@ impl<B: Batchable> BatchState<B> {
 
     pub(super) fn no_reply_in_time(&self) -> StoreError {
         let store = self.store.describe();
-        StoreError::unknown(
-            ErrorKind::NoReply,
-            format!("no answer from {store} in time"),
-        )
+        StoreError::unknown(ErrorKind::NoReply, format!("no reply from {store} in time"))
     }
 
     pub(super) fn not_sent_in_time(&self) -> StoreError {
         let store = self.store.describe();
         StoreError::refused(
             ErrorKind::NoReply,
-            format!("no answer from {store} to earlier requests in time"),
+            format!("no reply from {store} to earlier requests in time"),
         )
     }
 }

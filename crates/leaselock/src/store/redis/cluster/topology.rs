@@ -226,7 +226,7 @@ async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, Sto
     match slots.map_err(|error| endpoint.connecting(error))? {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
         answer => SlotTable::read(&answer, node).ok_or_else(|| {
-            let message = format!("the answer of CLUSTER SLOTS from {endpoint} was not understood");
+            let message = format!("unexpected reply from {endpoint} to CLUSTER SLOTS");
             StoreError::refused(ErrorKind::Malformed, message)
         }),
     }

@@ -103,7 +103,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
             Err(_) => {
                 failure = io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "no answer to the connection request",
+                    "no reply to the connection request",
                 )
             }
         }

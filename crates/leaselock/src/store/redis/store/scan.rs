@@ -42,10 +42,7 @@ impl RedisStore {
             return Err(self.0.explain(&error_map::line(reply)));
         }
         answer::page(answer).map_err(|Malformed| {
-            let message = format!(
-                "the answer of SCAN from {} was not understood",
-                self.describe()
-            );
+            let message = format!("unexpected reply from {} to SCAN", self.describe());
             StoreError::refused(ErrorKind::Malformed, message)
         })
     }

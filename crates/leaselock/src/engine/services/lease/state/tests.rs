@@ -13,7 +13,7 @@ fn ttl(ms: u64) -> Ttl {
 }
 
 fn silence() -> StoreError {
-    StoreError::unknown(crate::base::error::ErrorKind::NoReply, "no answer in time")
+    StoreError::unknown(crate::base::error::ErrorKind::NoReply, "no reply in time")
 }
 
 /// Returns a lease with a ttl of 1000 ms from 0, so its deadline is 988 ms.

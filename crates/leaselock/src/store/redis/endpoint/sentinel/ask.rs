@@ -279,7 +279,7 @@ fn no_sentinel(node: &Endpoint) -> StoreError {
 }
 
 pub(crate) fn not_understood(node: &Endpoint) -> StoreError {
-    let message = format!("the answer of the Sentinel at {node} was not understood");
+    let message = format!("unexpected reply from the Sentinel at {node}");
     StoreError::refused(ErrorKind::Malformed, message)
 }
 
