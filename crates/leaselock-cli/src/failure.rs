@@ -24,6 +24,12 @@ use crate::show;
 pub(crate) struct Failure {
     text: String,
     pub(crate) exit: Exit,
+    details: Box<Details>,
+}
+
+/// What else programs are told.
+#[derive(Debug, Default)]
+struct Details {
     /// What went wrong, if the exit code does not say it.
     kind: Option<String>,
     /// The lock that it is about, as far as that is known.
@@ -56,24 +62,21 @@ impl Failure {
         Failure {
             text,
             exit,
-            kind: None,
-            name: None,
-            holder: None,
-            votes: Vec::new(),
+            details: Box::default(),
         }
     }
 
     fn because_of(mut self, source: &StoreError) -> Self {
-        let kind = in_snake_case(source.kind());
-        (self.kind, self.votes) = (Some(kind), source.votes().to_vec());
+        self.details.kind = Some(in_snake_case(source.kind()));
+        self.details.votes = source.votes().to_vec();
         self
     }
 
     /// The lock of this name is busy, whatever exit code says so.
     pub(crate) fn busy(mut self, name: &str, holder: Option<&Holder>) -> Self {
-        self.kind = Some("busy".to_owned());
-        self.name = Some(without_secrets(name));
-        self.holder = holder.map(show::holder_json);
+        self.details.kind = Some("busy".to_owned());
+        self.details.name = Some(without_secrets(name));
+        self.details.holder = holder.map(show::holder_json);
         self
     }
 
@@ -88,7 +91,7 @@ impl Failure {
         let name = without_secrets(name.as_str());
         let text = format!("`{name}`: {what}{source}");
         let mut failure = Failure::in_the_librarys_words(text, exit).because_of(source);
-        failure.name = Some(name);
+        failure.details.name = Some(name);
         failure
     }
 
@@ -151,19 +154,25 @@ impl Failure {
             Exit::INTERNAL => "internal",
             _ => "other",
         };
-        self.kind.as_deref().unwrap_or(by_exit)
+        self.details.kind.as_deref().unwrap_or(by_exit)
     }
 
     /// On standard error, apart from the result on standard output.
     pub(crate) fn say(&self, as_json: bool) {
         let text = output::sanitized(&self.text);
         if as_json {
-            let name = self.name.as_deref().map(output::sanitized);
+            let Details {
+                name,
+                holder,
+                votes,
+                ..
+            } = &*self.details;
+            let name = name.as_deref().map(output::sanitized);
             let mut object = json!({
-                "error": text, "exit": self.exit.code(), "kind": self.kind(), "name": name, "holder": self.holder,
+                "error": text, "exit": self.exit.code(), "kind": self.kind(), "name": name, "holder": holder,
             });
-            if !self.votes.is_empty() {
-                object["nodes"] = self.votes.iter().map(vote).collect();
+            if !votes.is_empty() {
+                object["nodes"] = votes.iter().map(vote).collect();
             }
             output::say(&output::json(&object));
         } else {

@@ -17,13 +17,7 @@ fn seen(letter: char) -> Inspected {
             why: Vec::new(),
         },
     };
-    Inspected {
-        state,
-        queue: Vec::new(),
-        waiter_count: 0,
-        permits: None,
-        damaged: Vec::new(),
-    }
+    state.into()
 }
 
 /// Returns a letter for the holder, `f` for free, `o` for no lock, `?` while that is open.
