@@ -26,7 +26,7 @@ pub(crate) struct StatusArgs {
 /// List the locks that are held, in a table
 ///
 /// By name; of more than 2,000 the first are in order, and the others come as the store lists
-/// them, so that a million locks need no memory. A terminal cuts the lines to its width.
+/// them, so that the first row need not wait for the last. A terminal cuts the lines to its width.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LS)]
 pub(crate) struct LsArgs {

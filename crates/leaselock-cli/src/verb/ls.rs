@@ -40,7 +40,7 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
             }
             from = next;
             let ended = from == 0 || args.sort.is_none() && left(&seen) == 0;
-            if ended || args.sort.is_none() && (listing.has_begun() || seen.len() > SORTED) {
+            if ended || args.sort.is_none() && (listing.is_begun || seen.len() > SORTED) {
                 sort(&mut found, args.sort);
                 found.truncate(args.limit);
                 if !listing.print(&found, args, globals)? {
@@ -64,9 +64,12 @@ fn sort(found: &mut [Inspection], by: Option<SortColumn>) {
     let first = |lock: &Inspection| show::first_holder(&lock.state).cloned();
     match by {
         None | Some(SortColumn::Name) => {}
-        Some(SortColumn::Held) => found.sort_by_key(|lock| first(lock).map(|it| it.since)),
         Some(SortColumn::Waiting) => found.sort_by_key(|lock| std::cmp::Reverse(lock.waiter_count)),
-        // One without an end is last.
+        // One of which it is not known is last, and so is one without an end.
+        Some(SortColumn::Held) => found.sort_by_key(|lock| {
+            let since = first(lock).and_then(|it| it.since);
+            (since.is_none(), since)
+        }),
         Some(SortColumn::Expires) => found.sort_by_key(|lock| {
             let rest = first(lock).and_then(|it| it.remaining);
             (rest.is_none(), rest)
@@ -83,10 +86,6 @@ struct Listing {
 }
 
 impl Listing {
-    fn has_begun(&self) -> bool {
-        self.is_begun
-    }
-
     /// True if somebody reads it.
     fn print(
         &mut self,

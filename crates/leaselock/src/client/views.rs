@@ -330,7 +330,8 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
     let [Value::Int(place), lock @ ..] = lock else {
         return Err(Malformed);
     };
-    let index = usize::try_from(place - 1).map_err(|_| Malformed)?;
+    let place = usize::try_from(*place).ok();
+    let index = place.and_then(|it| it.checked_sub(1)).ok_or(Malformed)?;
     let [Value::Bytes(value), Value::Int(pttl_ms), fence] = lock else {
         return Ok((index, None));
     };
