@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, IsTerminal as _};
+use std::ops::ControlFlow;
 
 use leaselock::inspect::{Inspection, LockMode};
 use serde_json::json;
@@ -17,7 +18,7 @@ use crate::waiting_message::columns;
 use crate::{output, session, show};
 
 /// So many are printed in order; of more the first ones are, and the others as the store lists them.
-const SORTED: usize = 2_000;
+const SORTED: usize = 1_000;
 const HEADINGS: [&str; 9] = [
     "NAME", "KIND", "HELD", "BY", "PID", "HOST", "WAITING", "EXPIRES", "NOTE",
 ];
@@ -26,31 +27,29 @@ const HEADINGS: [&str; 9] = [
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Operator, "ls")?;
     session::block_on(async {
+        let sweeps = args.sort.is_some();
         let mut listing = Listing::default();
-        let (mut seen, mut found, mut from) = (HashSet::new(), Vec::new(), 0);
-        let left = |seen: &HashSet<String>| args.limit.saturating_sub(seen.len());
-        loop {
-            let (page, next) = client.list_page(&args.pattern, from).await?;
+        let (mut seen, mut found, mut printed) = (HashSet::new(), Vec::new(), Ok(true));
+        let pages = client.list_pages(&args.pattern, |page| {
             for lock in page {
                 let wanted = lock.waiter_count > 0 || !args.contended;
-                let stops = args.sort.is_none() && left(&seen) == 0;
-                if wanted && !stops && seen.insert(lock.name.clone()) {
+                let is_full = !sweeps && seen.len() >= args.limit;
+                if wanted && !is_full && seen.insert(lock.name.clone()) {
                     found.push(lock);
                 }
             }
-            from = next;
-            let ended = from == 0 || args.sort.is_none() && left(&seen) == 0;
-            if ended || args.sort.is_none() && (listing.is_begun || seen.len() > SORTED) {
-                sort(&mut found, args.sort);
-                found.truncate(args.limit);
-                if !listing.print(&found, args, globals)? {
-                    return Ok(Exit::OK); // nobody reads on
-                }
-                found.clear();
+            if !sweeps && (listing.is_begun || seen.len() > SORTED) {
+                printed = listing.print(&mut found, args, globals);
             }
-            if ended {
-                break;
+            let goes_on = matches!(printed, Ok(true)) && (sweeps || seen.len() < args.limit);
+            match goes_on {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
             }
+        });
+        pages.await?;
+        if printed? {
+            listing.print(&mut found, args, globals)?;
         }
         if seen.is_empty() && !args.names && shows_remarks(globals) {
             output::say(&nothing(&args.pattern, &client.store()));
@@ -86,13 +85,16 @@ struct Listing {
 }
 
 impl Listing {
-    /// True if somebody reads it.
+    /// Prints and forgets what was found; true if the pipe is still read.
     fn print(
         &mut self,
-        found: &[Inspection],
+        found: &mut Vec<Inspection>,
         args: &LsArgs,
         globals: &Globals,
     ) -> Result<bool, NotPrinted> {
+        let mut found = std::mem::take(found);
+        sort(&mut found, args.sort);
+        found.truncate(args.limit);
         self.is_begun |= !found.is_empty();
         let text: String = match (args.names, globals.json) {
             (true, true) => found
@@ -107,7 +109,7 @@ impl Listing {
                 .iter()
                 .map(|lock| output::json(&show::json(lock)))
                 .collect(),
-            (false, false) => self.rows(found),
+            (false, false) => self.rows(&found),
         };
         match output::try_print(text.as_bytes()) {
             Ok(()) => Ok(true),

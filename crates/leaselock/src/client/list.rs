@@ -1,6 +1,7 @@
 //! Listing the locks that are held.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use futures_util::future::join_all;
 use leaselock_fence::Name;
@@ -40,51 +41,57 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, RequestError> {
-        let (mut found, mut from) = (HashMap::new(), 0);
-        loop {
-            let (page, next) = self.list_page(pattern, from).await?;
+        let mut found = HashMap::new();
+        let pages = self.list_pages(pattern, |page| {
             found.extend(page.into_iter().map(|lock| (lock.name.clone(), lock)));
-            if next == 0 {
-                return Ok(found.into_values().collect());
-            }
-            from = next;
-        }
+            ControlFlow::Continue(())
+        });
+        pages.await?;
+        Ok(found.into_values().collect())
     }
 
-    /// Lists some of the held locks that match, for a store with very many: where the next ones begin is returned beside
-    /// them. It begins with 0, and 0 says that these were the last.
+    /// Lists the held locks that match page by page, for a store with very many: `each` says whether to go on.
     ///
-    /// A page may be empty, and a lock may be on two of them. A page costs the server less than a millisecond.
+    /// A page may be empty, and a lock may be on two of them.
     ///
     /// # Cancel safety
     /// Safe: the call only reads.
     ///
     /// # Errors
-    /// As [`list`](Client::list).
+    /// As [`list`](Client::list); `each` has had the pages before.
     ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let client = leaselock::Client::open("mem:")?;
-    /// let mut from = 0;
-    /// loop {
-    ///     let (page, next) = client.list_page("*", from).await?;
-    ///     for lock in page.iter().filter(|lock| lock.waiter_count > 0) {
-    ///         println!("{}: {} wait", lock.name, lock.waiter_count);
+    /// use std::ops::ControlFlow;
+    ///
+    /// let mut contended = 0;
+    /// let each = |page: Vec<leaselock::inspect::Inspection>| {
+    ///     contended += page.iter().filter(|lock| lock.waiter_count > 0).count();
+    ///     match contended < 100 {
+    ///         true => ControlFlow::Continue(()),
+    ///         false => ControlFlow::Break(()),
     ///     }
-    ///     if next == 0 {
-    ///         break;
-    ///     }
-    ///     from = next;
-    /// }
+    /// };
+    /// client.list_pages("*", each).await?;
     /// # Ok(()) }
     /// ```
-    pub async fn list_page(
+    pub async fn list_pages(
         &self,
         pattern: &str,
-        from: u64,
-    ) -> Result<(Vec<Inspection>, u64), RequestError> {
-        list_page(self.engine(), pattern, from).await
+        mut each: impl FnMut(Vec<Inspection>) -> ControlFlow<()>,
+    ) -> Result<(), RequestError> {
+        let engine = self.engine();
+        let whole = checked(engine, pattern)?;
+        let (mut people, mut from) = (People::of(engine), 0);
+        loop {
+            let (page, next) = list_page(engine, &whole, from, &mut people).await?;
+            if each(page).is_break() || next == 0 {
+                return Ok(());
+            }
+            from = next;
+        }
     }
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
@@ -142,13 +149,14 @@ fn checked(engine: &Engine, pattern: &str) -> Result<String, InvalidInput> {
     Ok(whole)
 }
 
+/// Returns the locks of a page, and where the next one begins; 0 when this was the last.
 async fn list_page(
     engine: &Engine,
     pattern: &str,
     from: u64,
+    people: &mut People<'_>,
 ) -> Result<(Vec<Inspection>, u64), RequestError> {
-    let whole = checked(engine, pattern)?;
-    let (next, found) = engine.store.scan(from, &whole, WITHIN).await?;
+    let (next, found) = engine.store.scan(from, pattern, WITHIN).await?;
     let prefix = &engine.ids.prefix;
     // Keys that cannot be names are left out before any request about them.
     let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
@@ -180,11 +188,10 @@ async fn list_page(
     let read: Result<Vec<_>, _> = join_all(read).await.into_iter().collect();
     let (names, seen): (Vec<&Name>, Vec<Inspected>) = read?.into_iter().unzip();
 
-    let mut people = People::of(engine);
     people.learn(&seen).await?;
     let mut page = Vec::with_capacity(seen.len());
     for (name, seen) in names.into_iter().zip(seen) {
-        page.push(shown(name, seen, &mut people).await?);
+        page.push(shown(name, seen, people).await?);
     }
     page.retain(|lock| lock.state != Holding::Free);
     Ok((page, next))
@@ -192,15 +199,9 @@ async fn list_page(
 
 /// Escapes the prefix, which is text and not a pattern.
 fn escaped(prefix: &str) -> String {
-    prefix
-        .chars()
-        .flat_map(|c| {
-            matches!(c, '*' | '?' | '[' | ']' | '\\' | '^')
-                .then_some('\\')
-                .into_iter()
-                .chain([c])
-        })
-        .collect()
+    let is_special = |c| matches!(c, '*' | '?' | '[' | ']' | '\\' | '^');
+    let escape = |c| is_special(c).then_some('\\').into_iter().chain([c]);
+    prefix.chars().flat_map(escape).collect()
 }
 
 #[cfg(test)]

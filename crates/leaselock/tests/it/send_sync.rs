@@ -98,7 +98,7 @@ async fn every_future_is_send() {
     is_send(mutex.run(|lease| async move { Ok::<_, String>(lease.fence()) }));
     is_send(client.inspect("job"));
     is_send(client.list("*"));
-    is_send(client.list_page("*", 0));
+    is_send(client.list_pages("*", |_| std::ops::ControlFlow::Continue(())));
     is_send(client.list_cron("*"));
     is_send(client.break_lease("job", BreakOptions::default()));
     is_send(client.log(Duration::MAX));

@@ -1,5 +1,6 @@
 //! What others see, and what an operator may do.
 
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use leaselock::clock::Clock;
@@ -100,30 +101,47 @@ pub(super) async fn pages_list_every_held_lock_with_all_that_an_inspection_shows
     let client = engine.client_of_one_store().await;
     let mut leases = Vec::new();
     for at in 0..120 {
-        let mutex = client.mutex(format!("job/{at}")).ttl(LONG);
-        leases.push(mutex.renewal(false).acquire().await.unwrap());
+        let mutex = client.mutex(format!("job/{at}")).ttl(LONG).renewal(false);
+        leases.push(mutex.acquire().await.unwrap());
+        let noted = client.mutex(format!("noted/{at}")).ttl(LONG).note("July");
+        leases.push(noted.renewal(false).acquire().await.unwrap());
     }
-    let noted = client.mutex("noted").ttl(LONG).note("July");
-    leases.push(noted.renewal(false).acquire().await.unwrap());
     let readers = client.rwlock("read").ttl(LONG).renewal(false);
     let _reader = readers.read().await.unwrap();
-    eventually("the note is there", async || {
-        let seen = client.inspect("noted").await.unwrap();
-        seen.state.exclusive().unwrap().note.is_some()
+    eventually("the notes are there", async || {
+        let all = client.list("noted/*").await.unwrap();
+        let mut holders = all.iter().filter_map(|seen| seen.state.exclusive());
+        all.len() == 120 && holders.all(|it| it.note.as_deref() == Some("July"))
     })
     .await;
     let other = engine.client_of_one_store().await;
     let waiting = waiter(&other, "job/7", LONG);
-    until_queued(&client, "job/7", 1).await;
-    let (mut all, mut from) = (Vec::new(), 0);
-    loop {
-        let (page, next) = client.list_page("*", from).await.unwrap();
+    eventually("both have written who they are", async || {
+        let seen = client.inspect("job/7").await.unwrap();
+        let holder = seen
+            .state
+            .exclusive()
+            .and_then(|it| it.process.as_ref()?.pid);
+        holder.is_some()
+            && seen
+                .queue
+                .first()
+                .is_some_and(|it| it.process.pid.is_some())
+    })
+    .await;
+    let mut all = Vec::new();
+    let pages = client.list_pages("*", |page| {
         all.extend(page);
-        from = next;
-        if from == 0 {
-            break;
-        }
-    }
+        ControlFlow::Continue(())
+    });
+    pages.await.unwrap();
+    let mut count = 0;
+    let first = client.list_pages("*", |page| {
+        count += page.len();
+        ControlFlow::Break(())
+    });
+    first.await.unwrap();
+    assert!(count <= all.len(), "it ended with the first page");
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all.dedup_by(|one, other| one.name == other.name);
     assert_eq!(all.len(), leases.len() + 1);
