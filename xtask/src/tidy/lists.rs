@@ -35,7 +35,25 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("lost", "error"),
 ];
 
+/// Pages of parts in which the order in time matters.
+const WITH_PICTURE: [&str; 13] = [
+    "docs/cluster.md",
+    "docs/cron.md",
+    "docs/deadlock.md",
+    "docs/election.md",
+    "docs/fencing.md",
+    "docs/guarantees.md",
+    "docs/latch.md",
+    "docs/mutex.md",
+    "docs/once.md",
+    "docs/quorum.md",
+    "docs/rwlock.md",
+    "docs/sentinel.md",
+    "docs/strict.md",
+];
+
 pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
+    pictures(all, found);
     if let Some(page) = all.iter().find(|file| file.path == EVENTS_PAGE.0) {
         events(&events_of(all), page, found);
     }
@@ -195,6 +213,16 @@ fn examples(all: &[File], readme: &File, found: &mut Vec<Complaint>) {
             let right = "a row in docs/README.md, *Examples*, with the question that it answers";
             found.push(Complaint::new(&file.path, 0, wrong, right));
         }
+    }
+}
+
+fn pictures(all: &[File], found: &mut Vec<Complaint>) {
+    let pages = all
+        .iter()
+        .filter(|page| WITH_PICTURE.contains(&&*page.path));
+    for page in pages.filter(|page| !page.text.contains("\n```mermaid\n")) {
+        let right = "a sequence diagram in Mermaid, as docs/fencing.md has one";
+        found.push(Complaint::new(&page.path, 0, "no picture", right));
     }
 }
 

@@ -235,6 +235,13 @@ fn list_complaints(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
+fn a_page_of_what_happens_in_order_has_a_picture() {
+    let complaints = |text| list_complaints(&[("docs/mutex.md", text), ("docs/access.md", "none")]);
+    assert_eq!(complaints("text"), ["no picture"]);
+    assert_eq!(complaints("text\n```mermaid\nflowchart LR\n```\n"), [""; 0]);
+}
+
+#[test]
 fn every_event_that_an_operator_watches_has_a_row_and_every_row_an_event() {
     let page = |rows: &str| {
         let head = "| `before` | warn | no event: another table |\n\n## What to watch\n\n";
