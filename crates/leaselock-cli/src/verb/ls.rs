@@ -38,7 +38,7 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
                     found.push(lock);
                 }
             }
-            if !sweeps && (listing.is_begun || seen.len() > SORTED) {
+            if !sweeps && seen.len() > SORTED {
                 printed = listing.print(&mut found, args, globals);
             }
             let goes_on = matches!(printed, Ok(true)) && (sweeps || seen.len() < args.limit);
@@ -60,17 +60,16 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
 
 fn sort(found: &mut [Inspection], by: Option<SortColumn>) {
     found.sort_by(|one, other| one.name.cmp(&other.name));
-    let first = |lock: &Inspection| show::first_holder(&lock.state).cloned();
     match by {
         None | Some(SortColumn::Name) => {}
         Some(SortColumn::Waiting) => found.sort_by_key(|lock| std::cmp::Reverse(lock.waiter_count)),
         // One of which it is not known is last, and so is one without an end.
         Some(SortColumn::Held) => found.sort_by_key(|lock| {
-            let since = first(lock).and_then(|it| it.since);
+            let since = show::first_holder(&lock.state).and_then(|it| it.since);
             (since.is_none(), since)
         }),
         Some(SortColumn::Expires) => found.sort_by_key(|lock| {
-            let rest = first(lock).and_then(|it| it.remaining);
+            let rest = show::first_holder(&lock.state).and_then(|it| it.remaining);
             (rest.is_none(), rest)
         }),
     }
@@ -81,7 +80,6 @@ fn sort(found: &mut [Inspection], by: Option<SortColumn>) {
 struct Listing {
     /// Made of the first page.
     table: Option<Table<9>>,
-    is_begun: bool,
 }
 
 impl Listing {
@@ -95,7 +93,6 @@ impl Listing {
         let mut found = std::mem::take(found);
         sort(&mut found, args.sort);
         found.truncate(args.limit);
-        self.is_begun |= !found.is_empty();
         let text: String = match (args.names, globals.json) {
             (true, true) => found
                 .iter()
