@@ -88,21 +88,11 @@ pub(crate) struct EngineSettings {
 
 impl Engine {
     pub(crate) fn new(settings: EngineSettings) -> Self {
-        let EngineSettings {
-            id,
-            prefix,
-            about,
-            drift,
-            request_timeout,
-            clock,
-            store,
-            strict,
-        } = settings;
-        let log = Arc::new(EventLog::new(&prefix, &id, &store));
+        let (id, prefix, store) = (settings.id, settings.prefix, settings.store);
         Engine {
-            log,
-            ids: Ids::new(id, prefix, about),
-            requests: Requests::new(&store, &clock, strict.is_some()),
+            log: Arc::new(EventLog::new(&prefix, &id, &store)),
+            ids: Ids::new(id, prefix, settings.about),
+            requests: Requests::new(&store, &settings.clock, settings.strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
             limits: Limits::default(),
             shared: SharedStates::default(),
@@ -111,11 +101,11 @@ impl Engine {
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
             has_announced: Arc::default(),
-            drift,
-            request_timeout,
-            clock,
+            drift: settings.drift,
+            request_timeout: settings.request_timeout,
+            clock: settings.clock,
             store,
-            strict,
+            strict: settings.strict,
         }
     }
 
