@@ -2,7 +2,7 @@
 
 use leaselock_fence::Fence;
 
-use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
+use super::views::{Break, Broke, Inspect, Inspected, InspectedState};
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::Votable;
 
@@ -17,8 +17,6 @@ impl Votable for Break<'_> {
         broke(votes)
     }
 }
-
-impl Votable for Survey<'_> {}
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
@@ -53,12 +51,10 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
                 continue;
             }
             let alike = answers().filter(|other| is_same(state, other));
+            let state = together(alike.collect(), votes.needed());
             return TallyVerdict::Decided(Inspected {
-                state: together(alike.collect(), votes.needed()),
-                queue: Vec::new(),
-                waiter_count: 0,
-                permits: None,
                 damaged: damaged(votes),
+                ..state.into()
             });
         }
     }
@@ -68,11 +64,8 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
         return TallyVerdict::Decided(Inspected {
-            state: InspectedState::Free,
-            queue: Vec::new(),
-            waiter_count: 0,
-            permits: None,
             damaged: damaged(votes),
+            ..InspectedState::Free.into()
         });
     }
     TallyVerdict::Open

@@ -17,7 +17,8 @@ use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
-use crate::engine::shared_state::recorded_run::{self, RunTerms};
+use crate::engine::shared_state::recorded_run;
+use crate::engine::ways::trying::RunTerms;
 
 /// How long after its time a tick may begin by default.
 const LATE: Duration = Duration::from_secs(60);

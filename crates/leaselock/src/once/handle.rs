@@ -19,9 +19,10 @@ use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
-use crate::engine::shared_state::recorded_run::{self, RunTerms};
+use crate::engine::shared_state::recorded_run;
 use crate::engine::values::request::{Copies, Wait, Waiting};
 use crate::engine::values::resource::Resource;
+use crate::engine::ways::trying::RunTerms;
 use crate::quorum::votable::Votable;
 
 /// How long a result is kept by default.

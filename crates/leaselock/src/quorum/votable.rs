@@ -32,13 +32,3 @@ pub(crate) trait Votable: Operation {
         true
     }
 }
-
-/// Declares operations that only one store runs: the nodes of a quorum do not vote on them.
-macro_rules! on_one_store {
-    ($($operation:ty),+ $(,)?) => {
-        $(
-            impl $crate::quorum::votable::Votable for $operation {}
-        )+
-    };
-}
-pub(crate) use on_one_store;

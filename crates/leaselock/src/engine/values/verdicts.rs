@@ -1,9 +1,9 @@
 //! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
 use super::ballot::Withdraw;
-use super::ballot::many::{VoteMany, WithdrawMany};
+use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
-use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
+use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, SelfDescription, Who};
@@ -66,13 +66,11 @@ impl Votable for Detach<'_> {
     }
 }
 
-impl Votable for AcquireMany<'_> {}
-
 impl Votable for ReleaseMany<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        let items: Vec<&Item> = self.1.iter().collect();
+        let items: Vec<&Item> = self.items.iter().collect();
         let tells = true;
         WithdrawMany {
             items: &items,
@@ -111,8 +109,6 @@ impl Votable for Withdraw<'_> {
         *reply == ReleaseAnswer::Released
     }
 }
-
-impl Votable for VoteMany<'_> {}
 
 impl Votable for WithdrawMany<'_> {
     const CLEANS_UP: bool = true;
