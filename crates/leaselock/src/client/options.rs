@@ -329,6 +329,21 @@ impl Options {
         Ok(())
     }
 
+    /// Refuses options of a lock that a run cannot have.
+    pub(crate) fn check_run(&self) -> Result<(), InvalidInput> {
+        if self.fencing == Some(false) || !self.renews() {
+            return Err(InvalidInput::new(
+                "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out",
+            ));
+        }
+        if self.owner.is_some() {
+            return Err(InvalidInput::new(
+                "a run has no owner, because no other task may share it",
+            ));
+        }
+        Ok(())
+    }
+
     /// True if leases are renewed.
     pub(crate) fn renews(&self) -> bool {
         self.renewal

@@ -4,7 +4,7 @@
 //! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell.
 
 use super::attempt::Attempt;
-use crate::base::error::{AcquireError, ErrorKind, InvalidInput, NounFailure, StoreError};
+use crate::base::error::{AcquireError, ErrorKind, NounFailure, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::totals::acquiring::Acquiring;
 use crate::engine::values::request::Wait;
@@ -46,25 +46,6 @@ pub(crate) async fn cancel(lease: Lease<Attempt>) -> Result<(), NounFailure> {
     let name = lease.name().clone();
     let cancelled = lease.undo().await;
     cancelled.map_err(|source| NounFailure { name, source })
-}
-
-/// Refuses options of a lock that a run cannot have.
-pub(crate) fn check(
-    fencing: Option<bool>,
-    renews: bool,
-    has_owner: bool,
-) -> Result<(), InvalidInput> {
-    if fencing == Some(false) || !renews {
-        return Err(InvalidInput::new(
-            "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out",
-        ));
-    }
-    if has_owner {
-        return Err(InvalidInput::new(
-            "a run has no owner, because no other task may share it",
-        ));
-    }
-    Ok(())
 }
 
 /// The error of a reply that does not fit to what was asked.
