@@ -4,18 +4,11 @@ use leaselock_fence::Fence;
 
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState};
 use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::counted;
 
-impl Votable for Inspect<'_> {
-    fn count(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
-        inspected(votes)
-    }
-}
-
-impl Votable for Break<'_> {
-    fn count(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
-        broke(votes)
-    }
+counted! {
+    Inspect<'_> => inspected,
+    Break<'_> => broke,
 }
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {

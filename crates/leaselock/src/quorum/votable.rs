@@ -32,3 +32,19 @@ pub(crate) trait Votable: Operation {
         true
     }
 }
+
+/// Says for operations which function combines the nodes' replies.
+macro_rules! counted {
+    ($($operation:ty => $verdict:path),+ $(,)?) => {
+        $(
+            impl $crate::quorum::votable::Votable for $operation {
+                fn count(
+                    votes: &$crate::quorum::tally::Votes<Self::Reply>,
+                ) -> $crate::quorum::tally::TallyVerdict<Self::Reply> {
+                    $verdict(votes)
+                }
+            }
+        )+
+    };
+}
+pub(crate) use counted;

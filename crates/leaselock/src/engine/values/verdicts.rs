@@ -6,19 +6,21 @@ use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
-use super::identity::{Announce, SelfDescription, Who};
+use super::identity::{Announce, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
 use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::{Votable, counted};
 use crate::script::{Answer, Call, Operation, Script};
 
 impl Votable for Acquire<'_> {}
 
-impl Votable for Extend<'_> {
-    fn count(votes: &Votes<ExtendAnswer>) -> TallyVerdict<ExtendAnswer> {
-        extended(votes)
-    }
+counted! {
+    Extend<'_> => extended,
+    Detach<'_> => detached,
+    Announce<'_> => written,
+    Who<'_> => known,
+    Note<'_> => written,
 }
 
 impl Votable for Release<'_> {
@@ -57,12 +59,6 @@ impl Votable for Cancel<'_> {
 
     fn count(votes: &Votes<CancelAnswer>) -> TallyVerdict<CancelAnswer> {
         cancelled(votes)
-    }
-}
-
-impl Votable for Detach<'_> {
-    fn count(votes: &Votes<Detached>) -> TallyVerdict<Detached> {
-        detached(votes)
     }
 }
 
@@ -120,24 +116,6 @@ impl Votable for WithdrawMany<'_> {
     fn is_found(reply: &Replies<ReleaseAnswer>) -> bool {
         let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
         reply.iter().all(released)
-    }
-}
-
-impl Votable for Announce<'_> {
-    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
-        written(votes)
-    }
-}
-
-impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<SelfDescription>>) -> TallyVerdict<Option<SelfDescription>> {
-        known(votes)
-    }
-}
-
-impl Votable for Note<'_> {
-    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
-        written(votes)
     }
 }
 

@@ -192,8 +192,10 @@ impl Members {
     /// Puts members, of which none is there twice, in their order.
     pub(super) fn of(mut members: Vec<PackedMember<'_>>) -> Self {
         members.sort_unstable_by(PackedMember::order);
-        let mut packed = Members::default();
-        packed.count = members.len();
+        let mut packed = Members {
+            count: members.len(),
+            ..Members::default()
+        };
         for member in &members {
             member.write_to(&mut packed.bytes);
         }
