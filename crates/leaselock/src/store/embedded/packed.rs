@@ -60,15 +60,12 @@ impl<I: PackedItem> Packed<I> {
         for _ in 0..count {
             (_, rest) = I::next(rest)?;
         }
-        let (bytes, items) = (bytes[..bytes.len() - rest.len()].to_vec(), PhantomData);
-        Some((
-            Packed {
-                count,
-                bytes,
-                items,
-            },
-            rest,
-        ))
+        let packed = Packed {
+            count,
+            bytes: bytes[..bytes.len() - rest.len()].to_vec(),
+            items: PhantomData,
+        };
+        Some((packed, rest))
     }
 
     pub(super) fn len(&self) -> usize {
