@@ -19,6 +19,7 @@ mod first_contact;
 mod handles;
 mod help;
 mod hold;
+mod incident;
 mod json;
 mod lacking;
 mod latch;

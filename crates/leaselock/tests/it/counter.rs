@@ -60,8 +60,10 @@ async fn changes_go_on_behind_a_caller_that_is_not_polled_any_more() {
     let client = client.request_timeout(millis(2_000)).open().unwrap();
     let visits = client.counter("visits");
     assert_eq!(visits.get().await.unwrap(), 0); // the client's thread has started, which is part of no request below
+    let frozen = server.pause(); // so that the reply does not come within the first poll
     let mut sends = Box::pin(visits.add(10));
     assert!(poll_once(sends.as_mut()).is_pending());
+    drop(frozen);
     let mut numbers = vec![soon(visits.add(1)).await.unwrap()];
     numbers.push(soon(visits.add(1)).await.unwrap());
     assert_eq!(numbers, [11, 12]); // the one in front left first, and counted once
