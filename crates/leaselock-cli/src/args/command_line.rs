@@ -75,6 +75,7 @@ pub(crate) enum Verb {
     Status(inspect::StatusArgs),
     #[command(alias = "list")]
     Ls(inspect::LsArgs),
+    Blame(inspect::BlameArgs),
     Wait(inspect::WaitArgs),
     Break(inspect::BreakArgs),
     Log(log::LogArgs),

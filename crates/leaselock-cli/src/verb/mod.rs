@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod bench;
+pub(crate) mod blame;
 pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod count;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 25] = [
+pub(crate) const VERBS: [&str; 26] = [
     "run",
     "hold",
     "acquire",
@@ -18,6 +18,7 @@ pub(crate) const VERBS: [&str; 25] = [
     "release",
     "status",
     "ls",
+    "blame",
     "wait",
     "break",
     "log",
@@ -126,6 +127,7 @@ fn the_fields_of_every_verb_are_as_before() {
             store.run(&["status", "--json", "a-set"]).out,
         ),
         ("ls", store.run(&["ls", "--json"]).out),
+        ("blame", store.run(&["blame", "--json"]).out),
         ("ls, names", store.run(&["ls", "--names", "--json"]).out),
         ("wait, free", not_held.out),
         (

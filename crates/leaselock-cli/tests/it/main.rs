@@ -5,6 +5,7 @@
 mod ancestors;
 mod bad_input;
 mod bench;
+mod blame;
 mod co_users;
 mod coming_from;
 mod common;
