@@ -87,6 +87,8 @@ fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
         Verb::Release(args) => verb::handle::release(args, globals),
         Verb::Status(args) => verb::status::run(args, globals),
         Verb::Ls(args) => verb::ls::run(args, globals),
+        #[cfg(feature = "top")]
+        Verb::Top(args) => verb::top::run(args, globals),
         Verb::Blame(args) => verb::blame::run(args, globals),
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),

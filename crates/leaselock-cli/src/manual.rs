@@ -63,6 +63,12 @@ Examples:
   leaselock blame                           whom all that wait now wait for
   leaselock blame --limit 1 'db:*'          the worst holder of a lock that begins with db:";
 
+#[cfg(feature = "top")]
+pub(crate) const TOP: &str = "\
+Examples:
+  leaselock top                             what is held now; ? names the keys
+  leaselock top --once 'db:*'               print the locks that begin with db:, once";
+
 pub(crate) const SCHEDULES: &str = "\
 Examples:
   leaselock schedules                       what runs when, and what ran last

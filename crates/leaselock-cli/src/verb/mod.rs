@@ -30,4 +30,6 @@ pub(crate) mod run;
 pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod strict;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 pub(crate) mod wait;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 26] = [
+pub(crate) const VERBS: [&str; 27] = [
     "run",
     "hold",
     "acquire",
@@ -18,6 +18,7 @@ pub(crate) const VERBS: [&str; 26] = [
     "release",
     "status",
     "ls",
+    "top",
     "blame",
     "wait",
     "break",
@@ -305,11 +306,12 @@ fn what_others_wrote_never_reaches_the_terminal_as_a_command() {
     let token = server.cli(&["GET", "job"]).text().unwrap().to_owned();
     server.cli(&["SET", "{job}:ll:why", &format!("{token}why{evil}")]);
     server.cli(&["SET", "foreign", evil]);
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 10] = [
         &["status", "job"],
         &["status", "--json", "job"],
         &["ls"],
         &["ls", "--json"],
+        &["top"],
         &["run", "-n", "job", "--", "true"],
         &["run", "-n", "--json", "job", "--", "true"],
         &["wait", "-n", "job"],

@@ -49,6 +49,7 @@ mod signals;
 mod strict;
 mod terminal;
 mod textfile;
+mod top;
 mod units;
 mod unwell_servers;
 mod url_file;
