@@ -21,6 +21,7 @@ mod held;
 mod invisible;
 mod job;
 mod limits;
+mod lock_rows;
 mod log;
 mod loss;
 mod manual;
@@ -86,6 +87,9 @@ fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
         Verb::Release(args) => verb::handle::release(args, globals),
         Verb::Status(args) => verb::status::run(args, globals),
         Verb::Ls(args) => verb::ls::run(args, globals),
+        #[cfg(feature = "top")]
+        Verb::Top(args) => verb::top::run(args, globals),
+        Verb::Blame(args) => verb::blame::run(args, globals),
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),
         Verb::Log(args) => verb::log::run(args, globals),

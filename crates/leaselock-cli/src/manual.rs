@@ -58,6 +58,17 @@ Examples:
   leaselock ls 'db:*'                       those whose name begins with db:
   leaselock ls --contended --sort waiting   where others wait, the longest queue first";
 
+pub(crate) const BLAME: &str = "\
+Examples:
+  leaselock blame                           whom all that wait now wait for
+  leaselock blame --limit 1 'db:*'          the worst holder of a lock that begins with db:";
+
+#[cfg(feature = "top")]
+pub(crate) const TOP: &str = "\
+Examples:
+  leaselock top                             what is held now; ? names the keys
+  leaselock top --once 'db:*'               print the locks that begin with db:, once";
+
 pub(crate) const SCHEDULES: &str = "\
 Examples:
   leaselock schedules                       what runs when, and what ran last

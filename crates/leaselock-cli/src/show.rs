@@ -195,8 +195,10 @@ pub(crate) fn waiters(seen: &Inspection) -> String {
             LockMode::Permits(count) => format!(", for {count} permits"),
             _ => String::new(),
         };
-        let position = waiter.position;
-        text.push_str(&format!("  {position}. {who}{wish}{priority}\n"));
+        let (position, waits) = (waiter.position, whole(waiter.waited));
+        text.push_str(&format!(
+            "  {position}. {who}, waits {waits}{wish}{priority}\n"
+        ));
     }
     if seen.waiter_count > seen.queue.len() {
         let more = seen.waiter_count - seen.queue.len();
@@ -294,6 +296,7 @@ fn waiter_json(waiter: &Waiter) -> Value {
         "priority": waiter.priority,
         "mode": mode["mode"],
         "permits": mode["permits"],
+        "waited_ms": ms(waiter.waited),
     })
 }
 

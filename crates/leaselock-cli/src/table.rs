@@ -1,5 +1,9 @@
 //! Columns for people: headings in capitals, each column as wide as its widest cell, two spaces between.
 
+use std::io::{IsTerminal as _, stdout};
+
+use crate::waiting_message::columns;
+
 /// The widths of the columns, by the rows that were there when it was made. Later ones may be wider.
 pub(crate) struct Table<const N: usize> {
     widths: [usize; N],
@@ -33,6 +37,11 @@ pub(crate) fn text<const N: usize>(rows: &[[String; N]]) -> String {
         [] | [_] => String::new(),
         rows => rows.iter().map(|row| table.line(row)).collect(),
     }
+}
+
+/// The width of the terminal, if standard output is one.
+pub(crate) fn width() -> Option<usize> {
+    stdout().is_terminal().then(|| columns(stdout()))
 }
 
 /// What stands where nothing is known.

@@ -106,6 +106,7 @@ fn waiter() -> Waiter {
         process: Process::unknown("c2".to_owned()),
         priority: -1,
         mode: LockMode::Permits(2),
+        waited: Duration::from_secs(3),
     }
 }
 
@@ -118,7 +119,7 @@ const PERMITS: PermitCount = PermitCount {
 #[test]
 fn an_inspection_has_the_fields_of_its_state_beside_the_others() {
     let told = format!(
-        r#"{{"position":1,"process":{UNKNOWN},"priority":-1,"mode":"permits","permits":2}}"#
+        r#"{{"position":1,"process":{UNKNOWN},"priority":-1,"mode":"permits","permits":2,"waited_ms":3000}}"#
     );
     is_told(&waiter(), &told);
     is_told(&PERMITS, r#"{"total":4,"used":3,"pinned":true}"#);

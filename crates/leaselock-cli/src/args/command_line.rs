@@ -75,6 +75,9 @@ pub(crate) enum Verb {
     Status(inspect::StatusArgs),
     #[command(alias = "list")]
     Ls(inspect::LsArgs),
+    #[cfg(feature = "top")]
+    Top(super::top::TopArgs),
+    Blame(inspect::BlameArgs),
     Wait(inspect::WaitArgs),
     Break(inspect::BreakArgs),
     Log(log::LogArgs),

@@ -60,6 +60,24 @@ pub(crate) enum SortColumn {
     Expires,
 }
 
+/// Show who makes others wait, and for how long
+///
+/// One row for each client that holds what others wait for, the longest wait of all together at the
+/// top. It shows this moment and no history: a wait that has ended is not in it. A wait counts from
+/// when it began, though another may have held the lock then. Of several readers or holders of
+/// permits each has the whole wait.
+#[derive(Debug, Args)]
+#[command(after_help = manual::BLAME)]
+pub(crate) struct BlameArgs {
+    /// Only names that match: * any text, ? one character, [a-z] one of these
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+
+    /// At most this many holders
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    pub(crate) limit: usize,
+}
+
 /// Wait until a lock is free, without acquiring it
 ///
 /// Exits 0 once the lock is free and 75 if it is still held after the wait. Another process may

@@ -25,6 +25,8 @@ pub(crate) mod run;
 pub(crate) mod schedules;
 pub(crate) mod strict;
 pub(crate) mod tls;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 pub(crate) mod usage;
 
 pub(crate) use self::command_line::{Cli, Verb};

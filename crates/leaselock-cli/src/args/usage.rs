@@ -61,11 +61,12 @@ fn no_command(text: &str) -> String {
         }
         None => {
             let what = "no command given. Try: leaselock run NAME -- COMMAND".to_owned();
-            // What it is for is left out: so all verbs stay on one screen.
-            (what, command.about("").render_help())
+            // What it is for, and the verb `help`, are left out: so all others stay on one screen.
+            let mut brief = Cli::command().about("").disable_help_subcommand(true);
+            (what, brief.render_help())
         }
     };
-    format!("{what}\n\n{help}")
+    format!("{what}\n\n{}", help.to_string().trim_start())
 }
 
 fn first_line(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode};
+use leaselock::inspect::{BreakOptions, BreakOutcome, Holder, Holding, LockMode};
 use leaselock::satellite::rounded;
 use leaselock::{Client, Fence};
 use serde_json::json;
@@ -41,7 +41,6 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             terms = terms.because(why);
         }
         let broken = client.break_lease(&name, terms).await?;
-        let who = show::who(broken.process.as_ref());
         if globals.json {
             let object = json!({
                 "name": name,
@@ -55,31 +54,45 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             });
             output::print(output::json(&object).as_bytes())?;
         } else if !globals.quiet {
-            let fence = broken
-                .fence
-                .map(|fence| format!(", fence {fence}"))
-                .unwrap_or_default();
-            let (who, has, works) = match broken.count {
-                1 => (who, "its holder has", "it may work"),
-                count => (format!("all {count} holders"), "they have", "each may work"),
-            };
-            let what_next = match broken.remaining {
-                Some(rest) => format!(
-                    "it is free when {has} released it, in {} at the latest",
-                    rounded(rest)
-                ),
-                None if broken.process.is_none() => {
-                    format!("{works} on and never notice, because another lock library has it")
-                }
-                None => format!("{works} on until its next renewal"),
-            };
-            let name = output::sanitized(&name);
-            output::say(&format!(
-                "leaselock: `{name}` was taken from {who}{fence}; {what_next}\n"
-            ));
+            output::say(&format!("leaselock: {}\n", in_words(&name, &broken)));
         }
         Ok(Exit::OK)
     })
+}
+
+/// From whom a lock was taken, and when it is free.
+pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
+    let fence = broken
+        .fence
+        .map(|fence| format!(", fence {fence}"))
+        .unwrap_or_default();
+    let (who, has, works) = match broken.count {
+        1 => (
+            show::who(broken.process.as_ref()),
+            "its holder has",
+            "it may work",
+        ),
+        count => (format!("all {count} holders"), "they have", "each may work"),
+    };
+    let what_next = match broken.remaining {
+        Some(rest) => format!(
+            "it is free when {has} released it, in {} at the latest",
+            rounded(rest)
+        ),
+        None if broken.process.is_none() => {
+            format!("{works} on and never notice, because another lock library has it")
+        }
+        None => format!("{works} on until its next renewal"),
+    };
+    let name = output::sanitized(name);
+    format!("`{name}` was taken from {who}{fence}; {what_next}")
+}
+
+/// The token of the grant that a break takes away; `None` where each of several holders has one of its own.
+pub(super) fn fence(state: &Holding) -> Option<Fence> {
+    let of_permits = |one: &&Holder| matches!(one.mode, LockMode::Permits(_));
+    let first = show::first_holder(state).filter(|one| !of_permits(one));
+    first.and_then(|one| one.fence)
 }
 
 enum Answer {
@@ -91,20 +104,12 @@ enum Answer {
 /// Shows who would be hit, and asks.
 async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer, Failure> {
     let seen = client.inspect(name).await?;
-    let (fence, from) = match &seen.state {
-        Holding::Held { holders, count, .. } => {
-            // Each holder of permits has a fencing token of its own.
-            let of_permits = |one: &&Holder| matches!(one.mode, LockMode::Permits(_));
-            let first = holders.first().filter(|one| !of_permits(one));
-            let from = match count {
-                1 => String::new(),
-                count => format!(" from all {count}"),
-            };
-            (first.and_then(|one| one.fence), from)
-        }
+    let from = match &seen.state {
+        Holding::Held { count: 1, .. } => String::new(),
+        Holding::Held { count, .. } => format!(" from all {count}"),
         _ => return Ok(Answer::Break(None, None)), // the library says what is there instead
     };
-    let text = show::text(&seen);
+    let (fence, text) = (fence(&seen.state), show::text(&seen));
     if !std::io::stdin().is_terminal() {
         let exactly = fence.map_or("--yes".to_owned(), |fence| format!("--fence {fence}"));
         let held = text.trim_end();
@@ -130,7 +135,7 @@ fn answer() -> std::io::Result<String> {
 }
 
 /// The user of this process on this host, as far as the environment says.
-fn operator() -> String {
+pub(super) fn operator() -> String {
     let named = ["SUDO_USER", "LOGNAME", "USER"].map(std::env::var);
     let user = named.into_iter().flatten().find(|name| !name.is_empty());
     let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));

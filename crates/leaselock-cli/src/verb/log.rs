@@ -94,7 +94,7 @@ fn print<'a>(
 }
 
 /// Time, kind, name and what is to be said. The library has made the texts printable.
-fn line(entry: &LogEntry) -> Result<String, Failure> {
+pub(super) fn line(entry: &LogEntry) -> Result<String, Failure> {
     let at = Timestamp::try_from(entry.at).map_err(Failure::internal)?;
     let at = at
         .to_zoned(TimeZone::system())

@@ -4,24 +4,21 @@ use std::collections::HashSet;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::ops::ControlFlow;
 
-use leaselock::inspect::{Inspection, LockMode};
+use leaselock::inspect::Inspection;
 use serde_json::json;
 
 use crate::args::Globals;
-use crate::args::inspect::{LsArgs, SortColumn};
+use crate::args::inspect::LsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::lock_rows::{HEADINGS, row, sort};
 use crate::output::{NotPrinted, sanitized};
 use crate::session::Purpose;
-use crate::table::{Table, or_none};
-use crate::waiting_message::columns;
+use crate::table::{self, Table};
 use crate::{output, session, show};
 
 /// So many are printed in order; of more the first ones are, and the others as the store lists them.
 const SORTED: usize = 1_000;
-const HEADINGS: [&str; 9] = [
-    "NAME", "KIND", "HELD", "BY", "PID", "HOST", "WAITING", "EXPIRES", "NOTE",
-];
 
 /// Lists the held locks. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -56,23 +53,6 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         Ok(Exit::OK)
     })
-}
-
-fn sort(found: &mut [Inspection], by: Option<SortColumn>) {
-    found.sort_by(|one, other| one.name.cmp(&other.name));
-    match by {
-        None | Some(SortColumn::Name) => {}
-        Some(SortColumn::Waiting) => found.sort_by_key(|lock| std::cmp::Reverse(lock.waiter_count)),
-        // One of which it is not known is last, and so is one without an end.
-        Some(SortColumn::Held) => found.sort_by_key(|lock| {
-            let since = show::first_holder(&lock.state).and_then(|it| it.since);
-            (since.is_none(), since)
-        }),
-        Some(SortColumn::Expires) => found.sort_by_key(|lock| {
-            let rest = show::first_holder(&lock.state).and_then(|it| it.remaining);
-            (rest.is_none(), rest)
-        }),
-    }
 }
 
 /// What is printed, page by page.
@@ -120,47 +100,11 @@ impl Listing {
         if self.table.is_none() && !rows.is_empty() {
             rows.insert(0, HEADINGS.map(str::to_owned));
         }
-        let cut = || {
-            std::io::stdout()
-                .is_terminal()
-                .then(|| columns(std::io::stdout()))
-        };
-        let table = self.table.get_or_insert_with(|| Table::of(&rows, cut()));
+        let table = self
+            .table
+            .get_or_insert_with(|| Table::of(&rows, table::width()));
         rows.iter().map(|row| table.line(row)).collect()
     }
-}
-
-fn row(lock: &Inspection) -> [String; 9] {
-    let holder = show::first_holder(&lock.state);
-    let alone = holder.filter(|_| show::count(&lock.state) == 1);
-    let process = alone.and_then(|holder| holder.process.as_ref());
-    let kind = match holder.map(|holder| holder.mode) {
-        Some(LockMode::Shared | LockMode::Upgradable) => "read",
-        Some(LockMode::Permits(_)) => "permits",
-        _ => "mutex",
-    };
-    let by = match (alone, process) {
-        (Some(_), Some(process)) => match &process.name {
-            Some(name) => sanitized(name),
-            None => format!("client {}", sanitized(&process.client)),
-        },
-        (Some(_), None) => "another library".to_owned(),
-        (None, _) => format!("{} holders", show::count(&lock.state)),
-    };
-    [
-        sanitized(&lock.name),
-        kind.to_owned(),
-        or_none(holder.and_then(|holder| Some(show::whole(show::age(holder.since?))))),
-        by,
-        or_none(process.and_then(|process| Some(process.pid?.to_string()))),
-        or_none(process.and_then(|process| Some(sanitized(process.host.as_ref()?)))),
-        lock.waiter_count.to_string(),
-        or_none(holder.and_then(|holder| match holder.broken {
-            true => Some("broken".to_owned()),
-            false => holder.remaining.map(show::whole),
-        })),
-        or_none(alone.and_then(|holder| Some(sanitized(holder.note.as_ref()?)))),
-    ]
 }
 
 /// A script reads an empty list. A person needs to know which folder or server was asked.

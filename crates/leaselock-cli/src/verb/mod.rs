@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod bench;
+pub(crate) mod blame;
 pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod count;
@@ -29,4 +30,6 @@ pub(crate) mod run;
 pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod strict;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 pub(crate) mod wait;

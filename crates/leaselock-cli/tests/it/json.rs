@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 25] = [
+pub(crate) const VERBS: [&str; 27] = [
     "run",
     "hold",
     "acquire",
@@ -18,6 +18,8 @@ pub(crate) const VERBS: [&str; 25] = [
     "release",
     "status",
     "ls",
+    "top",
+    "blame",
     "wait",
     "break",
     "log",
@@ -126,6 +128,7 @@ fn the_fields_of_every_verb_are_as_before() {
             store.run(&["status", "--json", "a-set"]).out,
         ),
         ("ls", store.run(&["ls", "--json"]).out),
+        ("blame", store.run(&["blame", "--json"]).out),
         ("ls, names", store.run(&["ls", "--names", "--json"]).out),
         ("wait, free", not_held.out),
         (
@@ -303,11 +306,12 @@ fn what_others_wrote_never_reaches_the_terminal_as_a_command() {
     let token = server.cli(&["GET", "job"]).text().unwrap().to_owned();
     server.cli(&["SET", "{job}:ll:why", &format!("{token}why{evil}")]);
     server.cli(&["SET", "foreign", evil]);
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 10] = [
         &["status", "job"],
         &["status", "--json", "job"],
         &["ls"],
         &["ls", "--json"],
+        &["top"],
         &["run", "-n", "job", "--", "true"],
         &["run", "-n", "--json", "job", "--", "true"],
         &["wait", "-n", "job"],

@@ -5,6 +5,7 @@
 mod ancestors;
 mod bad_input;
 mod bench;
+mod blame;
 mod co_users;
 mod coming_from;
 mod common;
@@ -49,6 +50,7 @@ mod signals;
 mod strict;
 mod terminal;
 mod textfile;
+mod top;
 mod units;
 mod unwell_servers;
 mod url_file;

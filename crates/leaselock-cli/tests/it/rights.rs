@@ -22,6 +22,8 @@ enum Needs {
 const STEPS: &[(Needs, &[&str])] = &[
     (Needs::Reading, &["status", "NAME"]),
     (Needs::Scanning, &["ls"]),
+    (Needs::Scanning, &["top"]),
+    (Needs::Scanning, &["blame"]),
     (Needs::Scanning, &["schedules"]),
     (Needs::Reading, &["log", "NAME"]),
     (Needs::Reading, &["wait", "-n", "NAME"]),

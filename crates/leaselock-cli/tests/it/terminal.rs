@@ -12,7 +12,7 @@ use testkit::process::{Signal, signal};
 use crate::common::Store;
 
 /// A terminal: our end, and that of a program.
-fn terminal() -> (File, OwnedFd) {
+pub(crate) fn terminal() -> (File, OwnedFd) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();

@@ -6,8 +6,8 @@
 -- KEYS[4] why        string; the exclusive holder's token and its note
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
 --
--- Returns {"free", time_us, queue, permits, damaged}     queue: how many wait; client, priority, kind, client, … of
---                                              the first 128; permits: how many there are, how many are used, '1' when an
+-- Returns {"free", time_us, queue, permits, damaged}     queue: how many wait; client, priority, kind, `ticket`, client, …
+--                                              of the first 128; permits: how many there are, how many are used, '1' when an
 --                                              operator has said so, or nothing when it is not known; damaged: name and
 --                                              key of each damaged side key, 'fence' or 'queue'
 --         {"held", time_us, queue, permits, value, pttl_ms, fence, why, damaged}    value: the holder's token, ours or
@@ -34,6 +34,7 @@ for _, entry in ipairs(entries) do
   listed[#listed + 1] = client_of(entry.token)
   listed[#listed + 1] = entry.priority
   listed[#listed + 1] = entry.kind or ''
+  listed[#listed + 1] = string.sub(entry.member, 1, TOKEN_START - 1)
 end
 
 local function kept(field)

@@ -10,10 +10,9 @@ use leaselock_fence::{Fence, Name};
 use super::handle::Client;
 use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
-use crate::base::clock;
 use crate::base::error::{BreakError, RequestError, StoreError};
 use crate::base::process::{Process, tame};
-use crate::base::token;
+use crate::base::{clock, token};
 use crate::engine::services::core::Engine;
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::log::LogEvent;
@@ -214,6 +213,7 @@ pub(super) async fn shown(
             process: people.find(&waiter.client).await?,
             priority: waiter.priority,
             mode: waiter.mode,
+            waited: waiter.waited,
         });
     }
     Ok(Inspection {

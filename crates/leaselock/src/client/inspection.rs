@@ -7,7 +7,7 @@ use leaselock_fence::{Fence, Name};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::process::{Process, tame};
 #[cfg(feature = "serde")]
-use crate::base::serde_units::{option_ms, unix_ms};
+use crate::base::serde_units::{ms, option_ms, unix_ms};
 use crate::engine::values::lock_mode::LockMode;
 
 /// The state of one lock at one moment.
@@ -168,6 +168,9 @@ pub struct Waiter {
     /// What it asks for.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub mode: LockMode,
+    /// How long it has been in the queue, by the store's clock.
+    #[cfg_attr(feature = "serde", serde(rename = "waited_ms", with = "ms"))]
+    pub waited: Duration,
 }
 
 /// Conditions for [`break_lease`](crate::Client::break_lease).

@@ -1,17 +1,15 @@
 //! The scripts of inspection and of operators.
 
+use std::time::Duration;
+
 use leaselock_fence::Fence;
 
-use super::inspection::BreakOptions;
-use super::inspection::PermitCount;
-use crate::base::fence;
-use crate::base::token;
+use super::inspection::{BreakOptions, PermitCount};
+use crate::base::{fence, token};
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::damage;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Malformed, Script, Value, script};
+use crate::script::{Answer, Malformed, Script, Scripts, Value, damage, script};
 
 /// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
@@ -64,6 +62,7 @@ pub(crate) struct SeenWaiter {
     pub(crate) client: String,
     pub(crate) priority: i32,
     pub(crate) mode: LockMode,
+    pub(crate) waited: Duration,
 }
 
 #[derive(Clone)]
@@ -135,19 +134,21 @@ fn beside(state: InspectedState, answer: &Answer) -> Result<Inspected, Malformed
     };
     Ok(Inspected {
         state,
-        queue: queue(waiters)?,
+        queue: queue(waiters, answer.number(0)?)?,
         waiter_count: usize::try_from(*waiter_count).map_err(|_| Malformed)?,
         permits: permits(answer.array(2)?)?,
         damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
     })
 }
 
-fn queue(items: &[Value]) -> Result<Vec<SeenWaiter>, Malformed> {
-    let waiters = items.chunks_exact(3).map(|waiter| {
+fn queue(items: &[Value], time_us: u64) -> Result<Vec<SeenWaiter>, Malformed> {
+    let waiters = items.chunks_exact(4).map(|waiter| {
+        let ticket = waiter[3].text()?.parse().unwrap_or(time_us);
         Ok(SeenWaiter {
             client: waiter[0].text()?.to_owned(),
             priority: priority(waiter[1].text()?),
             mode: LockMode::of_word(waiter[2].text()?),
+            waited: Duration::from_micros(time_us.saturating_sub(ticket)),
         })
     });
     waiters.collect()

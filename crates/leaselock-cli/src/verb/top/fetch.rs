@@ -1,0 +1,77 @@
+//! The one place that asks the store.
+
+use std::time::Duration;
+
+use leaselock::inspect::{BreakOptions, Inspection};
+use leaselock::{Client, Fence};
+
+use crate::boottime;
+use crate::failure::Failure;
+use crate::verb::{break_, log};
+
+/// A grant that is to be broken, as it was on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) fence: Option<Fence>,
+}
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// To be broken before anything is read, and why.
+    pub(super) breaking: Option<(Target, String)>,
+    pub(super) locks: bool,
+    pub(super) events: bool,
+}
+
+/// What was found of it.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// What came of a break.
+    pub(super) said: Option<String>,
+    /// All that are held, and how long the store took to list them.
+    pub(super) locks: Option<(Vec<Inspection>, Duration)>,
+    /// Lines; the newest is the last.
+    pub(super) events: Option<Vec<String>>,
+    /// Why the rest is missing.
+    pub(super) trouble: Option<Failure>,
+}
+
+/// Asks the store for all of it.
+pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
+    let mut seen = Seen::default();
+    if let Some((target, why)) = &wish.breaking {
+        seen.said = Some(broken(client, target, why).await);
+    }
+    let reading = async {
+        if wish.locks {
+            let before = boottime::now();
+            let locks = client.list(pattern).await?;
+            let took = Duration::from_nanos(boottime::now().saturating_sub(before));
+            seen.locks = Some((locks, took));
+        }
+        if wish.events {
+            let entries = client.log(Duration::MAX).await?;
+            let lines = entries.iter().map(log::line);
+            seen.events = Some(lines.collect::<Result<_, _>>()?);
+        }
+        Ok::<_, Failure>(())
+    };
+    let trouble = reading.await.err();
+    Seen { trouble, ..seen }
+}
+
+async fn broken(client: &Client, target: &Target, why: &str) -> String {
+    let mut terms = BreakOptions::default().by(break_::operator());
+    if let Some(fence) = target.fence {
+        terms = terms.only(fence);
+    }
+    if !why.is_empty() {
+        terms = terms.because(why);
+    }
+    match client.break_lease(&target.name, terms).await {
+        Ok(broken) => break_::in_words(&target.name, &broken),
+        Err(error) => Failure::from(error).to_string(),
+    }
+}
