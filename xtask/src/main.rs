@@ -35,7 +35,7 @@ cargo xtask bench [W1 W2 …] [--quick] [--long] [--rounds N] [--json FILE] [--m
                             take some 30 minutes, with --quick 10; --long saturates the limiters of
                             W11 for a minute each; --before measures the leaselock of
                             another build of the benchmark in the same rounds; --svg draws charts, with
-                            --from those of a run that --json wrote; see docs/performance.md
+                            --from those of a run that --json wrote; see docs/performance-tables.md
 cargo xtask bench micro     a pair in memory and in a folder, in one process
 cargo xtask chaos [NAME …]  servers that die, restart and fail over, processes that are killed and frozen, late
                             writers: many rounds of each scenario
