@@ -310,8 +310,14 @@ mod pages {
     struct Counter;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
-    #[doc = include_str!("../../../docs/coming-from.md")]
-    struct ComingFrom;
+    #[doc = include_str!("../../../docs/from-node.md")]
+    struct FromNode;
+    #[doc = include_str!("../../../docs/from-python.md")]
+    struct FromPython;
+    #[doc = include_str!("../../../docs/from-go.md")]
+    struct FromGo;
+    #[doc = include_str!("../../../docs/from-java.md")]
+    struct FromJava;
     #[doc = include_str!("../../../docs/presets.md")]
     struct Presets;
     #[doc = include_str!("../../../docs/protocols.md")]
