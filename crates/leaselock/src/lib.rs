@@ -291,9 +291,6 @@ mod pages {
     struct Semaphore;
     #[doc = include_str!("../../../docs/owner.md")]
     struct Owner;
-    #[cfg(feature = "redis")]
-    #[doc = include_str!("../../../docs/deadlock.md")]
-    struct Deadlock;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
     #[doc = include_str!("../../../docs/once.md")]
