@@ -315,12 +315,10 @@ mod pages {
     struct FromGo;
     #[doc = include_str!("../../../docs/from-java.md")]
     struct FromJava;
-    #[doc = include_str!("../../../docs/presets.md")]
-    struct Presets;
+    #[doc = include_str!("../../../docs/sharing.md")]
+    struct Sharing;
     #[doc = include_str!("../../../docs/protocols.md")]
     struct Protocols;
-    #[doc = include_str!("../../../docs/interop.md")]
-    struct Interop;
     #[doc = include_str!("../../../docs/testing.md")]
     struct Testing;
     #[cfg(feature = "redis")]
