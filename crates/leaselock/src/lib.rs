@@ -303,6 +303,8 @@ mod pages {
     struct Fencing;
     #[doc = include_str!("../../../docs/limiter.md")]
     struct Limiter;
+    #[doc = include_str!("../../../docs/http.md")]
+    struct Http;
     #[doc = include_str!("../../../docs/counter.md")]
     struct Counter;
     #[doc = include_str!("../../../docs/multilock.md")]
