@@ -222,16 +222,21 @@ fn links_of_a_page_are_checked_where_it_lies_and_not_where_it_is_linked_to() {
 
 /// The complaints of the lists in a repository of these files.
 fn list_complaints(files: &[(&str, &str)]) -> Vec<String> {
-    let files: Vec<File> = files
-        .iter()
-        .map(|(path, text)| File {
-            path: (*path).to_owned(),
-            text: (*text).to_owned(),
-        })
-        .collect();
+    complaints_of(lists::check, files)
+}
+
+fn complaints_of(check: fn(&[File], &mut Vec<Complaint>), files: &[(&str, &str)]) -> Vec<String> {
     let mut found = Vec::new();
-    lists::check(&files, &mut found);
+    check(&files_of(files), &mut found);
     found.into_iter().map(|one| one.wrong).collect()
+}
+
+fn files_of(files: &[(&str, &str)]) -> Vec<File> {
+    let file = |(path, text): &(&str, &str)| File {
+        path: (*path).to_owned(),
+        text: (*text).to_owned(),
+    };
+    files.iter().map(file).collect()
 }
 
 #[test]
@@ -318,4 +323,137 @@ fn every_way_of_waiting_has_a_row() {
     ];
     let found = list_complaints(&files);
     assert_eq!(found, ["the Attempt \"Trying\" is not listed"]);
+}
+
+const INDEX: (&str, &str) = ("docs/README.md", "[b](b.md)\n| [b](b.md), [a](a.md#x) | |");
+const BOUNDS: &str = "# path planned words cells sentences\ndocs/README.md 9 9 0 0\ndocs/a.md 60 90 1 1\ndocs/b.md 60 60 0 0\n";
+
+#[test]
+fn a_page_has_a_place_in_the_index_and_the_line_of_navigation() {
+    let files = |pages: [&str; 3]| {
+        let named = ["docs/a.md", "docs/b.md", "docs/c.md"]
+            .into_iter()
+            .zip(pages);
+        let bounds = format!("{BOUNDS}docs/c.md 9 9 0 0\n");
+        let all = named.chain([INDEX, (pages::BOUNDS, &bounds)]);
+        files_of(&all.collect::<Vec<_>>())
+    };
+    let complaints = |files: &[File]| {
+        let mut found = Vec::new();
+        pages::check(files, &mut found);
+        found.iter().map(Complaint::to_string).collect::<Vec<_>>()
+    };
+    let before = files([
+        "# A\n\nText.",
+        "# B\n\n[documents](README.md) · old\n\nText.",
+        "# C\n\nText.",
+    ]);
+    let found = complaints(&before);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(
+        found[2].starts_with("docs/c.md: is not in the index"),
+        "{found:?}"
+    );
+    let made = pages::with_navigation(&before);
+    assert_eq!(
+        made[0].1,
+        "# B\n\n[documents](README.md) · [A](a.md) →\n\nText."
+    );
+    assert_eq!(
+        made[1].1,
+        "# A\n\n[documents](README.md) · ← [B](b.md)\n\nText."
+    );
+    let found = complaints(&files([&made[1].1, &made[0].1, "# C\n\nText."]));
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn a_page_keeps_to_its_bounds_and_these_follow_it() {
+    let complaints = |a: &str, bounds: &str| {
+        let a = format!("# A\n\n[documents](README.md) · ← [B](b.md)\n\n{a}");
+        let b = "# B\n\n[documents](README.md) · [A](a.md) →\n\nText.";
+        let files = [
+            INDEX,
+            ("docs/a.md", &a),
+            ("docs/b.md", b),
+            (pages::BOUNDS, bounds),
+        ];
+        let lowered = pages::lowered(&files_of(&files)).unwrap().1;
+        (complaints_of(pages::check, &files), lowered)
+    };
+    let words = |count| "w ".repeat(count);
+    let (found, lowered) = complaints(&words(61), BOUNDS);
+    assert_eq!(found, [""; 0]);
+    assert_eq!(lowered, BOUNDS.replace("a.md 60 90 1 1", "a.md 60 67 0 1")); // a sentence of 61 words
+    assert_eq!(
+        complaints(&words(20), BOUNDS).1,
+        BOUNDS.replace("a.md 60 90 1 1", "a.md 60 60 0 0")
+    );
+    let long = format!(
+        "{}end. `{}`{}end.\n| {} |",
+        words(29),
+        words(40),
+        words(30),
+        words(46)
+    );
+    let bounds = BOUNDS.replace("a.md 60 90 1 1", "a.md 60 140 0 0");
+    let wrong = [
+        "has 155 words []",
+        "has 1 cells of more than 45 words [6]",
+        "has 1 sentences of more than 30 words [5]",
+    ];
+    assert_eq!(complaints(&long, &bounds).0, wrong);
+    let bounds = BOUNDS.replace("a.md 60 90 1 1", "a.md 60 160 4 1");
+    let wrong = [
+        "has 7 words, and may have 160",
+        "has 0 cells of more than 45 words, and may have 4",
+    ];
+    assert_eq!(complaints("Text.", &bounds).0, wrong);
+    assert_eq!(
+        complaints("Text.", "docs/a.md 9 9 0 0\ndocs/b.md 9 9 0 0").0,
+        ["has no bounds"]
+    );
+}
+
+#[test]
+fn every_verb_every_public_item_and_every_field_is_named() {
+    let listing = "pub mod leaselock\npub fn leaselock::Client::open(&str) -> Self\n\
+                   #[non_exhaustive] pub enum leaselock::Gone<T>\npub const leaselock::Preset::REDIS_PY: Self\n\
+                   pub struct leaselock::Excused";
+    let page = |text| {
+        let help = "crates/leaselock-cli/tests/snapshots/help-run.txt";
+        let fields = "crates/leaselock-cli/tests/snapshots/json-fields.txt";
+        let json = "\n| `name` | x |\n\n```text\nstatus\n.name: text\n.queue[].pid: number\n```\n";
+        let files = [
+            (help, ""),
+            (fields, "status\n.name: text\n.queue[].pid: number\n"),
+            ("docs/json.md", json),
+            ("docs/a.md", text),
+            ("xtask/unnamed.txt", "leaselock::Excused"),
+            ("crates/leaselock/public-api.txt", listing),
+            (
+                "crates/leaselock/src/a.rs",
+                "//! `leaselock` and `Client`.\n/// `Gone`",
+            ),
+        ];
+        complaints_of(named::check, &files)
+    };
+    let fields = [
+        "does not say what `pid` means",
+        "does not say what `queue` means",
+    ];
+    let all = "`run NAME`, `open`, `Gone`, `redis-py`";
+    assert_eq!(page(all), fields);
+    let none = [
+        "no page names the verb \"run\"",
+        "no page names `leaselock::Client::open`",
+        "no page names `leaselock::Gone`",
+        "no page names `leaselock::Preset::REDIS_PY`",
+    ];
+    assert_eq!(
+        page("run open Gone redis-py `running`"),
+        [&none[..], &fields].concat()
+    );
+    let named = page(&format!("{all} `Excused`"));
+    assert_eq!(named[0], "`leaselock::Excused` is named, or gone");
 }
