@@ -17,6 +17,8 @@ const NAVIGATION: &str = "[documents](README.md) · ";
 const CELL: usize = 45;
 /// More words than this in a sentence make a reader begin again.
 const SENTENCE: usize = 30;
+/// Bounds on words are such multiples, so that a page may get a sentence.
+const ROUND: usize = 50;
 /// So far below its bound a page may be before the bound has to follow: words, and the others.
 const SLACK: [usize; 3] = [100, 3, 3];
 const COUNTED: [&str; 3] = [
@@ -87,7 +89,8 @@ pub(super) fn lowered(all: &[File]) -> Option<(String, String)> {
     } in bounds(all)
     {
         if let Some(page) = all.iter().find(|page| page.path == path) {
-            let now = measure(&page.text).map(|lines| lines.len());
+            let mut now = measure(&page.text).map(|lines| lines.len());
+            now[0] = now[0].next_multiple_of(ROUND);
             let [words, cells, sentences] =
                 [0, 1, 2].map(|at| most[at].min(now[at]).max(planned[at]));
             text += &format!("{path} {} {words} {cells} {sentences}\n", planned[0]);
