@@ -8,24 +8,19 @@ use crate::complaint::Complaint;
 use crate::files::File;
 
 const INDEX: &str = "docs/README.md";
-/// A line for each page: its path, the words that it should have, the words that it may have until it is shorter, and how
-/// many of its cells and sentences may be too long. `--write` lowers these to what there is, and raises none.
+/// A line for each page: its path, the words that it should have, and the words that it may have until it is shorter.
+/// `--write` lowers the last to what there is, and raises none.
 pub(super) const BOUNDS: &str = "xtask/pages.txt";
 const WRITE: &str = "cargo xtask tidy --write";
 const NAVIGATION: &str = "[documents](README.md) · ";
+/// Bounds are such multiples, so that a page may get a sentence.
+const ROUND: usize = 50;
+/// So far below its bound a page may be before the bound has to follow.
+const SLACK: usize = 100;
 /// More words than this in a cell make a table hard to read.
 const CELL: usize = 45;
 /// More words than this in a sentence make a reader begin again.
 const SENTENCE: usize = 30;
-/// Bounds on words are such multiples, so that a page may get a sentence.
-const ROUND: usize = 50;
-/// So far below its bound a page may be before the bound has to follow: words, and the others.
-const SLACK: [usize; 3] = [100, 3, 3];
-const COUNTED: [&str; 3] = [
-    "words",
-    "cells of more than 45 words",
-    "sentences of more than 30 words",
-];
 
 pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     let order = order(all);
@@ -43,27 +38,28 @@ pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     }
     let bounds = bounds(all);
     for page in all.iter().filter(|page| is_bounded(&page.path)) {
-        let Some(bound) = bounds.iter().find(|bound| bound.path == page.path) else {
-            let right = format!("a line in {BOUNDS}");
-            found.push(Complaint::new(&page.path, 0, "has no bounds", right));
-            continue;
+        let mut complain = |line, wrong: String, right: String| {
+            found.push(Complaint::new(&page.path, line, wrong, right));
         };
-        for (at, lines) in measure(&page.text).iter().enumerate() {
-            let (now, most, what) = (lines.len(), bound.most[at], COUNTED[at]);
-            if now > most {
-                let lines = if at == 0 { &[] } else { &lines[..] };
-                let wrong = format!("has {now} {what} {lines:?}");
-                let right = format!("at most {most}, as in {BOUNDS}");
-                found.push(Complaint::new(&page.path, 0, wrong, right));
-            } else if most > (now + SLACK[at]).max(bound.planned[at]) {
-                let wrong = format!("has {now} {what}, and may have {most}");
-                found.push(Complaint::new(
-                    &page.path,
-                    0,
-                    wrong,
-                    format!("run `{WRITE}`"),
-                ));
+        for (line, wrong) in outside_code(&page.text).into_iter().flat_map(too_long) {
+            complain(
+                line,
+                wrong,
+                "say it in several, or below the table".to_owned(),
+            );
+        }
+        let now = page.text.split_whitespace().count();
+        match bounds.iter().find(|(path, ..)| *path == page.path) {
+            None => complain(0, "has no bound".to_owned(), format!("a line in {BOUNDS}")),
+            Some((_, _, most)) if now > *most => {
+                let right = format!("at most {most}, as in {BOUNDS}: move it, or say less");
+                complain(0, format!("has {now} words"), right);
             }
+            Some((_, planned, most)) if *most > (now + SLACK).max(*planned) => {
+                let wrong = format!("has {now} words, and may have {most}");
+                complain(0, wrong, format!("run `{WRITE}`"));
+            }
+            Some(_) => {}
         }
     }
 }
@@ -82,18 +78,11 @@ pub(super) fn lowered(all: &[File]) -> Option<(String, String)> {
     let file = all.iter().find(|file| file.path == BOUNDS)?;
     let heads = file.text.lines().filter(|line| line.starts_with('#'));
     let mut text: String = heads.map(|line| format!("{line}\n")).collect();
-    for Bound {
-        path,
-        planned,
-        most,
-    } in bounds(all)
-    {
+    for (path, planned, most) in bounds(all) {
         if let Some(page) = all.iter().find(|page| page.path == path) {
-            let mut now = measure(&page.text).map(|lines| lines.len());
-            now[0] = now[0].next_multiple_of(ROUND);
-            let [words, cells, sentences] =
-                [0, 1, 2].map(|at| most[at].min(now[at]).max(planned[at]));
-            text += &format!("{path} {} {words} {cells} {sentences}\n", planned[0]);
+            let now = page.text.split_whitespace().count();
+            let most = most.min(now.next_multiple_of(ROUND)).max(planned);
+            text += &format!("{path} {planned} {most}\n");
         }
     }
     Some((BOUNDS.to_owned(), text))
@@ -144,52 +133,45 @@ fn navigated(page: &File, order: &[&File]) -> Option<String> {
     ))
 }
 
-/// A line of the bounds. Of cells and sentences none should be too long.
-struct Bound {
-    path: String,
-    planned: [usize; 3],
-    most: [usize; 3],
-}
-
-fn bounds(all: &[File]) -> Vec<Bound> {
+/// Of each page the words that it should have, and those that it may have.
+fn bounds(all: &[File]) -> Vec<(&str, usize, usize)> {
     let file = all.iter().find(|file| file.path == BOUNDS);
-    let bound = |text: &str| {
-        let (path, numbers) = text.split_once(' ')?;
-        let numbers: Result<Vec<usize>, _> = numbers.split(' ').map(str::parse).collect();
-        let [planned, words, cells, sentences] = numbers.ok()?[..] else {
+    let lines = file.map_or("", |file| &file.text).lines();
+    let bounds = lines.filter_map(|line| {
+        let [path, planned, most] = line.split(' ').collect::<Vec<_>>()[..] else {
             return None;
         };
-        Some(Bound {
-            path: path.to_owned(),
-            planned: [planned, 0, 0],
-            most: [words, cells, sentences],
-        })
-    };
-    let lines = file.map_or("", |file| &file.text).lines();
-    lines.filter_map(bound).collect()
+        Some((path, planned.parse().ok()?, most.parse().ok()?))
+    });
+    bounds.collect()
 }
 
-/// In which line each word stands, each cell that is too long, and each sentence that is too long.
-fn measure(text: &str) -> [Vec<usize>; 3] {
-    let [mut all, mut cells, mut sentences] = [(); 3].map(|()| Vec::new());
-    for (number, line) in (1..).zip(text.lines()) {
-        all.extend(line.split_whitespace().map(|_| number));
-    }
-    for (number, line) in outside_code(text) {
-        let read = as_read(line);
-        if line.starts_with('|') {
-            let long = read.split('|').filter(|cell| words(cell) > CELL);
-            cells.extend(long.map(|_| number));
-        } else if !line.starts_with('#') && !line.starts_with(NAVIGATION) {
-            let ends = |word: &&str| word.ends_with(['.', '?', '!', ':']);
-            let all: Vec<&str> = read.split_whitespace().collect();
-            let long = all.split(|word| ends(&word.trim_end_matches([')', '*'])));
-            // The word that ends a sentence belongs to none of the parts.
-            let long = long.filter(|part| words(&part.join(" ")) >= SENTENCE);
-            sentences.extend(long.map(|_| number));
-        }
-    }
-    [all, cells, sentences]
+/// What is too long in a line: cells of a row, or sentences.
+fn too_long((number, line): (usize, &str)) -> Vec<(usize, String)> {
+    let read = as_read(line);
+    let (what, most, parts): (_, _, Vec<String>) = if line.starts_with('|') {
+        let cells = read.split('|').map(str::to_owned);
+        ("a cell", CELL, cells.collect())
+    } else if line.starts_with('#') || line.starts_with(NAVIGATION) {
+        return Vec::new();
+    } else {
+        let ends = |word: &&str| {
+            let word = word.trim_end_matches([')', '*']);
+            word.ends_with(['.', '?', '!', ':'])
+        };
+        let all: Vec<&str> = read.split_whitespace().collect();
+        let sentences = all.split_inclusive(ends).map(|words| words.join(" "));
+        ("a sentence", SENTENCE, sentences.collect())
+    };
+    let lengths = parts.iter().map(|part| words(part));
+    let long = lengths.filter(|words| *words > most);
+    long.map(|words| {
+        (
+            number,
+            format!("{what} has {words} words, more than {most}"),
+        )
+    })
+    .collect()
 }
 
 /// The line as a reader sees it: code is one word, and a link its text.

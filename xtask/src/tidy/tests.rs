@@ -326,7 +326,7 @@ fn every_way_of_waiting_has_a_row() {
 }
 
 const INDEX: (&str, &str) = ("docs/README.md", "[b](b.md)\n| [b](b.md), [a](a.md#x) | |");
-const BOUNDS: &str = "# path planned words cells sentences\ndocs/README.md 9 9 0 0\ndocs/a.md 60 120 1 1\ndocs/b.md 60 60 0 0\n";
+const BOUNDS: &str = "# path planned most\ndocs/README.md 9 9\ndocs/a.md 60 120\ndocs/b.md 60 60\n";
 
 #[test]
 fn a_page_has_a_place_in_the_index_and_the_line_of_navigation() {
@@ -334,7 +334,7 @@ fn a_page_has_a_place_in_the_index_and_the_line_of_navigation() {
         let named = ["docs/a.md", "docs/b.md", "docs/c.md"]
             .into_iter()
             .zip(pages);
-        let bounds = BOUNDS.replace("120", "60") + "docs/c.md 9 9 0 0\n";
+        let bounds = BOUNDS.replace("120", "60") + "docs/c.md 9 9\n";
         let all = named.chain([INDEX, (pages::BOUNDS, &bounds)]);
         files_of(&all.collect::<Vec<_>>())
     };
@@ -368,54 +368,59 @@ fn a_page_has_a_place_in_the_index_and_the_line_of_navigation() {
 }
 
 #[test]
-fn a_page_keeps_to_its_bounds_and_these_follow_it() {
+fn a_page_keeps_to_its_bound_and_this_follows_the_page() {
     let complaints = |a: &str, bounds: &str| {
         let a = format!("# A\n\n[documents](README.md) · ← [B](b.md)\n\n{a}");
         let b = "# B\n\n[documents](README.md) · [A](a.md) →\n\nText.";
         let files = [
             INDEX,
-            ("docs/a.md", &a),
+            ("docs/a.md", &*a),
             ("docs/b.md", b),
             (pages::BOUNDS, bounds),
         ];
         let lowered = pages::lowered(&files_of(&files)).unwrap().1;
         (complaints_of(pages::check, &files), lowered)
     };
-    let words = |count| "w ".repeat(count);
-    let (found, lowered) = complaints(&words(61), BOUNDS);
+    let short = |count| "Word. ".repeat(count);
+    let (found, lowered) = complaints(&short(61), BOUNDS);
     assert_eq!(found, [""; 0]);
+    assert_eq!(lowered, BOUNDS.replace("120", "100"));
     assert_eq!(
-        lowered,
-        BOUNDS.replace("a.md 60 120 1 1", "a.md 60 100 0 1")
-    ); // a sentence of 61 words
-    assert_eq!(
-        complaints(&words(20), BOUNDS).1,
-        BOUNDS.replace("a.md 60 120 1 1", "a.md 60 60 0 0")
+        complaints(&short(20), BOUNDS).1,
+        BOUNDS.replace("120", "60")
     );
-    let long = format!(
-        "{}end. `{}`{}end.\n| {} |",
+    assert_eq!(complaints(&short(115), BOUNDS).0, ["has 121 words"]);
+    let found = complaints(&short(13), BOUNDS).0;
+    assert_eq!(found, ["has 19 words, and may have 120"]);
+    let gone = BOUNDS.replace("docs/b.md 60 60\n", "");
+    assert_eq!(complaints(&short(61), &gone).0, ["has no bound"]);
+}
+
+#[test]
+fn a_long_sentence_and_a_long_cell_are_refused_and_code_is_one_word() {
+    let found = |text: &str| {
+        complaints_of(
+            pages::check,
+            &[("README.md", text), (pages::BOUNDS, "README.md 999 999")],
+        )
+    };
+    let words = |count| "w ".repeat(count);
+    let fits = format!(
+        "{}end. {}[a b](c.md) `{}`: {}.",
         words(29),
+        words(27),
         words(40),
-        words(30),
-        words(46)
+        words(29)
     );
-    let bounds = BOUNDS.replace("a.md 60 120 1 1", "a.md 60 140 0 0");
-    let wrong = [
-        "has 155 words []",
-        "has 1 cells of more than 45 words [6]",
-        "has 1 sentences of more than 30 words [5]",
-    ];
-    assert_eq!(complaints(&long, &bounds).0, wrong);
-    let bounds = BOUNDS.replace("a.md 60 120 1 1", "a.md 60 160 4 1");
-    let wrong = [
-        "has 7 words, and may have 160",
-        "has 0 cells of more than 45 words, and may have 4",
-    ];
-    assert_eq!(complaints("Text.", &bounds).0, wrong);
+    assert_eq!(found(&fits), [""; 0]);
     assert_eq!(
-        complaints("Text.", "docs/a.md 9 9 0 0\ndocs/b.md 9 9 0 0").0,
-        ["has no bounds"]
+        found(&format!("```\n{}\n```\n| {} |", words(50), words(45))),
+        [""; 0]
     );
+    let sentence = "a sentence has 31 words, more than 30";
+    assert_eq!(found(&format!("One. {}end. Two.", words(30))), [sentence]);
+    let cell = "a cell has 46 words, more than 45";
+    assert_eq!(found(&format!("| a | {} |", words(46))), [cell]);
 }
 
 #[test]
