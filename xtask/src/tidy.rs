@@ -5,6 +5,7 @@
 mod anchors;
 mod code;
 mod documents;
+mod figures;
 mod lists;
 mod named;
 mod pages;
@@ -29,6 +30,7 @@ pub(crate) fn run() -> Result<String, String> {
     arrows::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
     anchors::check(&all, &mut found);
+    figures::check(&all, &mut found);
     lists::check(&all, &mut found);
     named::check(&all, &mut found);
     pages::check(&all, &mut found);
