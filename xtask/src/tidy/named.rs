@@ -1,13 +1,11 @@
 //! What a program or a script can call, against the pages: verbs of the command, public items, and fields of JSON.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::prose::outside_code;
 use crate::complaint::Complaint;
 use crate::files::File;
 
-/// Public items that no page named when the rule was made, a path a line. A line whose item is named goes.
-const UNNAMED: &str = "xtask/unnamed.txt";
 /// The page of the fields, the list that a test keeps, and what makes the one from the other.
 const JSON: &str = "docs/json.md";
 const FIELDS: &str = "crates/leaselock-cli/tests/snapshots/json-fields.txt";
@@ -74,26 +72,17 @@ fn items(all: &[File], found: &mut Vec<Complaint>) {
     let listings = all
         .iter()
         .filter(|file| file.path.ends_with("/public-api.txt"));
-    let items = listings.flat_map(|listing| {
-        let lines = (1..).zip(listing.text.lines());
-        lines.filter_map(|(line, text)| Some((item(text)?, (&*listing.path, line))))
-    });
-    let unnamed: BTreeMap<&str, (&str, usize)> =
-        items.filter(|(path, _)| !is_named(path)).collect();
-    let excused = all.iter().find(|file| file.path == UNNAMED);
-    let excused: Vec<&str> = excused.map_or("", |file| &file.text).lines().collect();
-    for (path, (listing, line)) in unnamed.iter().filter(|(path, _)| !excused.contains(path)) {
-        let right = "say what it is for: in a page, or in the text of its module";
-        found.push(Complaint::new(
-            listing,
-            *line,
-            format!("no page names `{path}`"),
-            right,
-        ));
-    }
-    for path in excused.iter().filter(|path| !unnamed.contains_key(*path)) {
-        let wrong = format!("`{path}` is named, or gone");
-        found.push(Complaint::new(UNNAMED, 0, wrong, "delete the line"));
+    for listing in listings {
+        let mut seen = BTreeSet::new();
+        for (line, text) in (1..).zip(listing.text.lines()) {
+            let Some(path) = item(text).filter(|path| seen.insert(*path) && !is_named(path)) else {
+                continue;
+            };
+            let wrong = format!("no page names `{path}`");
+            let right =
+                "a word in docs/types.md, in the page of its part, or in the text of its module";
+            found.push(Complaint::new(&listing.path, line, wrong, right));
+        }
     }
 }
 
