@@ -2,8 +2,8 @@
 //!
 //! The holder's record in the store says on which host and under which number it runs and when it began. That is
 //! compared with the processes above this one in `/proc`. So a variable that was inherited and is out of date, another
-//! store, or an environment that sudo or `env -i` has emptied makes no difference. Only `leaselock run` counts: it lets
-//! go when its job has ended, and any other program may let go while a child of it waits.
+//! store, or an environment that sudo or `env -i` has emptied makes no difference. Only verbs that run a job count: they
+//! let go when it has ended, and any other program may let go while a child of it waits.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use leaselock::inspect::{Holder, Process};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::{self, Stat};
+use crate::session::JOB_VERBS;
 use crate::{boottime, show};
 
 /// The holder has had its lock since before we were started, so it is found soon or never.
@@ -69,7 +70,7 @@ impl Ancestors {
             return false;
         };
         process.host.as_deref() == Some(&*self.host)
-            && (process.name.as_deref()).is_some_and(|name| name.starts_with("leaselock run"))
+            && (process.via.as_deref()).is_some_and(|via| JOB_VERBS.contains(&via))
             && self.wrappers.iter().any(|wrapper| {
                 wrapper.pid == pid && wrapper.may_have_begun_at(show::unix_ms(started))
             })

@@ -31,13 +31,17 @@ pub(crate) fn has_queue(globals: &Globals) -> bool {
     globals.urls().len() < 2
 }
 
+/// The verbs whose lease ends with their job, in the record of the client.
+pub(crate) const JOB_VERBS: [&str; 3] = ["run", "once", "cron"];
+
 /// What a verb needs a client for.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<'a> {
     /// To look or to change something, as an operator.
     Operator,
-    /// To hold a lock for a job. Others see which program runs, though not its arguments, which may be secret.
-    Job(&'a OsStr),
+    /// To hold a lock for a job, by one of [`JOB_VERBS`]. Others see which program runs, though not its arguments, which
+    /// may be secret.
+    Job(&'static str, &'a OsStr),
     /// To hold a lock for the program of this name, which started us.
     Hold(&'a str),
     /// For leases that outlive this process.
@@ -45,21 +49,18 @@ pub(crate) enum Purpose<'a> {
 }
 
 impl Purpose<'_> {
-    /// What others see of this process, if it is more than its name.
-    fn process_name(self) -> Option<String> {
+    /// The verb that holds for another program, and the name of that program as others see it.
+    fn holds_for(self) -> Option<(&'static str, String)> {
         const MOST: usize = 60;
-        let shown = |verb: &str, program: &str| {
-            let program: String = output::sanitized(program).chars().take(MOST).collect();
-            Some(format!("leaselock {verb} {program}"))
-        };
+        let shown = |name: &str| output::sanitized(name).chars().take(MOST).collect();
         match self {
             Purpose::Operator => None,
-            Purpose::Handle => Some("leaselock acquire".to_owned()),
-            Purpose::Job(program) => {
+            Purpose::Handle => Some(("acquire", "leaselock acquire".to_owned())),
+            Purpose::Job(verb, program) => {
                 let file = Path::new(program).file_name().unwrap_or(program);
-                shown("run", &file.to_string_lossy())
+                Some((verb, shown(&file.to_string_lossy())))
             }
-            Purpose::Hold(program) => shown("hold", program),
+            Purpose::Hold(program) => Some(("hold", shown(program))),
         }
     }
 
@@ -75,8 +76,8 @@ pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, 
     if !purpose.has_session() {
         builder = builder.outlive_process();
     }
-    if let Some(process) = purpose.process_name() {
-        builder = builder.process_name(&process);
+    if let Some((verb, program)) = purpose.holds_for() {
+        builder = builder.process_name(&program).process_via(verb);
     }
     built(builder.open(), globals)
 }

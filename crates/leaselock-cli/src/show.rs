@@ -309,6 +309,9 @@ pub(crate) fn process_json(process: Option<&Process>) -> Value {
             "pid": process.pid,
             "name": process.name,
             "started_unix_ms": process.started.map(unix_ms),
+            "user": process.user,
+            "version": process.version,
+            "via": process.via,
         }),
         _ => Value::Null,
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::AcquireError;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
-use leaselock::satellite::LATE_MAX;
+use leaselock::satellite::{LATE_MAX, Serving};
 
 use crate::claimed_tick::ClaimedTick;
 use crate::plan::{CatchUp, Known, Plan};
@@ -42,6 +42,8 @@ pub struct ScheduledRuns {
     claimed: Option<ClaimedTick>,
     on_error: Option<OnError>,
     is_failing: bool,
+    /// Once the first tick is waited for.
+    serving: Option<Serving>,
 }
 
 impl Schedule {
@@ -73,6 +75,7 @@ impl Schedule {
             claimed: None,
             on_error: None,
             is_failing: false,
+            serving: None,
         }
     }
 }
@@ -110,6 +113,9 @@ impl ScheduledRuns {
     /// [`CronError::Acquire`] for a name, an option or a tick that is out of its range. Nothing else ends the wait.
     pub async fn next(&mut self) -> Result<CronRun, CronError> {
         self.cron.check_schedule()?;
+        if self.serving.is_none() {
+            self.serving = Some(self.cron.serve().map_err(AcquireError::from)?);
+        }
         loop {
             match self.step().await {
                 Ok(run) => {

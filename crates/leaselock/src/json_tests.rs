@@ -17,7 +17,7 @@ use crate::engine::values::lock_mode::LockMode;
 use crate::limiter::Rate;
 use crate::store::functions::LoadedFunctions;
 use crate::store::report::{Finding, Guarantee, Report, Verdict};
-use leaselock_fence::Fence;
+use leaselock_fence::{Fence, Name};
 
 #[track_caller]
 fn is_told(value: &impl Serialize, json: &str) {
@@ -31,13 +31,15 @@ fn process() -> Process {
         pid: Some(7),
         name: Some("report".to_owned()),
         started: Some(SystemTime::UNIX_EPOCH + Duration::from_micros(1_500_999)),
+        user: Some("alice".to_owned()),
+        version: Some("1.0.0".to_owned()),
+        via: Some("run".to_owned()),
+        serves: vec![Name::new("nightly").unwrap()],
     }
 }
 
-const PROCESS: &str =
-    r#"{"client":"c1","host":"vm","pid":7,"name":"report","started_unix_ms":1500}"#;
-const UNKNOWN: &str =
-    r#"{"client":"c2","host":null,"pid":null,"name":null,"started_unix_ms":null}"#;
+const PROCESS: &str = r#"{"client":"c1","host":"vm","pid":7,"name":"report","started_unix_ms":1500,"user":"alice","version":"1.0.0","via":"run","serves":["nightly"]}"#;
+const UNKNOWN: &str = r#"{"client":"c2","host":null,"pid":null,"name":null,"started_unix_ms":null,"user":null,"version":null,"via":null,"serves":[]}"#;
 
 fn holder(mode: LockMode) -> Holder {
     Holder {

@@ -222,7 +222,7 @@ pub mod clock {
 pub mod satellite {
     pub use crate::base::process::tame;
     pub use crate::base::span::{rounded, span};
-    pub use crate::cron::{LATE_MAX, TickCalls};
+    pub use crate::cron::{LATE_MAX, Serving, TickCalls};
     pub use crate::limiter::Taken;
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     }
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
-    let client = session::one_store(globals, Purpose::Job(&plan.program), "cron")?;
+    let client = session::one_store(globals, Purpose::Job("cron", &plan.program), "cron")?;
     let cron = args.cron(&client, globals.longest()).validate()?;
     let (guardian, signals) = start_guardian(plan.guardian)?;
     let mask = signals.mask_before();

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
     let usage = |wrong| Failure::new(wrong, Exit::USAGE);
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
-    let client = session::one_store(globals, Purpose::Job(&plan.program), "once")?;
+    let client = session::one_store(globals, Purpose::Job("once", &plan.program), "once")?;
     let state = WaitState::default();
     let told = state.clone();
     let once = args.once(&client, globals.longest());

@@ -1,10 +1,13 @@
 //! `leaselock schedules [PATTERN]`
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use leaselock::Name;
 use leaselock::cron::CronState;
+use leaselock::inspect::Process;
 use leaselock_cron::Schedule;
 use serde_json::{Value, json};
 
@@ -19,7 +22,7 @@ use crate::{output, session, show, table};
 
 /// A run begins a moment after its time, and its claim takes one.
 const GRACE: Duration = Duration::from_secs(2);
-const HEADINGS: [&str; 6] = ["NAME", "SCHEDULE", "ZONE", "LAST", "STATE", "NEXT"];
+const HEADINGS: [&str; 7] = ["NAME", "SCHEDULE", "ZONE", "LAST", "STATE", "NEXT", "HOSTS"];
 
 /// Lists what is known of each schedule, by name.
 pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -27,11 +30,12 @@ pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failu
     session::block_on(async {
         let mut names = client.list_cron(&args.pattern).await?;
         names.sort();
+        let clients = client.list_clients().await?;
         let mut rows = Vec::new();
         for name in names {
             let state = client.cron(name.as_str()).state().await;
             let state = state.map_err(|error| Failure::cron(&error))?;
-            let row = Row::of(name.to_string(), state);
+            let row = Row::of(&name, state, &clients);
             if row.is_overdue || !args.overdue {
                 rows.push(row);
             }
@@ -62,10 +66,13 @@ struct Row {
     /// The first time after the latest that was run or left out.
     next: Option<SystemTime>,
     is_overdue: bool,
+    /// Where a service runs it now, sorted.
+    hosts: BTreeSet<String>,
 }
 
 impl Row {
-    fn of(name: String, state: CronState) -> Row {
+    fn of(name: &Name, state: CronState, clients: &[Process]) -> Row {
+        let serving = clients.iter().filter(|client| client.serves.contains(name));
         let told = state.schedule.as_ref();
         let parts = told.and_then(|(_, text)| text.split_once(' '));
         let zone = parts.and_then(|(zone, _)| TimeZone::get(zone).ok());
@@ -80,7 +87,8 @@ impl Row {
         let until = next.and_then(|next| next.checked_add(late + GRACE));
         Row {
             is_overdue: until.is_some_and(|until| state.now > until),
-            name,
+            hosts: serving.filter_map(|client| client.host.clone()).collect(),
+            name: name.to_string(),
             state,
             schedule,
             zone: zone.unwrap_or(TimeZone::UTC),
@@ -95,7 +103,7 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> Result<[String; 6], Failure> {
+    fn cells(&self) -> Result<[String; 7], Failure> {
         let time = |time: Option<SystemTime>| {
             let Some(time) = time else {
                 return Ok::<_, Failure>("-".to_owned());
@@ -104,6 +112,8 @@ impl Row {
             let local = time.to_zoned(self.zone.clone());
             Ok(local.strftime("%Y-%m-%d %H:%M:%S").to_string())
         };
+        let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        let hosts = hosts.join(",");
         Ok([
             output::sanitized(&self.name),
             or_none(
@@ -115,6 +125,7 @@ impl Row {
             time(self.state.latest)?,
             or_none(self.state().map(str::to_owned)),
             time(self.next)?,
+            or_none((!self.hosts.is_empty()).then(|| output::sanitized(&hosts))),
         ])
     }
 
@@ -130,6 +141,7 @@ impl Row {
             "tick": utc(self.state.latest)?,
             "left_out": utc(self.state.skipped)?,
             "next": utc(self.next)?,
+            "hosts": self.hosts,
         }))
     }
 }

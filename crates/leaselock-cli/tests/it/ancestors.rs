@@ -5,7 +5,7 @@ use testkit::process::Signal;
 use crate::common::{Done, Running, Store, on_both, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leaselock");
-const REASON: &str = "`job` is held by an ancestor of this process (leaselock run ";
+const REASON: &str = "`job` is held by an ancestor of this process (";
 
 /// Runs a script under `job`, in which `$LL` is the program.
 fn under(store: &Store, script: &str) -> Done {
@@ -68,7 +68,7 @@ fn a_try_names_the_holder_as_ever_and_adds_that_it_is_an_ancestor() {
             let done = under(store, &format!("{known}; {waiter}"));
             let end = "; it is an ancestor of this process\n";
             assert!(done.err.ends_with(end), "{done:?}");
-            done.refuses(75, "`job` is held by leaselock run sh[");
+            done.refuses(75, "`job` is held by sh[");
         }
         assert_eq!(under(store, "$LL -q run -n job -- true").gives(75).err, "");
     });

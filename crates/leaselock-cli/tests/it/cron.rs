@@ -6,6 +6,7 @@ mod guardian;
 mod struck;
 mod ticks;
 
+use serde_json::json;
 use testkit::process::Signal;
 
 use crate::common::{Running, Store, object, on_both, until};
@@ -97,8 +98,19 @@ fn schedules_lists_what_runs_and_finds_the_one_that_does_not_run_any_more() {
             "{listed}"
         );
         store.run(&["schedules", "other*"]).gives(0);
+        let hosts = || object(&store.run(&["schedules", "--json"]).gives(0).out)["hosts"].clone();
+        let here = rustix::system::uname();
+        let here = here.nodename().to_string_lossy().into_owned();
+        until("its record says whom it serves", || {
+            hosts() == json!([here])
+        });
         service.signal(Signal::TERM);
         service.end_with_stdin_open();
+        assert_eq!(
+            hosts(),
+            json!([]),
+            "a service that ends takes its record along"
+        );
         until("nobody has run it", || {
             store.run(&["schedules", "--overdue", "--json"]).code == 1
         });

@@ -103,8 +103,7 @@ fn the_events_are_in_order_and_have_numbers() {
         assert_eq!(queued["holder"]["fence"], before["fence"]);
         assert_eq!(queued["holder"]["note"], "July");
         assert_eq!(queued["holder"]["process"]["pid"], first.pid());
-        let name = queued["holder"]["process"]["name"].as_str().unwrap();
-        assert!(name.starts_with("leaselock hold "), "{name}");
+        assert_eq!(queued["holder"]["process"]["via"], "hold");
         first.end().gives(0);
         until_told(&second, "renewed");
         let done = second.end().gives(0);
@@ -154,7 +153,7 @@ fn a_wait_that_its_caller_gives_up_leaves_the_queue() {
             assert_eq!(store.status()["queue"], serde_json::json!([]));
         }
         let busy = store.start(&["hold", "-n", "job"]).end_with_stdin_open();
-        busy.refuses(75, "`job` is held by leaselock hold ");
+        busy.refuses(75, "`job` is held by it-");
         holder.end().gives(0);
     });
 }

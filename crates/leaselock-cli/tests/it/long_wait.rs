@@ -12,7 +12,7 @@ fn on_a_terminal_a_long_wait_shows_position_and_holder_and_clears_its_line() {
         );
         let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
         let pid = holder.pid();
-        let shown = format!("waiting for job: position 1; held by leaselock run sh[{pid}] on ");
+        let shown = format!("waiting for job: position 1; held by sh[{pid}] on ");
         until("the line", || waiter.printed().contains(&shown));
         holder.end().gives(0);
         // Without an end of its input, which script(1) would pass on as a key.

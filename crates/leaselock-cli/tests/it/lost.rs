@@ -266,10 +266,11 @@ fn a_broken_lock_ends_the_job() {
         store.line_in("job");
         let fence = store.status()["holder"]["fence"].to_string();
         let broken = store.run(&["break", "--fence", &fence, "job"]).gives(0);
-        assert!(broken.err.contains(&format!(
-            "`job` was taken from leaselock run sh[{}]",
-            holder.pid()
-        )));
+        assert!(
+            broken
+                .err
+                .contains(&format!("`job` was taken from sh[{}]", holder.pid()))
+        );
         let done = holder.end().gives(79);
         assert!(
             done.err.starts_with("{\"event\":\"lost\",\"name\":\"job\""),

@@ -168,9 +168,7 @@ fn a_wait_tells_which_lock_is_busy() {
         holder.end().gives(0);
         let done = waits.end().gives(0);
         let told: Vec<&str> = done.err.lines().collect();
-        let queued = format!(
-            "leaselock: all, job: queued at position 1; job held by leaselock run sh[{pid}]"
-        );
+        let queued = format!("leaselock: all, job: queued at position 1; job held by sh[{pid}]");
         assert!(told[0].starts_with(&queued), "{told:?}");
         assert!(
             told[1].contains(" (fences ") && told[1].ends_with(" job)"),

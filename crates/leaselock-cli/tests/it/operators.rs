@@ -11,10 +11,7 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
         let done = store.run(&["status", "other", "job"]).gives(0);
         let lines: Vec<_> = done.out.lines().collect();
         assert_eq!(lines[0], "other: free");
-        assert!(lines[1].starts_with(&format!(
-            "job: held by leaselock run sh[{}] on ",
-            holder.pid()
-        )));
+        assert!(lines[1].starts_with(&format!("job: held by sh[{}] on ", holder.pid())));
         assert!(
             lines[1].contains(": nightly; expires in ")
                 && lines[1].contains(" unless renewed; fence "),
@@ -23,7 +20,7 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
         let waiter = store.start(&["run", "--priority", "4", "job", "--", "true"]);
         store.until_queued(1);
         let waits = store.run(&["status", "job"]).gives(0).out;
-        let expected = format!("  1. leaselock run true[{}] on ", waiter.pid());
+        let expected = format!("  1. true[{}] on ", waiter.pid());
         assert!(
             waits.contains(&expected) && waits.ends_with(", priority 4\n"),
             "{waits}"
@@ -188,7 +185,7 @@ fn wait_tells_free_from_held_and_never_takes() {
         });
         store
             .run(&["wait", "-n", "job"])
-            .refuses(75, "`job` is held by leaselock run sh[");
+            .refuses(75, "`job` is held by sh[");
         store.run(&["wait", "-w", "50ms", "-q", "job"]).gives(75);
         let waiting = store.start(&["wait", "job"]);
         holder.end().gives(0);

@@ -41,8 +41,7 @@ fn under_the_documented_rights_a_waiter_is_woken_and_nothing_is_refused() {
     until("a channel to wake it", || channels(&store) > 0);
     let seen = seen();
     for process in [&seen["holder"]["process"], &seen["queue"][0]["process"]] {
-        let name = process["name"].as_str().unwrap();
-        assert!(name.starts_with("leaselock run"), "{seen}");
+        assert_eq!(process["via"], "run", "{seen}");
         assert!(process["host"].is_string(), "{seen}");
     }
     holder.close_stdin();

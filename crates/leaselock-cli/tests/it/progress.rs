@@ -27,7 +27,7 @@ fn a_wait_in_a_pipe_tells_behind_whom_when_it_was_granted_and_that_it_was_given_
         holder.end().gives(0);
         let done = waiter.end().gives(0);
         let told = story(&done, "job");
-        let queued = format!("queued at position 1; held by leaselock run sh[{pid}] on ");
+        let queued = format!("queued at position 1; held by sh[{pid}] on ");
         assert!(told[0].starts_with(&queued), "{told:?}");
         assert!(told[0].contains(": July numbers; expires in "), "{told:?}");
         assert!(told[1].starts_with("acquired after "), "{told:?}");
@@ -77,7 +77,7 @@ fn once_tells_behind_whom_it_waits_and_that_a_result_is_replayed() {
         assert!(told[0].starts_with("acquired after "), "{told:?}");
         assert!(told[1].starts_with("released, held "), "{told:?}");
         let told = story(&waiter.end().gives(0), "job");
-        let waits = "waiting; held by leaselock run sh[";
+        let waits = "waiting; held by sh[";
         assert!(told[0].starts_with(waits), "{told:?}");
         assert!(told[1].starts_with("has run (fence "), "{told:?}");
         assert!(

@@ -147,7 +147,7 @@ fn a_wait_for_several_servers_is_told_without_a_position_and_not_begun_for_an_an
         .run(&[&inner[..], &["run", "job", "--", "true"]].concat())
         .refuses(
             75,
-            "`job` is held by an ancestor of this process (leaselock run ",
+            "`job` is held by an ancestor of this process (leaselock[",
         );
 
     let holder = ["--durable-nodes", "run", "job", "--", "sh", "-c"];
@@ -156,7 +156,7 @@ fn a_wait_for_several_servers_is_told_without_a_position_and_not_begun_for_an_an
     nodes.store.line_in("held");
     let waiter = ["--durable-nodes", "-v", "run", "job", "--", "true"];
     let waiter = nodes.store.start(&waiter);
-    let queued = "leaselock: job: waiting; held by leaselock run sh[";
+    let queued = "leaselock: job: waiting; held by sh[";
     until("its first line", || waiter.said().starts_with(queued));
     holder.end().gives(0);
     let done = waiter.end().gives(0);

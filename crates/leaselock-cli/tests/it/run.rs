@@ -218,8 +218,14 @@ fn others_see_what_runs_where_and_why_and_who_waits_with_which_priority() {
         store.until_queued(3);
         let seen = store.status();
         assert_eq!(seen["holder"]["note"], "month end");
-        assert_eq!(seen["holder"]["process"]["name"], "leaselock run sh");
-        assert_eq!(seen["holder"]["process"]["pid"], holder.pid());
+        let process = &seen["holder"]["process"];
+        assert_eq!(
+            (&process["name"], &process["via"]),
+            (&"sh".into(), &"run".into())
+        );
+        assert_eq!(process["version"], env!("CARGO_PKG_VERSION"));
+        assert!(!process["user"].as_str().unwrap().is_empty());
+        assert_eq!(process["pid"], holder.pid());
         let order: Vec<_> = seen["queue"].as_array().unwrap().iter().collect();
         let priorities: Vec<_> = order
             .iter()

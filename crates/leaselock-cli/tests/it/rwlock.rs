@@ -25,7 +25,7 @@ fn readers_run_at_the_same_time_and_exclude_the_one_that_runs_alone() {
         let busy = store
             .run(&alone)
             .refuses(75, "`job` is held by 2 readers: ");
-        assert_eq!(busy.err.matches("leaselock run sh[").count(), 2, "{busy:?}");
+        assert_eq!(busy.err.matches("sh[").count(), 2, "{busy:?}");
         store
             .run(&["run", "-n", "-E", "9", "job", "--", "true"])
             .gives(9);
@@ -43,9 +43,7 @@ fn one_that_runs_alone_keeps_readers_out_until_it_has_ended() {
     on_both(|store| {
         let alone = store.hold(&[]);
         let reads = ["run", "-s", "-n", "job", "--", "true"];
-        store
-            .run(&reads)
-            .refuses(75, "`job` is held by leaselock run ");
+        store.run(&reads).refuses(75, "`job` is held by sh[");
         let script = "echo > read; exec cat";
         let waits = store.start(&["run", "-s", "job", "--", "sh", "-c", script]);
         store.until_queued(1);
@@ -95,7 +93,7 @@ fn status_ls_wait_and_break_show_the_readers() {
         }
         let text = store.run(&["status", "job"]).gives(0).out;
         assert!(text.starts_with("job: held by 2 readers\n"), "{text}");
-        assert_eq!(text.matches("  - leaselock run sh[").count(), 2, "{text}");
+        assert_eq!(text.matches("  - sh[").count(), 2, "{text}");
         assert_eq!(text.matches(": reads; expires in ").count(), 2, "{text}");
         assert_eq!(store.run(&["ls", "--names"]).gives(0).out, "job\n");
         assert_eq!(store.run(&["status"]).gives(0).out.lines().count(), 3);

@@ -72,7 +72,7 @@ fn busy_says_how_many_permits_are_free_and_a_plain_run_waits_for_all() {
             75,
             "`job` is held by 1 holder of permits (1 of 4 is free): ",
         );
-        assert!(busy.err.contains("leaselock run sh["), "{busy:?}");
+        assert!(busy.err.contains("sh["), "{busy:?}");
         store
             .run(&["run", "-n", "--permits", "4", "job", "--", "true"])
             .gives(0);

@@ -1,6 +1,6 @@
 -- client/announce: write the record of a client, once for all its leases.
 --
--- KEYS[1] record     string; host, pid, process name and start, one a line
+-- KEYS[1] record     string; host, pid, process name and start, one a line; then words with their values
 -- ARGV[1] about      the record; '' deletes it
 -- ARGV[2] ttl_ms     integer > 0; never shortens
 --

@@ -1,6 +1,6 @@
 -- client/who: read the record of a client. Changes nothing.
 --
--- KEYS[1] record     string; host, pid, process name and start, one a line
+-- KEYS[1] record     string; host, pid, process name and start, one a line; then words with their values
 --
 -- Returns {"known", about}    as written by client/announce
 --         {"unknown"}         never written, or expired; or the value is of no client of ours

@@ -187,6 +187,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets what holds the leases for this process, for a program that wraps others; unset by default.
+    ///
+    /// Others read it beside [`process_name`](Self::process_name), as [`Process::via`](crate::inspect::Process::via).
+    pub fn process_via(mut self, wrapper: &str) -> Self {
+        self.settings.process_via = Some(wrapper.to_owned());
+        self
+    }
+
     /// Sets what TLS connections trust and present.
     ///
     /// Applies to URLs that begin with `rediss`, Sentinels and nodes of a cluster included. With any other store,

@@ -148,7 +148,7 @@ async fn detach(
         Detached::Taken => return Err(lost(LostReason::TakenOver)),
     }
     let record = keys::client_record(&engine.ids.prefix, client.as_str());
-    let about = engine.ids.about.encode();
+    let about = engine.record.about().encode();
     announce(engine, &record, &about, ttl, within).await;
     let note = |text| Note::of(&kept.resource, &successor, text, ttl);
     if let Some(note) = kept.why.as_deref().and_then(note) {

@@ -111,7 +111,7 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, StoreError> {
         let engine = self.engine();
         let sent = engine.clock.now();
-        let record = &engine.ids.record;
+        let record = &engine.record.key;
         engine.ask(&Who { record }, OPERATOR_WITHIN).await?;
         Ok(engine.clock.now().saturating_since(sent))
     }

@@ -38,9 +38,12 @@ impl People<'_> {
         }
     }
 
-    /// Reads the records of the clients that have or want these locks, all at once.
-    pub(super) async fn learn(&mut self, seen: &[Inspected]) -> Result<(), StoreError> {
-        let clients: HashSet<&str> = seen.iter().flat_map(Inspected::clients).collect();
+    /// Reads the records of these clients, all at once.
+    pub(super) async fn learn(
+        &mut self,
+        clients: impl Iterator<Item = &str>,
+    ) -> Result<(), StoreError> {
+        let clients: HashSet<&str> = clients.collect();
         let new = clients
             .into_iter()
             .filter(|it| !self.known.contains_key(*it));
@@ -50,6 +53,10 @@ impl People<'_> {
             self.known.insert(process.client.clone(), process);
         }
         Ok(())
+    }
+
+    pub(super) fn all(self) -> impl Iterator<Item = Process> {
+        self.known.into_values()
     }
 
     async fn find(&mut self, client: &str) -> Result<Process, StoreError> {
@@ -263,7 +270,9 @@ pub(crate) async fn break_lease(
             count,
             rest_ms,
         } => {
-            let by = terms.operator.unwrap_or_else(|| engine.ids.myself());
+            let by = terms
+                .operator
+                .unwrap_or_else(|| engine.record.about().to_string());
             let event = LogEvent::new("broken", terms.reason.unwrap_or_default());
             let event = event.of(&name(), fence).by(by);
             if let Err(error) = engine.log.write(&event).await {

@@ -11,8 +11,9 @@ use super::inspect::{People, WITHIN, shown};
 use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
 use crate::base::error::{InvalidInput, RequestError, StoreError};
+use crate::base::process::Process;
 use crate::engine::services::core::Engine;
-use crate::script::keys::LockKeys;
+use crate::script::keys::{self, LockKeys};
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;
@@ -116,21 +117,60 @@ impl Client {
     pub async fn list_cron(&self, pattern: &str) -> Result<Vec<Name>, RequestError> {
         let engine = self.engine();
         let whole = checked(engine, pattern)?;
-        let (mut found, mut cursor) = (HashSet::new(), 0);
+        let mut found = HashSet::new();
         // Names with a tag of their own have other keys beside them (script/keys.rs).
         for records in [format!("{{{whole}}}:ll:cron"), format!("{whole}:ll:t:cron")] {
-            loop {
-                let (next, keys) = engine.store.scan(cursor, &records, WITHIN).await?;
-                let locks = keys.iter().filter_map(|key| LockKeys::of_cron(key));
-                let names = locks.filter_map(|lock| lock.strip_prefix(&engine.ids.prefix));
-                found.extend(names.filter_map(|name| Name::new(name).ok()));
-                cursor = next;
-                if cursor == 0 {
-                    break;
-                }
-            }
+            let keys = all_keys(engine, &records).await?;
+            let locks = keys.iter().filter_map(|key| LockKeys::of_cron(key));
+            let names = locks.filter_map(|lock| lock.strip_prefix(&engine.ids.prefix));
+            found.extend(names.filter_map(|name| Name::new(name).ok()));
         }
         Ok(found.into_iter().collect())
+    }
+
+    /// Lists the clients that hold a lock, wait for one or run a schedule, in no order: those of this prefix that a minute
+    /// ago did so are among them.
+    ///
+    /// Uses `SCAN`, as [`list`](Client::list), and reads the record that each client writes of itself.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// [`RequestError`] when the store does not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// for process in client.list_clients().await? {
+    ///     println!("{process} runs {} schedules", process.serves.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn list_clients(&self) -> Result<Vec<Process>, RequestError> {
+        let engine = self.engine();
+        checked(engine, "*")?;
+        let pattern = keys::client_record(&escaped(&engine.ids.prefix), "*");
+        let found = all_keys(engine, &pattern).await?;
+        let start = keys::client_record(&engine.ids.prefix, "");
+        let clients = found.iter().filter_map(|key| key.strip_prefix(&start));
+        let mut people = People::of(engine);
+        people.learn(clients).await?;
+        Ok(people.all().filter(|it| it.pid.is_some()).collect())
+    }
+}
+
+/// Returns the keys that match, some of them twice.
+async fn all_keys(engine: &Engine, pattern: &str) -> Result<Vec<String>, StoreError> {
+    let (mut found, mut cursor) = (Vec::new(), 0);
+    loop {
+        let (next, keys) = engine.store.scan(cursor, pattern, WITHIN).await?;
+        found.extend(keys);
+        cursor = next;
+        if cursor == 0 {
+            return Ok(found);
+        }
     }
 }
 
@@ -188,7 +228,7 @@ async fn list_page(
     let read: Result<Vec<_>, _> = join_all(read).await.into_iter().collect();
     let (names, seen): (Vec<&Name>, Vec<Inspected>) = read?.into_iter().unzip();
 
-    people.learn(&seen).await?;
+    (people.learn(seen.iter().flat_map(Inspected::clients))).await?;
     let mut page = Vec::with_capacity(seen.len());
     for (name, seen) in names.into_iter().zip(seen) {
         page.push(shown(name, seen, people).await?);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::broadcast::Receiver;
+
 use super::handle::Client;
 use super::inspect::WITHIN;
 use crate::base::error::RequestError;
@@ -37,5 +39,29 @@ impl Client {
     pub async fn log(&self, back: Duration) -> Result<Vec<LogEntry>, RequestError> {
         let written = self.engine().log.read(back, KEPT, WITHIN).await?;
         Ok(entries(&written))
+    }
+
+    /// Returns the events of this client from now on: what it writes to the [log](Client::log), and each lease that is
+    /// `granted` or `released`.
+    ///
+    /// [`kind`](LogEntry::kind) and the other fields are as in the log, at once and without a request. A receiver that
+    /// is 1,024 events behind has missed the oldest:
+    /// [`RecvError::Lagged`](tokio::sync::broadcast::error::RecvError::Lagged) says how many. Use it to show and to
+    /// measure; to stop work in time use [`Lease::lost`](crate::Lease::lost). A lease that was granted before the first
+    /// call of `events` is not seen when it is released.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let mut events = client.events();
+    /// client.mutex("invoices").acquire().await?.release().await?;
+    /// let granted = events.recv().await?;
+    /// assert_eq!((&*granted.kind, granted.name.as_deref()), ("granted", Some("invoices")));
+    /// assert_eq!(events.recv().await?.kind, "released");
+    /// # Ok(()) }
+    /// ```
+    pub fn events(&self) -> Receiver<LogEntry> {
+        self.engine().log.listen()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Name;
+use tracing::Instrument;
 
 use super::options::Options;
 use super::state::ClientState;
@@ -115,14 +116,16 @@ impl Named {
 
     /// Begins to count an acquisition, by this label in place of that of its kind.
     pub(crate) fn acquiring(&self, label: Option<&'static str>) -> Acquiring<'_> {
-        Acquiring::begin(&self.state.engine.clock, self.totals(label))
+        let (clock, lock) = (&self.state.engine.clock, self.as_str().unwrap_or_default());
+        Acquiring::begin(clock, lock, self.totals(label))
     }
 
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
         let acquiring = self.acquiring(None);
-        let acquired = self.wait_uncounted(wait).await;
-        acquiring.end(acquired, |lease, hold| lease.parts().1.count(hold))
+        let span = acquiring.span.clone();
+        let acquired = self.wait_uncounted(wait).instrument(span).await;
+        acquiring.end(acquired, Lease::counted)
     }
 
     /// The same for one of several names, which count as one acquisition.
@@ -173,8 +176,9 @@ impl Named {
         wait: Option<Wait>,
     ) -> Result<Lease, AcquireError> {
         let acquiring = into.acquiring(None);
-        let acquired = self.change_uncounted(lease, into, wait).await;
-        acquiring.end(acquired, |lease, hold| lease.parts().1.count(hold))
+        let span = acquiring.span.clone();
+        let acquired = self.change_uncounted(lease, into, wait);
+        acquiring.end(acquired.instrument(span).await, Lease::counted)
     }
 
     async fn change_uncounted<M>(

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::future::Future;
 
+use leaselock_fence::Fence;
+use tracing::Instrument;
+
 use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
 use crate::engine::guard::lease::{Lease, LeaseView};
 
@@ -63,7 +66,11 @@ where
     F: FnOnce(LeaseView<M>) -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let ended = until_lost(lease.lost(), body(lease.view())).await;
+    let record = lease.parts().1;
+    let fence = record.fence.map(Fence::get);
+    let span = tracing::debug_span!(target: "leaselock", "hold", lock = %record.name, fence);
+    let body = body(lease.view()).instrument(span);
+    let ended = until_lost(lease.lost(), body).await;
     let value = match ended {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {

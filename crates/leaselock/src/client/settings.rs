@@ -10,12 +10,12 @@ use super::state::{ClassOf, ClientState};
 use crate::base::clock::Clock;
 use crate::base::debug::debug_as;
 use crate::base::error::InvalidInput;
+use crate::base::process::Process;
 use crate::base::token::ClientId;
 use crate::base::ttl::Drift;
 use crate::engine::services::core;
 use crate::engine::services::core::Engine;
 use crate::engine::values::gate::Strict;
-use crate::engine::values::identity::SelfDescription;
 use crate::quorum::executor::Executor;
 use crate::script::library::Library;
 use crate::store::url::RedisUrl;
@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     pub(super) drift_ppm: u32,
     pub(super) request_timeout: Option<Duration>,
     pub(super) process_name: Option<String>,
+    pub(super) process_via: Option<String>,
     pub(super) clock: Clock,
     pub(super) class_of: Option<ClassOf>,
     pub(crate) functions: Option<&'static Library>,
@@ -45,6 +46,7 @@ impl Default for Settings {
             drift_ppm: DEFAULT_DRIFT_PPM,
             request_timeout: None,
             process_name: None,
+            process_via: None,
             clock: Clock::boot(),
             class_of: None,
             functions: None,
@@ -64,7 +66,10 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), InvalidInput> {
         Name::check("prefix", &self.prefix)?;
         self.defaults.check()?;
-        let too_long = |name: &String| name.chars().count() > PROCESS_NAME_MAX;
+        let named = [&self.process_name, &self.process_via]
+            .into_iter()
+            .flatten();
+        let is_too_long = |name: &String| name.chars().count() > PROCESS_NAME_MAX;
         let wrong = if self.drift_ppm > DRIFT_PPM_MAX {
             format!(
                 "drift of {} millionths is out of range: at most {DRIFT_PPM_MAX}; 10000 is the default",
@@ -72,7 +77,7 @@ impl Settings {
             )
         } else if self.request_timeout.is_some_and(|time| time.is_zero()) {
             "a request timeout of zero leaves no time for an answer".to_owned()
-        } else if self.process_name.as_ref().is_some_and(too_long) {
+        } else if named.clone().any(is_too_long) {
             format!("process name: at most {PROCESS_NAME_MAX} characters")
         } else {
             return Ok(());
@@ -109,14 +114,14 @@ impl Settings {
         strict: Option<Strict>,
     ) -> Arc<ClientState> {
         let engine = Engine::new(core::EngineSettings {
-            id,
             drift: self.drift(),
             prefix: self.prefix,
-            about: SelfDescription::this(self.process_name),
+            about: Process::this(id.as_str(), self.process_name, self.process_via),
             request_timeout: self.request_timeout,
             clock: self.clock,
             store,
             strict,
+            id,
         });
         Arc::new(ClientState {
             engine: Arc::new(engine),

@@ -71,7 +71,7 @@ impl ClientState {
         };
         engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without the thread
         if self.held().is_empty() {
-            engine.delete_record().await;
+            engine.record.delete(&engine.store).await;
         }
         engine.log.finish(&engine.store).await;
         CloseReport {

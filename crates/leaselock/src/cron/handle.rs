@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::calls::{Again, AskedTick, CronTerms, InspectTicks};
 use super::error::CronError;
 use super::kind::CRON;
@@ -14,6 +16,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::broadcast;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::record::ClientRecord;
 use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
@@ -72,6 +75,19 @@ pub struct Cron {
     schedule: Option<Arc<str>>,
 }
 
+/// A name whose schedule a client runs, as its record says.
+#[derive(Debug)]
+pub struct Serving {
+    name: Name,
+    record: Arc<ClientRecord>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.record.serve_no_more(&self.name);
+    }
+}
+
 impl Client {
     /// Returns the ticks of this name, with the client's default options. The first operation reports a bad name.
     ///
@@ -96,6 +112,19 @@ impl Client {
 
 impl Cron {
     run_setters!();
+
+    /// Says in the record of this client that it runs the schedule of this name, until the result is dropped.
+    #[doc(hidden)]
+    pub fn serve(&self) -> Result<Serving, InvalidInput> {
+        let (engine, name) = (&self.named.state.engine, self.named.name()?.clone());
+        engine.record.serve(name.clone());
+        // A thread that does not start fails the first claim, which says so.
+        if engine.background().is_ok() {
+            engine.announce();
+        }
+        let record = Arc::clone(&engine.record);
+        Ok(Serving { name, record })
+    }
 
     /// Requires that `count` replicas confirm a claim within `timeout`, as [`Mutex::min_replicas`](crate::Mutex::min_replicas).
     ///

@@ -18,7 +18,7 @@ pub use self::claim::TickCalls;
 pub use self::error::CronError;
 pub use self::handle::Cron;
 #[doc(hidden)]
-pub use self::handle::LATE_MAX;
+pub use self::handle::{LATE_MAX, Serving};
 pub(crate) use self::kind::CRON;
 pub use self::outcome::Claim;
 pub use self::run::CronRun;

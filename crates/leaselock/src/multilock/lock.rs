@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Name;
+use tracing::Instrument;
 
 use super::acquire::Plan;
 use super::mode::Several;
@@ -212,12 +213,12 @@ impl MultiLock {
 
     async fn wait(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
         let acquiring = self.names[0].acquiring(Some("several")); // the mutex itself, before those along with it
-        let acquired = self.wait_uncounted(wait).await;
+        let span = acquiring.span.clone();
+        let acquired = self.wait_uncounted(wait).instrument(span).await;
         acquiring.end(acquired, |lease, hold| {
-            let hold = hold();
-            lease
-                .records()
-                .for_each(|one| one.count(|| Arc::clone(&hold)));
+            let (log, hold) = (&lease.parts().0.log, hold());
+            let each = lease.records();
+            each.for_each(|one| one.count(log, || Arc::clone(&hold)));
         })
     }
 

@@ -227,9 +227,10 @@ fn survey_finds_locks_among_other_keys() {
 
 #[test]
 fn a_client_writes_its_record_and_deletes_it() {
-    use crate::engine::values::identity::{Announce, SelfDescription, Who};
+    use crate::base::process::Process;
+    use crate::engine::values::identity::{Announce, Who};
     on_every_engine(async |lab| {
-        let this = SelfDescription::this(None);
+        let this = Process::this("", None, None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
         assert_eq!(lab.ask(&Who { record }).await, None);
         for _ in 0..2 {

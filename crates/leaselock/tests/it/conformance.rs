@@ -89,6 +89,7 @@ conformance! {
             every_waiter_is_served;
         inspecting:
             inspect_shows_who_holds_why_and_who_waits
+            clients_are_listed_with_the_schedules_that_they_serve
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             pages_list_every_held_lock_with_all_that_an_inspection_shows
             holder_reads_and_never_acquires

@@ -21,6 +21,7 @@ mod deadlock;
 mod election;
 mod engine;
 mod errors;
+mod events;
 mod faults;
 mod fence_checker;
 mod foreign;

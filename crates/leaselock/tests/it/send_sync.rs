@@ -100,6 +100,7 @@ async fn every_future_is_send() {
     is_send(client.list("*"));
     is_send(client.list_pages("*", |_| std::ops::ControlFlow::Continue(())));
     is_send(client.list_cron("*"));
+    is_send(client.list_clients());
     is_send(client.break_lease("job", BreakOptions::default()));
     is_send(client.log(Duration::MAX));
     is_send(client.doctor());

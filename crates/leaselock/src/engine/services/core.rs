@@ -1,6 +1,6 @@
 //! The engine, which all locks of a client share: one store, one identity, one background thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
 use super::limits::Limits;
 use super::log::EventLog;
+use super::record::ClientRecord;
 use super::renewal;
 use super::requests::Requests;
 use super::shared::SharedStates;
@@ -28,7 +29,7 @@ use crate::base::ttl::{Drift, Ttl};
 use crate::engine::values::custom::Connections;
 use crate::engine::values::gate::Strict;
 use crate::engine::values::grant::Seen;
-use crate::engine::values::identity::{Announce, SelfDescription, Who};
+use crate::engine::values::identity::Who;
 use crate::engine::values::note::Note;
 use crate::engine::values::resource::Resource;
 use crate::quorum::executor::Executor;
@@ -37,13 +38,7 @@ use crate::script::keys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::store::LeaseHolder;
 
-/// How long the record of a client lasts without a renewal.
-const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
-    Some(ttl) => ttl,
-    None => panic!("a minute is in range"),
-};
-/// How often a client that is in use renews its record.
-const RECORD_EVERY: Duration = Duration::from_secs(20);
+/// How long a request of an operator, or one that is only information, may take.
 pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the services of one client are: everything that ways, guards and primitives use of it.
@@ -66,19 +61,15 @@ pub(crate) struct Engine {
     pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
-    /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
-    /// since the task last wrote it, 2 otherwise.
-    announced: AtomicU64,
-    /// Locked while the client's record is written or deleted, so that no write comes after the last deletion. True
-    /// once there may be one to delete.
-    has_announced: Arc<tokio::sync::Mutex<bool>>,
+    /// In which others read who it is.
+    pub(crate) record: Arc<ClientRecord>,
 }
 
 /// The parts of an engine.
 pub(crate) struct EngineSettings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
-    pub(crate) about: SelfDescription,
+    pub(crate) about: Process,
     pub(crate) drift: Drift,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
@@ -101,7 +92,8 @@ impl Engine {
         let log = Arc::new(EventLog::new(&prefix, &id, &store));
         Engine {
             log,
-            ids: Ids::new(id, prefix, about),
+            record: Arc::new(ClientRecord::new(&prefix, about)),
+            ids: Ids::new(id, prefix),
             requests: Requests::new(&store, &clock, strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
             limits: Limits::default(),
@@ -109,8 +101,6 @@ impl Engine {
             totals: Totals::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
-            announced: AtomicU64::new(0),
-            has_announced: Arc::default(),
             drift,
             request_timeout,
             clock,
@@ -234,70 +224,30 @@ impl Engine {
         }
     }
 
-    /// Writes the client's record in the background, unless it was written lately.
+    /// Has the client's record written in the background, as long as the client is in use.
     pub(crate) fn announce(self: &Arc<Self>) {
-        let Some(background) = self.started() else {
-            return;
-        };
-        // Every grant calls this, and most have nothing to write.
-        let asked = self.announced.load(Ordering::SeqCst) == 1;
-        if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
-            return;
-        }
-        let engine = Arc::downgrade(self);
-        let store = background.store.clone();
-        let has_announced = Arc::clone(&self.has_announced);
-        drop(background.handle.spawn(async move {
-            loop {
-                let mut has_announced = has_announced.lock().await;
-                let used = engine.upgrade().filter(|engine| engine.is_used());
-                let Some((record, about)) = used.and_then(|engine| engine.record_to_write()) else {
-                    break;
-                };
-                *has_announced = true;
-                let written = Announce {
-                    record: &record,
-                    about: &about,
-                    ttl: RECORD_TTL,
-                };
-                drop(store.ask(&written, OPERATOR_WITHIN).await);
-                drop(has_announced);
-                tokio::time::sleep(RECORD_EVERY).await;
-            }
-            if let Some(engine) = engine.upgrade() {
-                engine.announced.store(0, Ordering::SeqCst);
-            }
-        }));
-    }
-
-    /// Deletes the client's record, if it may have written one.
-    pub(crate) async fn delete_record(&self) {
-        let has_announced = self.has_announced.lock().await;
-        if *has_announced {
-            let gone = Announce {
-                record: &self.ids.record,
-                about: "",
-                ttl: RECORD_TTL,
-            };
-            drop(self.ask(&gone, OPERATOR_WITHIN).await); // the record is only information
+        if let Some(background) = self.started() {
+            let engine = Arc::downgrade(self);
+            self.record
+                .announce(&background.handle, &background.store, move |asked| {
+                    let engine = engine.upgrade();
+                    engine.is_some_and(|it| (asked || it.is_used()) && !it.has_ended())
+                });
         }
     }
 
-    /// Returns the record's key and text; `None` once the client is closed without a lease, as nothing would delete it
-    /// then.
-    pub(crate) fn record_to_write(&self) -> Option<(String, String)> {
-        let holds = |background: &Background| !background.renewal.is_empty();
-        let ended = self.is_closed() && !self.started().is_some_and(holds);
-        (!ended).then(|| (self.ids.record.clone(), self.ids.about.encode()))
-    }
-
-    /// Returns true if the client holds or waits for a lock. A request in flight counts, because it has called
-    /// `announce`.
+    /// Returns true if the client holds or waits for a lock, or serves a schedule.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
             !background.renewal.is_empty() || background.notifier.has_waiters()
         };
-        self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
+        self.record.serves_any() || self.started().is_some_and(used)
+    }
+
+    /// Returns true once the client is closed without a lease: nothing would delete its record then.
+    pub(crate) fn has_ended(&self) -> bool {
+        let holds = |background: &Background| !background.renewal.is_empty();
+        self.is_closed() && !self.started().is_some_and(holds)
     }
 
     /// Writes the holder's note in the background.
@@ -338,8 +288,11 @@ impl Engine {
     /// Reads who is behind a client, by its own description.
     pub(crate) async fn who(&self, client: &str, within: Duration) -> Result<Process, StoreError> {
         let record = &self.record_of(client);
-        let about = self.ask(&Who { record }, within).await?;
-        Ok(SelfDescription::process(client.to_owned(), about))
+        let client = client.to_owned();
+        Ok(match self.ask(&Who { record }, within).await? {
+            Some(process) => Process { client, ..process },
+            None => Process::unknown(client),
+        })
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 
 use crate::base::error::StoreError;
 use crate::base::token::{ClientId, Stock, Token};
-use crate::engine::values::identity::SelfDescription;
 use crate::script::keys;
 
 /// Who a client is, and where it is reached.
@@ -16,9 +15,6 @@ pub(crate) struct Ids {
     pub(crate) channel: String,
     /// The channel of the connection of the requests.
     pub(crate) channel_along: String,
-    /// The key of the record in which others read who it is.
-    pub(crate) record: String,
-    pub(crate) about: SelfDescription,
     /// How many owners were made.
     pub(crate) owners: AtomicU64,
     /// The latest number of a change that this client has sent; it never sends another one under the same number.
@@ -27,23 +23,15 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Returns this process, as others read of it.
-    pub(crate) fn myself(&self) -> String {
-        let (client, about) = (self.client.as_str().to_owned(), self.about.clone());
-        SelfDescription::process(client, Some(about)).to_string()
-    }
-
-    pub(crate) fn new(client: ClientId, prefix: String, about: SelfDescription) -> Self {
+    pub(crate) fn new(client: ClientId, prefix: String) -> Self {
         Ids {
             channel: keys::wake_channel(&prefix, &client),
             channel_along: keys::wake_channel_along(&prefix, &client),
-            record: keys::client_record(&prefix, client.as_str()),
             owners: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
             tokens: Stock::default(),
             client,
             prefix,
-            about,
         }
     }
 

@@ -2,12 +2,12 @@
 //!
 //! Nothing waits for that task, and it writes at most once a second. What comes meanwhile and does not fit is counted.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 use tokio::time::sleep;
 
 use crate::base::clock_watch::ClockWatch;
@@ -36,7 +36,10 @@ const READ_AFTER_AND_WITHIN_MS: [(u64, u64); 3] = [(5, 50), (20, 100), (50, 250)
 /// A break is among the newest so many entries.
 const BREAKER_AMONG: u64 = 100;
 
-/// The events of one client that wait to be written.
+/// A listener that is so many events behind has missed the oldest.
+const HEARD_AT_ONCE: usize = 1024;
+
+/// The events of one client: those that wait to be written, and those who listen.
 pub(crate) struct EventLog {
     key: String,
     client: ClientId,
@@ -46,6 +49,8 @@ pub(crate) struct EventLog {
     pending: Mutex<Pending>,
     changed: Notify,
     is_refused: AtomicBool,
+    /// Made with the first listener.
+    listeners: OnceLock<broadcast::Sender<LogEntry>>,
 }
 
 #[derive(Default)]
@@ -70,18 +75,34 @@ impl EventLog {
             pending: Mutex::default(),
             changed: Notify::new(),
             is_refused: AtomicBool::new(false),
+            listeners: OnceLock::new(),
         }
     }
 
-    /// Has the event written soon, by the client's thread. Never waits.
+    pub(crate) fn listen(&self) -> broadcast::Receiver<LogEntry> {
+        let listeners = (self.listeners).get_or_init(|| broadcast::channel(HEARD_AT_ONCE).0);
+        listeners.subscribe()
+    }
+
+    /// Shows the event to listeners, and writes nothing. Without a listener it costs the reading of one value.
+    pub(crate) fn tell(&self, event: impl FnOnce() -> LogEvent) {
+        if let Some(listeners) = self.listeners.get() {
+            // An error says that each listener was dropped.
+            drop(listeners.send(event().entry(self.client.as_str())));
+        }
+    }
+
+    /// Shows the event to listeners, and has it written soon by the client's thread. Never waits.
     pub(crate) fn note(&self, event: impl FnOnce() -> LogEvent) {
+        let event = event();
+        self.tell(|| event.clone());
         let mut pending = hold(&self.pending);
         // One place is for the number of those that are left out.
         if pending.entries.len() + 1 >= AT_ONCE {
             pending.left_out += 1;
             return;
         }
-        pending.entries.push(self.encode(&event()));
+        pending.entries.push(self.encode(&event));
         drop(pending);
         self.changed.notify_one();
     }
@@ -106,6 +127,7 @@ impl EventLog {
 
     /// Writes one event at once, for a caller that waits for it.
     pub(crate) async fn write(&self, event: &LogEvent) -> Result<(), StoreError> {
+        self.tell(|| event.clone());
         self.ask(&self.store, &[self.encode(event)]).await
     }
 

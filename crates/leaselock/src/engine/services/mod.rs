@@ -10,6 +10,7 @@ pub(crate) mod lease;
 pub(crate) mod leftover;
 pub(crate) mod limits;
 pub(crate) mod log;
+pub(crate) mod record;
 pub(crate) mod renewal;
 pub(crate) mod replica_pool;
 pub(crate) mod requests;

@@ -3,6 +3,8 @@
 //! A caller begins it, or is told why no run begins. The run holds the name as a mutex does, and one step records its end
 //! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell.
 
+use tracing::Instrument;
+
 use super::attempt::Attempt;
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, NounFailure, StoreError};
 use crate::base::token::Token;
@@ -53,14 +55,15 @@ where
     BeginRun<T>: Votable<Reply = Tried<T::Told>>,
 {
     let mut tries = RunTries { ttl, asked, calls };
-    let begun = Tries::new(&mut ask, &mut tries, T::NOUN, wait).run().await;
+    let begun = Tries::new(&mut ask, &mut tries, T::NOUN, wait).run();
+    let begun = begun.instrument(acquiring.span.clone()).await;
     if let Ok((None, _)) = &begun {
         acquiring.end_untold();
         return begun;
     }
     acquiring.end(begun, |(lease, _), hold| {
         if let Some(lease) = lease {
-            lease.parts().1.count(hold);
+            lease.counted(hold);
         }
     })
 }

@@ -35,7 +35,8 @@ const READ_MAX: usize = 1024;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LogEntry {
-    /// When the store got it, by the store's clock; of a majority, the earliest.
+    /// When the store got it, by the store's clock; of a majority, the earliest. Of an [event](crate::Client::events),
+    /// when it happened by this machine's clock.
     #[cfg_attr(feature = "serde", serde(rename = "at_unix_ms", with = "at_unix_ms"))]
     pub at: SystemTime,
     /// What happened, as a word such as `lost` or `broken`; `unknown` for text that is no entry.
@@ -89,7 +90,7 @@ impl LogEntry {
 }
 
 /// An event, before it is written.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LogEvent {
     kind: &'static str,
     fact: Option<String>,
@@ -123,6 +124,20 @@ impl LogEvent {
     pub(crate) fn fact(mut self, fact: impl fmt::Display) -> Self {
         self.fact = Some(fact.to_string());
         self
+    }
+
+    /// Returns it as it is shown to listeners of the client that saw it.
+    pub(crate) fn entry(self, client: &str) -> LogEntry {
+        LogEntry {
+            at: clock::from_unix_ms(clock::wall_us() / 1000).unwrap_or(SystemTime::UNIX_EPOCH),
+            kind: self.kind.to_owned(),
+            client: self.fact.is_none().then(|| client.to_owned()),
+            id: self.fact.unwrap_or_default(),
+            name: self.name.map(String::from),
+            fence: self.fence,
+            by: self.by,
+            text: self.text,
+        }
     }
 
     /// Writes it as a client's event of this number.

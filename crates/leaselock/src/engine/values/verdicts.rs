@@ -6,9 +6,10 @@ use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
-use super::identity::{Announce, SelfDescription, Who};
+use super::identity::{Announce, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
+use crate::base::process::Process;
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Operation, Script};
@@ -134,7 +135,7 @@ impl Votable for Announce<'_> {
 }
 
 impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<SelfDescription>>) -> TallyVerdict<Option<SelfDescription>> {
+    fn count(votes: &Votes<Option<Process>>) -> TallyVerdict<Option<Process>> {
         known(votes)
     }
 }

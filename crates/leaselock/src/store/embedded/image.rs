@@ -6,7 +6,7 @@ use super::holds;
 use super::holds::Sessionless;
 use super::life::Life;
 use super::packed::{Fields, Members};
-use crate::script::keys::LockKeys;
+use crate::script::keys;
 
 /// The keys of one slot tag, in memory while a script works on them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,11 +46,12 @@ impl Image {
                 .count()
     }
 
-    /// Lists the keys that match the pattern: those that hold a lock of ours, or records of ticks if it asks for them.
+    /// Lists the keys that match the pattern: those that hold a lock of ours, or records if it asks for them.
     pub(super) fn locks(&self, pattern: &str) -> Vec<String> {
-        let of_ticks = LockKeys::of_cron(pattern).is_some();
+        let of_records = keys::is_of_records(pattern);
         let shown = |entry: &&Entry| {
-            (entry.is_lock() || of_ticks) && glob::matches(pattern.as_bytes(), entry.key.as_bytes())
+            (entry.is_lock() || of_records)
+                && glob::matches(pattern.as_bytes(), entry.key.as_bytes())
         };
         let locks = self.entries.iter().filter(shown);
         locks.map(|entry| entry.key.clone()).collect()

@@ -60,6 +60,39 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     );
 }
 
+pub(super) async fn clients_are_listed_with_the_schedules_that_they_serve(engine: &Engine) {
+    let (one, two) = (engine.client_of_one_store().await, engine.client().await);
+    if !engine.lists {
+        two.list_clients().await.unwrap_err();
+        return;
+    }
+    assert_eq!(two.list_clients().await.unwrap(), []);
+    let serving = one.cron("nightly").serve().unwrap();
+    let served = || async {
+        let listed = two.list_clients().await.unwrap();
+        let ours = listed.into_iter().find(|it| it.client == one.id());
+        ours.map(|it| {
+            it.serves
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        })
+    };
+    let says = async |names: &[&str]| served().await.is_some_and(|served| served == names);
+    eventually("it serves", async || says(&["nightly"]).await).await;
+    let lease = two.mutex("job").ttl(LONG).acquire().await.unwrap();
+    eventually("a holder is listed too", async || {
+        let listed = two.list_clients().await.unwrap();
+        let other = listed.iter().find(|it| it.client == two.id());
+        other.is_some_and(|it| it.serves.is_empty() && it.pid == Some(std::process::id()))
+    })
+    .await;
+    lease.release().await.unwrap();
+    drop(serving);
+    one.close().await;
+    assert_eq!(served().await, None);
+}
+
 pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix(
     engine: &Engine,
 ) {

@@ -12,6 +12,7 @@ use crate::engine::services::cleanup::guard::CleanupGuard;
 use crate::engine::services::core::Engine;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::totals::hold::CountedHold;
 use crate::engine::values::custom::CustomLock;
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
@@ -141,6 +142,11 @@ impl<M> Lease<M> {
     /// Returns what a local group remembers of the lease that it hands from task to task.
     pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<LeaseRecord>, Id) {
         (&self.engine, &self.record, self.id)
+    }
+
+    /// Counts the grant, and shows it to listeners.
+    pub(crate) fn counted(&self, hold: &dyn Fn() -> Arc<CountedHold>) {
+        self.record.count(&self.engine.log, hold);
     }
 
     /// Drops this value without an effect: its parts were given to another owner.

@@ -40,6 +40,8 @@ pub(crate) struct LeaseRecord {
     queued: AtomicBool,
     /// How the lease is counted, once its acquisition has ended.
     hold: OnceLock<Arc<CountedHold>>,
+    /// True if listeners were shown the grant.
+    is_told: AtomicBool,
     /// Where its loss is noted; without effect once the client is gone.
     log: Weak<EventLog>,
     core: Mutex<LeaseMachine>,
@@ -68,6 +70,7 @@ impl LeaseRecord {
             clock,
             loss_signal: LossSignal::default(),
             queued: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             hold: OnceLock::new(),
             log: Weak::new(),
             core,
@@ -153,7 +156,13 @@ impl LeaseRecord {
     fn lose(&self, reason: LostReason) {
         self.loss_signal.set(self.loss(reason));
         self.count_end(reason);
-        if matches!(reason, LostReason::Released | LostReason::MaxHoldReached) {
+        let is_ours = matches!(reason, LostReason::Released | LostReason::MaxHoldReached);
+        if is_ours {
+            if self.is_told.load(Ordering::Relaxed)
+                && let Some(log) = self.log.upgrade()
+            {
+                log.tell(|| self.event("released", reason.to_string()));
+            }
             return;
         }
         self.note("lost", || match self.core().trouble() {
@@ -165,8 +174,12 @@ impl LeaseRecord {
     /// Notes an event of this lease for the event log.
     pub(crate) fn note(&self, kind: &'static str, text: impl FnOnce() -> String) {
         if let Some(log) = self.log.upgrade() {
-            log.note(|| LogEvent::new(kind, text()).of(&self.name, self.fence));
+            log.note(|| self.event(kind, text()));
         }
+    }
+
+    fn event(&self, kind: &'static str, text: String) -> LogEvent {
+        LogEvent::new(kind, text).of(&self.name, self.fence)
     }
 
     /// Notes a renewal that is confirmed now with less than a third of the ttl left: the next one may be too late.
@@ -233,9 +246,13 @@ impl LeaseRecord {
         first
     }
 
-    /// Counts the lease from now on; one that an owner shares is counted already.
-    pub(crate) fn count(&self, hold: impl FnOnce() -> Arc<CountedHold>) {
-        self.hold.get_or_init(hold);
+    /// Counts the lease from now on, and shows its grant to listeners; one that an owner shares is counted already.
+    pub(crate) fn count(&self, log: &EventLog, hold: impl FnOnce() -> Arc<CountedHold>) {
+        let totals = &self.hold.get_or_init(hold).totals;
+        log.tell(|| {
+            self.is_told.store(true, Ordering::Relaxed);
+            self.event("granted", totals.kind.to_owned())
+        });
         let lost = self.core().lost(); // it may have ended before it was counted
         if let Some(reason) = lost {
             self.count_end(reason);

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tracing::Span;
+use tracing::field::Empty;
+
 use super::hold::CountedHold;
 use super::kind_totals::{CANCELLED, GRANTED, KindTotals, outcome};
 use crate::base::clock::{Clock, Moment};
@@ -14,16 +17,23 @@ pub(crate) struct Acquiring<'a> {
     clock: &'a Clock,
     began: Moment,
     totals: Option<&'a Arc<KindTotals>>,
+    /// In which it runs.
+    pub(crate) span: Span,
 }
 
 impl<'a> Acquiring<'a> {
-    pub(crate) fn begin(clock: &'a Clock, totals: Option<&'a Arc<KindTotals>>) -> Self {
+    pub(crate) fn begin(clock: &'a Clock, lock: &str, totals: Option<&'a Arc<KindTotals>>) -> Self {
         if let Some(totals) = totals {
             totals.begun.fetch_add(1, Ordering::Relaxed);
         }
         Acquiring {
             clock,
             began: clock.now(),
+            span: tracing::debug_span!(
+                target: "leaselock", "acquire", lock,
+                kind = totals.map(|it| it.kind), class = totals.map(|it| &*it.class),
+                outcome = Empty, waited_ms = Empty,
+            ),
             totals,
         }
     }
@@ -36,14 +46,18 @@ impl<'a> Acquiring<'a> {
     ) -> Result<L, AcquireError> {
         if let Some(totals) = self.totals.take() {
             let now = self.clock.now();
-            match &acquired {
+            let waited = now.saturating_since(self.began);
+            let outcome = match &acquired {
                 Ok(lease) => {
-                    totals.waits.add_time(now.saturating_since(self.began));
+                    totals.waits.add_time(waited);
                     count_hold(lease, &|| CountedHold::begin(totals, now));
-                    totals.acquires.add(GRANTED);
+                    GRANTED
                 }
-                Err(error) => totals.acquires.add(outcome(error)),
-            }
+                Err(error) => outcome(error),
+            };
+            totals.acquires.add(outcome);
+            self.span.record("outcome", outcome);
+            self.span.record("waited_ms", waited.as_millis());
         }
         acquired
     }
@@ -60,6 +74,7 @@ impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         if let Some(totals) = self.totals {
             totals.acquires.add(CANCELLED);
+            self.span.record("outcome", CANCELLED);
         }
     }
 }
