@@ -3,7 +3,8 @@
 //! It reads tokens and not types, and so knows only these shapes:
 //! - `static WHO: Script = script!("client/who", …)`, read by `impl Operation for Who { … fn encode … fn decode … }` of
 //!   the same file, or of another one in its folder, or by `operation! { … struct Who … fn encode … fn decode … }` there;
-//! - `acquire: … script!("mutex/acquire") …`, or `step!(…)`, in the table of a kind, read by `impl Operation for Acquire` of the engine.
+//! - `acquire: … script!("mutex/acquire") …`, or `step!(…)`, in the table of a kind, read by `impl Operation for Acquire` of the engine,
+//!   or by `impl RunTerms for Asked { … }` where a file of the folder says `type Acquire = BeginRun<Asked>`.
 //!
 //! A `decode` has its arms itself, or says `Reply::decode(answer)`: such a decoder serves the scripts of all kinds.
 
@@ -114,7 +115,9 @@ fn operation<'a>(
         .map(|(path, file)| (path.as_str(), file.as_slice()));
     let mut places = std::iter::once((path, file)).chain(others);
     places.find_map(|(path, file)| {
-        let region = block(file, &["Operation", "for", &name]).or_else(|| table(file, &name))?;
+        let region = block(file, &["Operation", "for", &name])
+            .or_else(|| table(file, &name))
+            .or_else(|| terms(file, &name))?;
         Some(Operation { path, file, region })
     })
 }
@@ -148,6 +151,14 @@ fn table<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
     let tables = (0..tokens.len()).filter(|at| matches_at(tokens, *at, &["operation", "!", "{"]));
     let mut tables = tables.map(|at| &tokens[at + 2..skip_brackets(tokens, at + 2)]);
     tables.find(|table| (0..table.len()).any(|at| matches_at(table, at, &["struct", name])))
+}
+
+/// The block of the terms of which this request is made.
+fn terms<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
+    let alias = ["type", name, "=", "BeginRun", "<"];
+    let at = (0..tokens.len()).find(|at| matches_at(tokens, *at, &alias))?;
+    let asked = tokens.get(at + alias.len())?;
+    block(tokens, &["RunTerms", "for", &asked.text])
 }
 
 /// How many keys beside the lock the kind has in whose table the script is, in this field of the table.
@@ -190,7 +201,12 @@ fn count(
         calls("write_keys").count() * (side_keys + 2)
             + calls("write_release_keys").count() * (side_keys + release_keys + 2)
     });
-    for (array, one, many, more) in [("KEYS", "key", "keys", of_kind), ("ARGV", "arg", "args", 0)] {
+    let gate_key = calls("write_gate_key").count();
+    let gate = calls("write_gate").count() * 2;
+    for (array, one, many, more) in [
+        ("KEYS", "key", "keys", of_kind + gate_key),
+        ("ARGV", "arg", "args", gate),
+    ] {
         let listed = script.header.of(array).count();
         let open_ended = script.header.of(array).any(|slot| slot.open_ended);
         let given = calls(one).count() + more;

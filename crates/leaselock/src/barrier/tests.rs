@@ -13,7 +13,7 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::quorum::votable::on_one_store;
+use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
@@ -43,7 +43,7 @@ impl Operation for Remembered<'_> {
     }
 }
 
-on_one_store!(Remembered<'_>);
+impl Votable for Remembered<'_> {}
 
 /// What is promised, in plain Rust. A token is its place in the list of all.
 #[derive(Default)]

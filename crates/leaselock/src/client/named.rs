@@ -9,8 +9,10 @@ use tracing::Instrument;
 use super::options::Options;
 use super::state::ClientState;
 use crate::base::debug::debug_as;
-use crate::base::error::{AcquireError, InvalidInput};
+use crate::base::error::{AcquireError, InvalidInput, NounFailure};
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::broadcast;
+use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::services::totals::acquiring::Acquiring;
 use crate::engine::services::totals::kind_totals::KindTotals;
 use crate::engine::values::kind::Kind;
@@ -19,6 +21,7 @@ use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::acquire::acquire;
 use crate::engine::ways::ask::Ask;
+use crate::quorum::votable::Votable;
 
 /// A name for an error is worth no longer wait.
 const WHO_WITHIN: Duration = Duration::from_millis(250);
@@ -79,14 +82,32 @@ impl Named {
 
     /// Refuses what the first operation would refuse; nothing is sent.
     pub(crate) fn validate(&self) -> Result<(), InvalidInput> {
-        let name = self.name()?;
-        self.state.request(self.kind, name, &self.options).map(drop)
+        self.resource().map(drop)
     }
 
     /// Returns what is locked.
     pub(crate) fn resource(&self) -> Result<Resource, InvalidInput> {
         let (resource, _) = self.state.request(self.kind, self.name()?, &self.options)?;
         Ok(resource.with_mode(self.mode.clone()))
+    }
+
+    /// Returns the lock of a run and the channel of its noun's broadcasts, unless a run cannot have these options.
+    pub(crate) fn of_run(&self, noun: &str) -> Result<(Resource, String), InvalidInput> {
+        self.options.check_run()?;
+        let resource = self.resource()?;
+        let channel = broadcast::channel_of(&self.state.engine, noun, &resource.lock);
+        Ok((resource, channel))
+    }
+
+    /// Makes one request of this name.
+    pub(crate) async fn request<O, E>(&self, request: &O) -> Result<O::Reply, E>
+    where
+        O: Votable,
+        E: From<InvalidInput> + From<NounFailure>,
+    {
+        let name = self.name()?.clone();
+        let asked = self.state.engine.ask(request, OPERATOR_WITHIN).await;
+        Ok(asked.map_err(|source| NounFailure { name, source })?)
     }
 
     /// Returns what is asked for, with a token of its own; nothing is sent yet.
@@ -144,15 +165,12 @@ impl Named {
 
     /// Waits as the options say.
     pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.or_who_holds(self.wait(self.options.patience()).await)
-            .await
+        self.wait_or_who_holds(self.options.patience()).await
     }
 
-    /// Asks who it is that the error names by the id of its client.
-    async fn or_who_holds(
-        &self,
-        mut acquired: Result<Lease, AcquireError>,
-    ) -> Result<Lease, AcquireError> {
+    /// Waits, and asks who it is that the error names by the id of its client.
+    async fn wait_or_who_holds(&self, wait: Wait) -> Result<Lease, AcquireError> {
+        let mut acquired = self.wait(wait).await;
         let engine = &self.state.engine;
         let mut busy = acquired.as_mut().err();
         if let Some(AcquireError::TimedOut { holder, own, .. }) = &mut busy
@@ -206,8 +224,7 @@ impl Named {
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        self.or_who_holds(self.wait(Wait::Timeout(limit)).await)
-            .await
+        self.wait_or_who_holds(Wait::Timeout(limit)).await
     }
 }
 

@@ -21,7 +21,7 @@ pub const DEFAULT_DRIFT_PPM: u32 = 10_000;
 const WHY_MAX: usize = 200;
 
 /// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[must_use = "options do nothing until a lock is taken with them"]
 pub struct Options {
     /// As the caller set it; [`Options::length`] is the effective one.
@@ -47,27 +47,6 @@ pub struct Options {
     /// Names that are acquired together with this one.
     /// The longest ttl that the store allows, set by the client. A default ttl is shortened to it.
     pub(crate) longest: Option<Duration>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            ttl: None,
-            wait: None,
-            like: None,
-            priority: 0,
-            renewal: None,
-            max_hold: None,
-            why: None,
-            fencing: None,
-            class: None,
-            on_wait: None,
-            owner: None,
-            copies: None,
-            protocol: Protocol::Native,
-            longest: None,
-        }
-    }
 }
 
 /// Writes the same setters for `Options` and for every type that carries options.
@@ -346,6 +325,21 @@ impl Options {
                 "ttl {}: the protocol {protocol} counts whole seconds, from 1 s",
                 span(ttl)
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses options of a lock that a run cannot have.
+    pub(crate) fn check_run(&self) -> Result<(), InvalidInput> {
+        if self.fencing == Some(false) || !self.renews() {
+            return Err(InvalidInput::new(
+                "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out",
+            ));
+        }
+        if self.owner.is_some() {
+            return Err(InvalidInput::new(
+                "a run has no owner, because no other task may share it",
+            ));
         }
         Ok(())
     }

@@ -2,23 +2,14 @@
 
 use leaselock_fence::Fence;
 
-use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
+use super::views::{Break, Broke, Inspect, Inspected, InspectedState};
 use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::counted;
 
-impl Votable for Inspect<'_> {
-    fn count(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
-        inspected(votes)
-    }
+counted! {
+    Inspect<'_> => inspected,
+    Break<'_> => broke,
 }
-
-impl Votable for Break<'_> {
-    fn count(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
-        broke(votes)
-    }
-}
-
-impl Votable for Survey<'_> {}
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
@@ -53,12 +44,10 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
                 continue;
             }
             let alike = answers().filter(|other| is_same(state, other));
+            let state = together(alike.collect(), votes.needed());
             return TallyVerdict::Decided(Inspected {
-                state: together(alike.collect(), votes.needed()),
-                queue: Vec::new(),
-                waiter_count: 0,
-                permits: None,
                 damaged: damaged(votes),
+                ..state.into()
             });
         }
     }
@@ -68,11 +57,8 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
         return TallyVerdict::Decided(Inspected {
-            state: InspectedState::Free,
-            queue: Vec::new(),
-            waiter_count: 0,
-            permits: None,
             damaged: damaged(votes),
+            ..InspectedState::Free.into()
         });
     }
     TallyVerdict::Open

@@ -7,18 +7,46 @@ use super::inspection::PermitCount;
 use crate::base::fence;
 use crate::base::token;
 use crate::engine::values::lock_mode::LockMode;
+use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::damage;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
+use crate::script::{Answer, Malformed, Script, Value, script};
 
 /// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
 
-/// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
-#[derive(Debug)]
-pub(crate) struct Inspect<'a> {
-    pub(crate) keys: &'a LockKeys,
+operation! {
+    /// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
+    pub(crate) struct Inspect<'a> {
+        keys: &'a LockKeys,
+    }
+    script &INSPECT;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&keys.lock).key(keys.queue()).key(keys.fence()).key(keys.note()).key(keys.usage());
+    }
+    fn decode(answer) -> Inspected {
+        "free" => beside(InspectedState::Free, answer)?,
+        "held" => {
+            let state = InspectedState::Held {
+                value: answer.bytes(3)?.to_vec(),
+                pttl_ms: u64::try_from(answer.signed(4)?).ok(),
+                fence: fence::of_reply(answer.number(5)?),
+                why: answer.bytes(6)?.to_vec(),
+            };
+            beside(state, answer)?
+        },
+        "shared" => {
+            let count = usize::try_from(answer.number(3)?).map_err(|_| Malformed)?;
+            let holds = holds(answer.array(4)?)?;
+            beside(InspectedState::Shared { holds, count }, answer)?
+        },
+        "other" => beside(InspectedState::Other { kind: answer.text(3)?.to_owned() }, answer)?,
+    }
+    fn time_us(answer) {
+        answer.number(0).ok()
+    }
 }
 
 pub(crate) struct Inspected {
@@ -100,67 +128,26 @@ impl Inspected {
     }
 }
 
-impl Operation for Inspect<'_> {
-    type Reply = Inspected;
-
-    fn script(&self) -> &'static Script {
-        &INSPECT
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.queue());
-        call.key(self.keys.fence()).key(self.keys.note());
-        call.key(self.keys.usage());
-    }
-
-    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
-        let state = match answer.tag() {
-            "free" => InspectedState::Free,
-            "held" => InspectedState::Held {
-                value: answer.bytes(3)?.to_vec(),
-                pttl_ms: u64::try_from(answer.signed(4)?).ok(),
-                fence: fence::of_reply(answer.number(5)?),
-                why: answer.bytes(6)?.to_vec(),
-            },
-            "shared" => InspectedState::Shared {
-                count: usize::try_from(answer.number(3)?).map_err(|_| Malformed)?,
-                holds: holds(answer.array(4)?)?,
-            },
-            "other" => InspectedState::Other {
-                kind: answer.text(3)?.to_owned(),
-            },
-            _ => return Err(Malformed),
-        };
-        let [Value::Int(waiter_count), waiters @ ..] = answer.array(1)? else {
-            return Err(Malformed);
-        };
-        Ok(Inspected {
-            state,
-            queue: queue(waiters)?,
-            waiter_count: usize::try_from(*waiter_count).map_err(|_| Malformed)?,
-            permits: permits(answer.array(2)?)?,
-            damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
-        })
-    }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
-        answer.number(0).ok()
-    }
-}
-
-fn text(value: &Value) -> Result<String, Malformed> {
-    match value {
-        Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| Malformed),
-        Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
-    }
+/// Reads what lies beside the lock.
+fn beside(state: InspectedState, answer: &Answer) -> Result<Inspected, Malformed> {
+    let [Value::Int(waiter_count), waiters @ ..] = answer.array(1)? else {
+        return Err(Malformed);
+    };
+    Ok(Inspected {
+        state,
+        queue: queue(waiters)?,
+        waiter_count: usize::try_from(*waiter_count).map_err(|_| Malformed)?,
+        permits: permits(answer.array(2)?)?,
+        damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
+    })
 }
 
 fn queue(items: &[Value]) -> Result<Vec<SeenWaiter>, Malformed> {
     let waiters = items.chunks_exact(3).map(|waiter| {
         Ok(SeenWaiter {
-            client: text(&waiter[0])?,
-            priority: priority(&text(&waiter[1])?),
-            mode: LockMode::of_word(&text(&waiter[2])?),
+            client: waiter[0].text()?.to_owned(),
+            priority: priority(waiter[1].text()?),
+            mode: LockMode::of_word(waiter[2].text()?),
         })
     });
     waiters.collect()
@@ -177,10 +164,10 @@ fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
             return Err(Malformed);
         };
         Ok(SeenHold {
-            token: text(&hold[0])?.into_bytes(),
-            mode: LockMode::of_word(&text(&hold[1])?),
+            token: hold[0].text()?.into(),
+            mode: LockMode::of_word(hold[1].text()?),
             rest_ms: u64::try_from(rest_ms).map_err(|_| Malformed)?,
-            fence: fence::of_reply(text(&hold[3])?.parse().map_err(|_| Malformed)?),
+            fence: fence::of_reply(hold[3].text()?.parse().map_err(|_| Malformed)?),
         })
     });
     holds.collect()
@@ -191,9 +178,9 @@ fn permits(items: &[Value]) -> Result<Option<PermitCount>, Malformed> {
         return Ok(None);
     };
     Ok(Some(PermitCount {
-        total: count(&text(total)?),
-        used: count(&text(used)?),
-        pinned: text(pinned)? == "1",
+        total: count(total.text()?),
+        used: count(used.text()?),
+        pinned: pinned.text()? == "1",
     }))
 }
 
@@ -209,18 +196,51 @@ fn priority(digits: &str) -> i32 {
 fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
     let pairs = items.chunks_exact(2);
     pairs
-        .map(|pair| damage::sentence(&text(&pair[0])?, &text(&pair[1])?).ok_or(Malformed))
+        .map(|pair| damage::sentence(pair[0].text()?, pair[1].text()?).ok_or(Malformed))
         .collect()
 }
 
-/// Breaks the mutex. Runs `lua/mutex/break.lua`.
-#[derive(Debug)]
-pub(crate) struct Break<'a> {
-    pub(crate) keys: &'a LockKeys,
-    pub(crate) terms: BreakOptions,
-    /// What the channel of a client begins with, and how the channels go on behind its id.
-    pub(crate) channel: &'a str,
-    pub(crate) ends: &'a [String],
+static BREAK: Script = script!("mutex/break");
+static BREAK_STRICT: Script = script!("mutex/break", strict);
+static SURVEY: Script = script!("mutex/survey", reads_only);
+
+operation! {
+    /// Breaks the mutex. Runs `lua/mutex/break.lua`.
+    pub(crate) struct Break<'a> {
+        keys: &'a LockKeys,
+        terms: BreakOptions,
+        /// What the channel of a client begins with, and how the channels go on behind its id.
+        channel: &'a str,
+        ends: &'a [String],
+    }
+    script if keys.gate.is_some() { &BREAK_STRICT } else { &BREAK };
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&keys.lock).key(keys.queue()).key(keys.waiters()).key(keys.fence()).key(keys.usage());
+        keys.write_gate_key(call);
+        let only = terms.only_fence;
+        call.arg(only.map_or_else(String::new, |fence| fence.to_string()));
+        call.arg(u64::from(terms.at_once)).arg(u64::from(terms.foreign)).arg(channel);
+        call.args(ends.iter().map(String::as_str));
+    }
+    fn decode(answer) -> Broke {
+        "broken" => {
+            let holder = answer.text(0)?;
+            Broke::Broken {
+                holder: (!holder.is_empty()).then(|| holder.to_owned()),
+                fence: fence::of_reply(answer.number(1)?),
+                count: usize::try_from(answer.number(2)?).map_err(|_| Malformed)?,
+                rest_ms: answer.number(3)?,
+            }
+        },
+        "free" => Broke::Free,
+        "foreign" => Broke::Foreign,
+        "changed" => Broke::Changed { fence: fence::of_reply(answer.number(0)?) },
+    }
+    fn time_us(answer) {
+        let last = answer.values().len().checked_sub(1)?;
+        answer.number(last).ok()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,93 +259,26 @@ pub(crate) enum Broke {
     },
 }
 
-static BREAK: Script = script!("mutex/break");
-static BREAK_STRICT: Script = script!("mutex/break", strict);
-
-impl Operation for Break<'_> {
-    type Reply = Broke;
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.queue())
-            .key(self.keys.waiters())
-            .key(self.keys.fence())
-            .key(self.keys.usage());
-        if let Some(gate) = &self.keys.gate {
-            call.key(&*gate.key_for(&self.keys.lock));
-        }
-        let only = self.terms.only_fence;
-        call.arg(only.map_or_else(String::new, |fence| fence.to_string()));
-        call.arg(u64::from(self.terms.at_once));
-        call.arg(u64::from(self.terms.foreign)).arg(self.channel);
-        call.args(self.ends.iter().map(String::as_str));
+operation! {
+    /// Finds the names that are held. Runs `lua/mutex/survey.lua`.
+    pub(crate) struct Survey<'a> {
+        candidates: &'a [LockKeys],
     }
-
-    fn script(&self) -> &'static Script {
-        match self.keys.gate {
-            None => &BREAK,
-            Some(_) => &BREAK_STRICT,
-        }
-    }
-
-    fn decode(answer: &Answer) -> Result<Broke, Malformed> {
-        match answer.tag() {
-            "broken" => {
-                let holder = answer.text(0)?;
-                Ok(Broke::Broken {
-                    holder: (!holder.is_empty()).then(|| holder.to_owned()),
-                    fence: fence::of_reply(answer.number(1)?),
-                    count: usize::try_from(answer.number(2)?).map_err(|_| Malformed)?,
-                    rest_ms: answer.number(3)?,
-                })
-            }
-            "free" => Ok(Broke::Free),
-            "foreign" => Ok(Broke::Foreign),
-            "changed" => Ok(Broke::Changed {
-                fence: fence::of_reply(answer.number(0)?),
-            }),
-            _ => Err(Malformed),
-        }
-    }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
-        let last = answer.values().len().checked_sub(1)?;
-        answer.number(last).ok()
-    }
-}
-
-/// Finds the names that are held. Runs `lua/mutex/survey.lua`.
-#[derive(Debug)]
-pub(crate) struct Survey<'a> {
-    pub(crate) candidates: &'a [LockKeys],
-}
-
-static SURVEY: Script = script!("mutex/survey", reads_only);
-
-impl Operation for Survey<'_> {
-    /// Indexes into `candidates`, from 0; the lock, unless it is to be inspected.
-    type Reply = Vec<(usize, Option<InspectedState>)>;
-
-    fn script(&self) -> &'static Script {
-        &SURVEY
-    }
-
-    fn encode(&self, call: &mut Call) {
-        for keys in self.candidates {
+    script &SURVEY;
+    fn encode(call) {
+        for keys in *candidates {
             Inspect { keys }.encode(call);
         }
     }
-
-    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
-        match answer.tag() {
-            "locks" => (0..answer.values().len())
-                .map(|at| surveyed(answer.array(at)?))
-                .collect(),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Vec<(usize, Option<InspectedState>)> {
+        "locks" => {
+            let locks = (0..answer.values().len()).map(|at| surveyed(answer.array(at)?));
+            locks.collect::<Result<_, _>>()?
+        },
     }
 }
 
+/// Reads an index into `candidates`, from 0; the lock, unless it is to be inspected.
 fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed> {
     let [Value::Int(place), lock @ ..] = lock else {
         return Err(Malformed);
@@ -338,7 +291,7 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
     let state = InspectedState::Held {
         value: value.clone(),
         pttl_ms: u64::try_from(*pttl_ms).ok(),
-        fence: fence::of_reply(text(fence)?.parse().map_err(|_| Malformed)?),
+        fence: fence::of_reply(fence.text()?.parse().map_err(|_| Malformed)?),
         why: Vec::new(),
     };
     Ok((index, Some(state)))

@@ -7,13 +7,11 @@ use super::kind::INSPECT_TICKS;
 use super::outcome::Claim;
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
-use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::Tried;
-use crate::quorum::votable::on_one_store;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
+use crate::script::{Answer, Call, Malformed};
 
 /// What every claim of one caller says of the schedule.
 #[derive(Debug)]
@@ -68,20 +66,12 @@ impl RunTerms for AskedTick {
     fn is_watched(&mut self, told: &CronReply) -> bool {
         matches!(told, CronReply::Behind)
     }
-}
 
-impl Operation for Acquire {
-    type Reply = Tried<CronReply>;
-
-    fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.acquire)
-    }
-
-    fn encode(&self, call: &mut Call) {
-        self.resource.write_keys(call);
-        let AskedTick { tick, terms } = &self.asked;
-        call.arg(&self.token)
-            .arg(self.ttl.as_ms())
+    fn encode(begin: &Acquire, call: &mut Call) {
+        begin.resource.write_keys(call);
+        let AskedTick { tick, terms } = &begin.asked;
+        call.arg(&begin.token)
+            .arg(begin.ttl.as_ms())
             .arg(tick.0)
             .arg(terms.late_us)
             .arg(match terms.again {
@@ -93,13 +83,11 @@ impl Operation for Acquire {
                 Overlap::Skip => "skip",
                 Overlap::Wait => "wait",
             })
-            .arg(&self.number.call)
-            .arg(self.number.request)
+            .arg(&begin.number.call)
+            .arg(begin.number.request)
             .arg(&terms.channel)
             .arg(&terms.schedule);
-        if let Some(gate) = &self.resource.gate {
-            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
-        }
+        begin.resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Tried<CronReply>, Malformed> {
@@ -182,5 +170,3 @@ fn schedule((late_us, text): (&str, &str)) -> Option<(Duration, String)> {
     let late_us = late_us.parse().ok()?;
     Some((Duration::from_micros(late_us), text.to_owned()))
 }
-
-on_one_store!(Acquire);

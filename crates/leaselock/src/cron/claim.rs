@@ -72,10 +72,9 @@ impl Cron {
     ) -> Result<Claim, CronError> {
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
         let asked = AskedTick { tick, terms };
-        let (ask, ttl) = (self.named.ask()?, self.named.options.check()?);
+        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
-        let acquiring = self.named.acquiring(None);
-        let (lease, told) = begin(acquiring, ask, ttl, asked, &calls, wait).await?;
+        let (lease, told) = begin(acquiring, ask, asked, &calls, wait).await?;
         let lease = match (lease, self.named.options.copies) {
             (Some(lease), Some(copies)) => {
                 Some(Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?) // seldom

@@ -14,13 +14,11 @@ use crate::base::error::InvalidInput;
 use crate::base::span::span;
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::services::record::ClientRecord;
 use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
-use crate::engine::shared_state::recorded_run::{self, RunTerms};
+use crate::engine::ways::trying::RunTerms;
 
 /// How long after its time a tick may begin by default.
 const LATE: Duration = Duration::from_secs(60);
@@ -170,16 +168,12 @@ impl Cron {
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.
     pub(super) fn terms(&self) -> Result<CronTerms, InvalidInput> {
-        let options = &self.named.options;
         if self.late > LATE_MAX {
             let late = span(self.late);
             let text = format!("a tick may begin at most 366 days late, and not {late}");
             return Err(InvalidInput::new(text));
         }
-        let has_owner = options.owner.is_some();
-        recorded_run::check(options.fencing, options.renews(), has_owner)?;
-        self.named.validate()?;
-        let resource = self.named.resource()?;
+        let (_, channel) = self.named.of_run(AskedTick::NOUN)?;
         let late_us = u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX);
         let text = self
             .schedule
@@ -192,11 +186,7 @@ impl Cron {
             schedule: text
                 .filter(|text| text.len() <= SCHEDULE_MAX)
                 .unwrap_or_default(),
-            channel: broadcast::channel_of(
-                &self.named.state.engine,
-                AskedTick::NOUN,
-                &resource.lock,
-            ),
+            channel,
         })
     }
 
@@ -224,13 +214,8 @@ impl Cron {
     /// ```
     pub async fn state(&self) -> Result<CronState, CronError> {
         self.terms()?;
-        let (resource, name) = (self.named.resource()?, self.named.name()?.clone());
-        let inspect = InspectTicks {
-            resource: &resource,
-        };
-        let engine = &self.named.state.engine;
-        let asked = engine.ask(&inspect, OPERATOR_WITHIN).await;
-        asked.map_err(|source| CronError::Store { name, source })
+        let resource = &self.named.resource()?;
+        self.named.request(&InspectTicks { resource }).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Malformed, Script, Value, script};
+use crate::script::{Script, Value, script};
 
 static ARRIVE: Script = script!("latch/arrive");
 static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
@@ -77,16 +77,9 @@ operation! {
     }
     fn decode(answer) -> Result<LatchState, u32> {
         "arrived" => {
-            let (left, parties) = (answer.small(0)?, answer.array(1)?.iter().map(party));
+            let (left, parties) = (answer.small(0)?, answer.array(1)?.iter().map(Value::text_lossy));
             Ok(LatchState { arrived: parties.collect::<Result<_, _>>()?, left })
         },
         "disagrees" => Err(answer.small(0)?),
-    }
-}
-
-fn party(value: &Value) -> Result<String, Malformed> {
-    match value {
-        Value::Bytes(name) => Ok(String::from_utf8_lossy(name).into_owned()),
-        _ => Err(Malformed),
     }
 }

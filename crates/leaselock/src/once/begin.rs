@@ -113,11 +113,9 @@ impl Once {
             terms: Arc::clone(&terms),
             after: None,
         };
-        let (options, calls) = (&self.named.options, &CallNumbers::default());
-        let (ttl, wait) = (options.check()?, options.patience());
-        let ask = self.named.ask()?;
-        let acquiring = self.named.acquiring(None);
-        let (lease, told) = begin(acquiring, ask, ttl, asked, calls, wait).await?;
+        let (calls, wait) = (&CallNumbers::default(), self.named.options.patience());
+        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
+        let (lease, told) = begin(acquiring, ask, asked, calls, wait).await?;
         if let (Some(lease), OnceReply::Run { attempt }) = (lease, &told) {
             return Ok(OnceStart::Run(OnceRun::new(lease, *attempt, terms)));
         }

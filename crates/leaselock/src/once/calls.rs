@@ -10,14 +10,12 @@ use super::state::{OnceResult, OnceState};
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::engine::shared_state::on_crash::OnCrash;
-use crate::engine::shared_state::recorded_run::{BeginRun, RunTerms};
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::operation::operation;
 use crate::engine::values::request::Copies;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::trying::Tried;
-use crate::quorum::votable::on_one_store;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
+use crate::script::{Answer, Call, Malformed};
 
 /// What every request of one caller says about the work.
 #[derive(Debug, Clone)]
@@ -78,20 +76,12 @@ impl RunTerms for AskedWork {
         self.after = Some(*fence);
         true
     }
-}
 
-impl Operation for Acquire {
-    type Reply = Tried<OnceReply>;
-
-    fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.acquire)
-    }
-
-    fn encode(&self, call: &mut Call) {
-        self.resource.write_keys(call);
-        let AskedWork { terms, after } = &self.asked;
-        call.arg(&self.token)
-            .arg(self.ttl.as_ms())
+    fn encode(begin: &Acquire, call: &mut Call) {
+        begin.resource.write_keys(call);
+        let AskedWork { terms, after } = &begin.asked;
+        call.arg(&begin.token)
+            .arg(begin.ttl.as_ms())
             .arg(terms.kept)
             .arg(&terms.fingerprint)
             .arg(u64::from(terms.attempts.unwrap_or(0)))
@@ -100,12 +90,10 @@ impl Operation for Acquire {
                 OnCrash::Refuse => "refuse",
             })
             .arg(after.map_or(0, Fence::get))
-            .arg(&self.number.call)
-            .arg(self.number.request)
+            .arg(&begin.number.call)
+            .arg(begin.number.request)
             .arg(&terms.channel);
-        if let Some(gate) = &self.resource.gate {
-            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
-        }
+        begin.resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Tried<OnceReply>, Malformed> {
@@ -239,5 +227,3 @@ operation! {
         "running" => ForgetAnswer::Running { fence: Fence::new(answer.number(0)?) },
     }
 }
-
-on_one_store!(Acquire);

@@ -14,15 +14,12 @@ use crate::base::hex::hex;
 use crate::base::span::span;
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::on_crash::OnCrash;
-use crate::engine::shared_state::recorded_run::{self, RunTerms};
 use crate::engine::values::request::{Copies, Wait, Waiting};
 use crate::engine::values::resource::Resource;
-use crate::quorum::votable::Votable;
+use crate::engine::ways::trying::RunTerms;
 
 /// How long a result is kept by default.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -203,7 +200,8 @@ impl Once {
 
     name_and_validate!(named, terms, "key", ": the key or an option.");
 
-    fn check(&self) -> Result<(), InvalidInput> {
+    /// Refuses what the work cannot have, and returns what every request says of it.
+    pub(super) fn terms(&self) -> Result<(Resource, OnceTerms), InvalidInput> {
         let options = &self.named.options;
         let (kept, pause) = (self.terms.kept, self.terms.pause);
         let wrong = if !(KEPT_MIN..=KEPT_MAX).contains(&kept) {
@@ -219,28 +217,18 @@ impl Once {
         } else if let Wait::Poll { .. } = options.patience() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
         } else {
-            let has_owner = options.owner.is_some();
-            recorded_run::check(options.fencing, options.renews(), has_owner)?;
+            let (resource, channel) = self.named.of_run(AskedWork::NOUN)?;
             if let Some(copies) = self.terms.copies {
                 copies.check(options.length())?;
             }
             self.named.state.engine.check_replicas(self.terms.copies)?;
-            return self.named.validate();
+            let terms = OnceTerms {
+                channel,
+                ..self.terms.clone()
+            };
+            return Ok((resource, terms));
         };
         Err(InvalidInput::new(wrong))
-    }
-
-    /// Refuses what the work cannot have, and returns what every request says of it.
-    pub(super) fn terms(&self) -> Result<(Resource, OnceTerms), InvalidInput> {
-        self.check()?;
-        let resource = self.named.resource()?;
-        let channel =
-            broadcast::channel_of(&self.named.state.engine, AskedWork::NOUN, &resource.lock);
-        let terms = OnceTerms {
-            channel,
-            ..self.terms.clone()
-        };
-        Ok((resource, terms))
     }
 
     /// Returns what is known of the latest run. Another caller's request, and so its fingerprint, does not matter.
@@ -268,7 +256,7 @@ impl Once {
     /// ```
     pub async fn state(&self) -> Result<OnceState, OnceError> {
         let (resource, _) = &self.terms()?;
-        self.ask(&InspectRun { resource }).await
+        self.named.request(&InspectRun { resource }).await
     }
 
     /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.
@@ -294,7 +282,11 @@ impl Once {
     /// ```
     pub async fn forget(&self) -> Result<bool, OnceError> {
         let (resource, _) = &self.terms()?;
-        match self.ask(&Forget { resource }).await? {
+        match self
+            .named
+            .request::<_, OnceError>(&Forget { resource })
+            .await?
+        {
             ForgetAnswer::Forgotten => Ok(true),
             ForgetAnswer::Absent => Ok(false),
             ForgetAnswer::Running { fence } => {
@@ -302,11 +294,5 @@ impl Once {
                 Err(OnceError::Running { name, fence })
             }
         }
-    }
-
-    async fn ask<O: Votable>(&self, request: &O) -> Result<O::Reply, OnceError> {
-        let name = self.named.name()?.clone();
-        let asked = self.named.state.engine.ask(request, OPERATOR_WITHIN).await;
-        asked.map_err(|source| OnceError::Store { name, source })
     }
 }

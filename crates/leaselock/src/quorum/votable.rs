@@ -33,12 +33,18 @@ pub(crate) trait Votable: Operation {
     }
 }
 
-/// Declares operations that only one store runs: the nodes of a quorum do not vote on them.
-macro_rules! on_one_store {
-    ($($operation:ty),+ $(,)?) => {
+/// Says for operations which function combines the nodes' replies.
+macro_rules! counted {
+    ($($operation:ty => $verdict:path),+ $(,)?) => {
         $(
-            impl $crate::quorum::votable::Votable for $operation {}
+            impl $crate::quorum::votable::Votable for $operation {
+                fn count(
+                    votes: &$crate::quorum::tally::Votes<Self::Reply>,
+                ) -> $crate::quorum::tally::TallyVerdict<Self::Reply> {
+                    $verdict(votes)
+                }
+            }
         )+
     };
 }
-pub(crate) use on_one_store;
+pub(crate) use counted;

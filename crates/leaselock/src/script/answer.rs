@@ -21,6 +21,24 @@ pub(crate) struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
+impl Value {
+    fn bytes(&self) -> Result<&[u8], Malformed> {
+        match self {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn text(&self) -> Result<&str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// Reads text that a stranger wrote: what is no text in it is replaced.
+    pub(crate) fn text_lossy(&self) -> Result<String, Malformed> {
+        Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
+    }
+}
+
 impl Answer {
     pub(crate) fn from_value(value: Value) -> Result<Self, Malformed> {
         let Value::Array(mut items) = value else {
@@ -67,19 +85,16 @@ impl Answer {
     }
 
     pub(crate) fn bytes(&self, index: usize) -> Result<&[u8], Malformed> {
-        match self.at(index)? {
-            Value::Bytes(bytes) => Ok(bytes),
-            Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
-        }
+        self.at(index)?.bytes()
     }
 
     pub(crate) fn text(&self, index: usize) -> Result<&str, Malformed> {
-        std::str::from_utf8(self.bytes(index)?).map_err(|_| Malformed)
+        self.at(index)?.text()
     }
 
-    /// Reads text that a stranger wrote: what is no text in it is replaced.
+    /// Reads [text that a stranger wrote](Value::text_lossy).
     pub(crate) fn text_lossy(&self, index: usize) -> Result<String, Malformed> {
-        Ok(String::from_utf8_lossy(self.bytes(index)?).into_owned())
+        self.at(index)?.text_lossy()
     }
 
     pub(crate) fn array(&self, index: usize) -> Result<&[Value], Malformed> {

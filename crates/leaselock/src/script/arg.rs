@@ -18,28 +18,21 @@ impl<W: Arg + ?Sized> Arg for &W {
     }
 }
 
-impl Arg for str {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
-    }
+macro_rules! as_bytes {
+    ($($Text:ty),+) => {
+        $(impl Arg for $Text {
+            fn write_to(&self, text: &mut Vec<u8>) {
+                text.extend_from_slice(self.as_bytes());
+            }
+        })+
+    };
 }
+as_bytes!(str, String, Arc<str>, Token);
 
 /// Bytes of any value, for arguments that are no text.
 impl Arg for [u8] {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(self);
-    }
-}
-
-impl Arg for String {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl Arg for Arc<str> {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
     }
 }
 
@@ -65,11 +58,5 @@ impl Arg for Duration {
         u64::try_from(self.as_millis())
             .unwrap_or(u64::MAX)
             .write_to(text);
-    }
-}
-
-impl Arg for Token {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
     }
 }

@@ -132,10 +132,7 @@ impl Operation for Types {
     }
 
     fn decode(answer: &Answer) -> Result<Vec<String>, Malformed> {
-        let text = |value: &Value| match value {
-            Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| Malformed),
-            _ => Err(Malformed),
-        };
+        let text = |value: &Value| value.text().map(str::to_owned);
         match answer.tag() {
             "types" => answer.values().iter().map(text).collect(),
             _ => Err(Malformed),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use leaselock_fence::Name;
 
 use super::arg::Arg;
+use super::call::Call;
 use super::quarantine_key::QuarantineKey;
 use crate::base::error::InvalidInput;
 use crate::base::slots;
@@ -24,6 +25,15 @@ pub(crate) struct LockKeys {
     pub(crate) lock: Arc<str>,
     /// Set in strict mode.
     pub(crate) gate: Option<Arc<QuarantineKey>>,
+}
+
+macro_rules! side_keys {
+    ($($(#[$about:meta])* $name:ident: $what:expr,)+) => {
+        $($(#[$about])*
+        pub(crate) fn $name(&self) -> SideKey<'_> {
+            self.beside($what)
+        })+
+    };
 }
 
 impl LockKeys {
@@ -54,39 +64,25 @@ impl LockKeys {
         self
     }
 
-    /// Returns the key of the queue, in order.
-    pub(crate) fn queue(&self) -> SideKey<'_> {
-        self.beside("queue")
-    }
-
-    /// Returns the key of each waiter's entry: what its grant needs.
-    pub(crate) fn waiters(&self) -> SideKey<'_> {
-        self.beside("waiters")
-    }
-
-    /// Returns the key of the latest grant's fencing tokens.
-    pub(crate) fn fence(&self) -> SideKey<'_> {
-        self.beside(FENCE)
-    }
-
-    /// Returns the key of the holder's note.
-    pub(crate) fn note(&self) -> SideKey<'_> {
-        self.beside("why")
-    }
-
-    /// Returns the key of the record of who leads.
-    pub(crate) fn leader(&self) -> SideKey<'_> {
-        self.beside("leader")
-    }
-
-    /// Returns the key of the record of what became of a run.
-    pub(crate) fn once(&self) -> SideKey<'_> {
-        self.beside(ONCE)
-    }
-
-    /// Returns the key of the record of the latest ticks.
-    pub(crate) fn cron(&self) -> SideKey<'_> {
-        self.beside(CRON)
+    side_keys! {
+        /// Returns the key of the queue, in order.
+        queue: "queue",
+        /// Returns the key of each waiter's entry: what its grant needs.
+        waiters: "waiters",
+        /// Returns the key of the latest grant's fencing tokens.
+        fence: FENCE,
+        /// Returns the key of the holder's note.
+        note: "why",
+        /// Returns the key of the record of who leads.
+        leader: "leader",
+        /// Returns the key of the record of what became of a run.
+        once: ONCE,
+        /// Returns the key of the record of the latest ticks.
+        cron: CRON,
+        /// Returns the key of how many permits there are and are used.
+        usage: USAGE,
+        /// Returns the key of the clients that a node of a quorum notifies of a release.
+        callers: "callers",
     }
 
     /// Returns the lock's key beside which this key of a record of ticks lies.
@@ -97,14 +93,11 @@ impl LockKeys {
         tagged.or_else(|| key.strip_suffix(":ll:t:cron"))
     }
 
-    /// Returns the key of how many permits there are and are used.
-    pub(crate) fn usage(&self) -> SideKey<'_> {
-        self.beside("usage")
-    }
-
-    /// Returns the key of the clients that a node of a quorum notifies of a release.
-    pub(crate) fn callers(&self) -> SideKey<'_> {
-        self.beside("callers")
+    /// Writes the quarantine key, in strict mode.
+    pub(crate) fn write_gate_key(&self, call: &mut Call) {
+        if let Some(gate) = &self.gate {
+            call.key(&*gate.key_for(&self.lock));
+        }
     }
 
     /// Returns the key of this name beside the lock.

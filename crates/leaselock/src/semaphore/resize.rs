@@ -20,9 +20,7 @@ operation! {
     fn encode(call) {
         call.key(&resource.lock).key(resource.queue()).key(resource.waiters());
         call.key(resource.fence()).key(resource.usage());
-        if let Some(gate) = &resource.gate {
-            call.key(&*gate.key_for(&resource.lock));
-        }
+        resource.write_gate_key(call);
         call.arg(u64::from(*permits));
     }
     fn decode(answer) -> (u32, u32) {

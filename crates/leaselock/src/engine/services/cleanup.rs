@@ -272,7 +272,7 @@ impl CleanupTask {
     /// Runs until no [`Cleanup`] exists any more.
     pub(crate) async fn run(mut self, store: Executor, clock: Clock) {
         let client = Arc::new(CleanupClient {
-            releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
+            releases: Batcher::new(&store, &clock, &Arc::default(), true),
             store,
             clock,
             counters: Arc::clone(&self.counters),

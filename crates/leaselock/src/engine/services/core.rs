@@ -79,33 +79,23 @@ pub(crate) struct EngineSettings {
 
 impl Engine {
     pub(crate) fn new(settings: EngineSettings) -> Self {
-        let EngineSettings {
-            id,
-            prefix,
-            about,
-            drift,
-            request_timeout,
-            clock,
-            store,
-            strict,
-        } = settings;
-        let log = Arc::new(EventLog::new(&prefix, &id, &store));
+        let (id, prefix, store) = (settings.id, settings.prefix, settings.store);
         Engine {
-            log,
-            record: Arc::new(ClientRecord::new(&prefix, about)),
+            log: Arc::new(EventLog::new(&prefix, &id, &store)),
+            record: Arc::new(ClientRecord::new(&prefix, settings.about)),
             ids: Ids::new(id, prefix),
-            requests: Requests::new(&store, &clock, strict.is_some()),
+            requests: Requests::new(&store, &settings.clock, settings.strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
             limits: Limits::default(),
             shared: SharedStates::default(),
             totals: Totals::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
-            drift,
-            request_timeout,
-            clock,
+            drift: settings.drift,
+            request_timeout: settings.request_timeout,
+            clock: settings.clock,
             store,
-            strict,
+            strict: settings.strict,
         }
     }
 

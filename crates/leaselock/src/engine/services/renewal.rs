@@ -89,15 +89,23 @@ impl Renewal {
     /// Renews a lease from now on. The id is for its removal.
     pub(crate) fn add(&self, record: Arc<LeaseRecord>) -> Id {
         let alarm = record.core().next();
-        let (id, early) = {
+        self.change(|table| (table.schedule.insert(record, alarm), Some(alarm)))
+    }
+
+    /// Changes the schedule, and wakes the task if it would sleep past the alarm that the change set.
+    fn change<T>(&self, change: impl FnOnce(&mut LeaseTable) -> (T, Option<Moment>)) -> T {
+        let (changed, early) = {
             let mut table = self.table();
-            let early = alarm < table.sleeps_until;
-            (table.schedule.insert(record, alarm), early)
+            let (changed, alarm) = change(&mut table);
+            (
+                changed,
+                alarm.is_some_and(|alarm| alarm < table.sleeps_until),
+            )
         };
         if early {
             self.changed.notify_one();
         }
-        id
+        changed
     }
 
     /// Stops renewing a lease. The reply to a renewal in flight changes nothing any more.
@@ -108,25 +116,15 @@ impl Renewal {
     /// Replaces the record of a lease by that of the next task. The new id is for its removal.
     pub(crate) fn pass_on(&self, id: Id, to: Arc<LeaseRecord>) -> Id {
         let alarm = to.core().next();
-        let (id, early) = {
-            let mut table = self.table();
-            match table.schedule.replace(id, &to) {
-                // An alarm that is too early sets itself anew, so a local hand-over wakes no task.
-                Some(known) if known <= alarm => (id, false),
-                Some(_) => {
-                    table.schedule.set_alarm(id, alarm);
-                    (id, alarm < table.sleeps_until)
-                }
-                None => {
-                    let early = alarm < table.sleeps_until;
-                    (table.schedule.insert(to, alarm), early)
-                }
+        self.change(|table| match table.schedule.replace(id, &to) {
+            // An alarm that is too early sets itself anew, so a local hand-over wakes no task.
+            Some(known) if known <= alarm => (id, None),
+            Some(_) => {
+                table.schedule.set_alarm(id, alarm);
+                (id, Some(alarm))
             }
-        };
-        if early {
-            self.changed.notify_one();
-        }
-        id
+            None => (table.schedule.insert(to, alarm), Some(alarm)),
+        })
     }
 
     /// Returns the present record of a lease: it may have been handed over locally while a request was in flight.
@@ -153,17 +151,12 @@ impl Renewal {
     }
 
     fn set_alarms(&self, alarms: impl IntoIterator<Item = (Id, Moment)>) {
-        let early = {
-            let mut table = self.table();
+        self.change(|table| {
             for (id, alarm) in alarms {
                 table.schedule.set_alarm(id, alarm);
             }
-            let first = table.schedule.first();
-            first.is_some_and(|first| first < table.sleeps_until)
-        };
-        if early {
-            self.changed.notify_one();
-        }
+            ((), table.schedule.first())
+        });
     }
 
     /// Returns all leases that are held, oldest first.

@@ -11,13 +11,14 @@ use super::operation::operation;
 use super::resource::Resource;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
+use crate::script::{Script, Scripts, script};
 
 /// Every script of a vote.
 pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
 
 static CAST_VOTE: Script = script!("quorum/vote");
 static ACCEPT: Script = script!("quorum/accept");
+static WITHDRAW: Script = script!("quorum/withdraw");
 
 operation! {
     /// Asks for a vote. Runs `lua/quorum/vote.lua`.
@@ -97,15 +98,25 @@ pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Withdraws a vote. Runs `lua/quorum/withdraw.lua`.
-#[derive(Debug)]
-pub(crate) struct Withdraw<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    /// True if the node wakes the first registered caller.
-    pub(crate) tells: bool,
-    /// The caller whose registration the node removes; empty for none.
-    pub(crate) caller: &'a str,
+operation! {
+    /// Withdraws a vote. Runs `lua/quorum/withdraw.lua`.
+    pub(crate) struct Withdraw<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        /// True if the node wakes the first registered caller.
+        tells: bool,
+        /// The caller whose registration the node removes; empty for none.
+        caller: &'a str,
+    }
+    script &WITHDRAW;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.callers());
+        call.arg(token).arg(u64::from(*tells)).arg(caller);
+    }
+    fn decode(answer) -> ReleaseAnswer {
+        _ => ReleaseAnswer::decode(answer)?,
+    }
 }
 
 impl<'a> Withdraw<'a> {
@@ -117,26 +128,5 @@ impl<'a> Withdraw<'a> {
             tells: true,
             caller: "",
         }
-    }
-}
-
-static WITHDRAW: Script = script!("quorum/withdraw");
-
-impl Operation for Withdraw<'_> {
-    type Reply = ReleaseAnswer;
-
-    fn script(&self) -> &'static Script {
-        &WITHDRAW
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.callers());
-        call.arg(self.token)
-            .arg(u64::from(self.tells))
-            .arg(self.caller);
-    }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        ReleaseAnswer::decode(answer)
     }
 }

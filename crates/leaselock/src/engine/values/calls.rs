@@ -1,6 +1,7 @@
 //! The requests of a holder and a waiter: one value for each script that every kind of lock has.
 
 use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer};
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -36,9 +37,7 @@ impl Operation for Acquire<'_> {
             .arg(self.ttl.as_ms())
             .arg(QueueRequest(self));
         call.args(self.resource.mode.as_deref().into_iter());
-        if let Some(gate) = &self.resource.gate {
-            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
-        }
+        self.resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
@@ -79,93 +78,70 @@ impl Arg for QueueRequest<'_, '_> {
     }
 }
 
-/// Extends a lease to its whole ttl. Runs the kind's `extend`.
-#[derive(Debug)]
-pub(crate) struct Extend<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-}
-
-impl Operation for Extend<'_> {
-    type Reply = ExtendAnswer;
-
-    fn script(&self) -> &'static Script {
-        &self.resource.kind.extend
+operation! {
+    /// Extends a lease to its whole ttl. Runs the kind's `extend`.
+    pub(crate) struct Extend<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        ttl: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock);
-        call.arg(self.token).arg(self.ttl.as_ms());
-        call.args(self.resource.mode.as_deref().into_iter());
+    script &resource.kind.extend;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock);
+        call.arg(token).arg(ttl.as_ms());
+        call.args(resource.mode.as_deref().into_iter());
     }
-
-    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
-        ExtendAnswer::decode(answer)
+    fn decode(answer) -> ExtendAnswer {
+        _ => ExtendAnswer::decode(answer)?,
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         let lasts = answer.tag() == "extended";
         answer.number(usize::from(lasts)).ok()
     }
 }
 
-/// Releases the lock, and hands it to the next waiter. Runs the kind's `release`.
-#[derive(Debug)]
-pub(crate) struct Release<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    /// The lease came from the queue, so others are likely to wait.
-    pub(crate) was_queued: bool,
-}
-
-impl Operation for Release<'_> {
-    type Reply = ReleaseAnswer;
-
-    fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.release)
+operation! {
+    /// Releases the lock, and hands it to the next waiter. Runs the kind's `release`.
+    pub(crate) struct Release<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+        /// The lease came from the queue, so others are likely to wait.
+        was_queued: bool,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.message_first = self.was_queued;
-        self.resource.write_release_keys(call);
-        call.arg(self.token);
-        call.args(self.resource.mode.as_deref().into_iter());
-        if let Some(alone) = self.resource.kind.release_alone {
+    script resource.script(&resource.kind.release);
+    votes elsewhere;
+    fn encode(call) {
+        call.message_first = *was_queued;
+        resource.write_release_keys(call);
+        call.arg(token);
+        call.args(resource.mode.as_deref().into_iter());
+        if let Some(alone) = resource.kind.release_alone {
             call.single_key_fallback(alone); // its waiters then learn of the release by polling
         }
     }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        ReleaseAnswer::decode(answer)
+    fn decode(answer) -> ReleaseAnswer {
+        _ => ReleaseAnswer::decode(answer)?,
     }
 }
 
-/// Undoes an acquisition whose caller was dropped. Runs the kind's `cancel`.
-#[derive(Debug)]
-pub(crate) struct Cancel<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-}
-
-impl Operation for Cancel<'_> {
-    type Reply = CancelAnswer;
-
-    fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.cancel)
+operation! {
+    /// Undoes an acquisition whose caller was dropped. Runs the kind's `cancel`.
+    pub(crate) struct Cancel<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
     }
-
-    fn encode(&self, call: &mut Call) {
-        self.resource.write_keys(call);
-        call.arg(self.token);
-        call.args(self.resource.mode.as_deref().into_iter());
+    script resource.script(&resource.kind.cancel);
+    votes elsewhere;
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token);
+        call.args(resource.mode.as_deref().into_iter());
     }
-
-    fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
-        CancelAnswer::decode(answer)
+    fn decode(answer) -> CancelAnswer {
+        _ => CancelAnswer::decode(answer)?,
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         answer.number(0).ok()
     }
 }

@@ -4,21 +4,12 @@ use leaselock_fence::Fence;
 
 use super::grant::{Acquired, Seen, seen_at};
 use super::kind::StepScripts;
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::quarantine_key::QuarantineKey;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
-
-/// Acquires all locks, if each is free and has no waiter. Runs the kind's `acquire_all`.
-pub(crate) struct AcquireAll<'a> {
-    /// The script of their kind.
-    pub(crate) step: &'static StepScripts,
-    pub(crate) resources: &'a [&'a Resource],
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-}
+use crate::script::Malformed;
 
 /// The reply to a request for several locks.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,56 +27,40 @@ pub(crate) enum AcquiredAll {
     AtGate(Acquired),
 }
 
-impl Operation for AcquireAll<'_> {
-    type Reply = AcquiredAll;
-
-    fn script(&self) -> &'static Script {
-        self.step.script(self.gate().is_some())
+operation! {
+    /// Acquires all locks, if each is free and has no waiter. Runs the kind's `acquire_all`.
+    pub(crate) struct AcquireAll<'a> {
+        /// The script of their kind.
+        step: &'static StepScripts,
+        resources: &'a [&'a Resource],
+        token: &'a Token,
+        ttl: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        let resources = self.resources.iter();
-        call.keys(resources.clone().map(|resource| &resource.lock));
-        call.keys(resources.clone().map(|resource| resource.queue()));
-        call.keys(resources.map(|resource| resource.fence()));
-        if let (Some(gate), Some(first)) = (self.gate(), self.resources.first()) {
-            call.key(&*gate.key_for(&first.lock));
-        }
-        call.arg(self.token).arg(self.ttl.as_ms());
-        if let Some(gate) = self.gate() {
-            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
-        }
+    script step.script(resources.first().is_some_and(|first| first.gate.is_some()));
+    fn encode(call) {
+        let each = resources.iter();
+        call.keys(each.clone().map(|resource| &resource.lock));
+        call.keys(each.clone().map(|resource| resource.queue()));
+        call.keys(each.map(|resource| resource.fence()));
+        // All locks share the gate, because they share a slot or a server.
+        let first = resources.first();
+        first.inspect(|first| first.write_gate_key(call));
+        call.arg(token).arg(ttl.as_ms());
+        first.inspect(|first| first.write_gate(call));
     }
-
-    fn decode(answer: &Answer) -> Result<AcquiredAll, Malformed> {
-        match answer.tag() {
-            "granted" => {
-                let numbers = 1..answer.values().len();
-                let fences = numbers.map(|at| answer.number(at).map(fence::of_reply));
-                Ok(AcquiredAll::Granted {
-                    fences: fences.collect::<Result<_, _>>()?,
-                    time_us: answer.number(0)?,
-                })
-            }
-            "busy" => {
-                let at = usize::try_from(answer.number(3)?).map_err(|_| Malformed)?;
-                Ok(AcquiredAll::Busy {
-                    seen: seen_at(answer, 0, answer.number(2)?)?,
-                    at: at.checked_sub(1).ok_or(Malformed)?,
-                })
-            }
-            "separate" => Ok(AcquiredAll::Separate {
-                time_us: answer.number(0)?,
-            }),
-            "quarantined" | "disagrees" => Acquired::decode(answer).map(AcquiredAll::AtGate),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-impl AcquireAll<'_> {
-    /// Returns the gate in strict mode. All locks share one, because they share a slot or a server.
-    fn gate(&self) -> Option<&QuarantineKey> {
-        self.resources.first()?.gate.as_deref()
+    fn decode(answer) -> AcquiredAll {
+        "granted" => {
+            let numbers = 1..answer.values().len();
+            let fences = numbers.map(|at| answer.number(at).map(fence::of_reply));
+            let (fences, time_us) = (fences.collect::<Result<_, _>>()?, answer.number(0)?);
+            AcquiredAll::Granted { fences, time_us }
+        },
+        "busy" => {
+            let at = usize::try_from(answer.number(3)?).map_err(|_| Malformed)?;
+            let seen = seen_at(answer, 0, answer.number(2)?)?;
+            AcquiredAll::Busy { seen, at: at.checked_sub(1).ok_or(Malformed)? }
+        },
+        "separate" => AcquiredAll::Separate { time_us: answer.number(0)? },
+        "quarantined" | "disagrees" => AcquiredAll::AtGate(Acquired::decode(answer)?),
     }
 }

@@ -3,12 +3,13 @@
 use super::calls::Extend;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::BatchScripts;
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::debug::debug_as;
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
+use crate::script::{Arg, Call, Malformed, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
@@ -87,19 +88,14 @@ fn write_mode(call: &mut Call, terms: BatchTerms, items: &[Item]) {
 /// The replies in the order of the items. `None`: the call had no effect on the item, and the caller sends it alone.
 pub(crate) type Replies<R> = Vec<Option<R>>;
 
-/// Acquires the locks that are free, or held in a way that leaves room. Runs the kind's `acquire_many`.
-#[derive(Debug)]
-pub(crate) struct AcquireMany<'a>(pub(crate) BatchTerms, pub(crate) &'a [Item]);
-
-impl Operation for AcquireMany<'_> {
-    type Reply = Replies<Acquired>;
-
-    fn script(&self) -> &'static Script {
-        &self.0.scripts.acquire_many
+operation! {
+    /// Acquires the locks that are free, or held in a way that leaves room. Runs the kind's `acquire_many`.
+    pub(crate) struct AcquireMany<'a> {
+        terms: BatchTerms,
+        items: &'a [Item],
     }
-
-    fn encode(&self, call: &mut Call) {
-        let AcquireMany(terms, items) = self;
+    script &terms.scripts.acquire_many;
+    fn encode(call) {
         write_keys(call, *terms, items);
         if terms.fencing || terms.scripts.always_fences {
             call.keys(items.iter().map(|item| item.resource.fence()));
@@ -108,38 +104,29 @@ impl Operation for AcquireMany<'_> {
         write_mode(call, *terms, items);
         call.args(items.iter().map(|item| &item.token));
     }
-
-    fn decode(answer: &Answer) -> Result<Replies<Acquired>, Malformed> {
-        match answer.tag() {
-            "answered" => {
-                let (time_us, letters) = (answer.number(0)?, answer.bytes(1)?);
-                let busy = letters.iter().filter(|letter| **letter == b'b').count();
-                let granted = |fence| Acquired::Granted {
-                    fence,
-                    range: 1,
-                    others: false,
-                    time_us,
-                };
-                // Behind the letters, first all that is said of the busy ones, and then all fencing tokens.
-                let (mut holders, mut fences) = ((2..).step_by(2), 2 + 2 * busy..);
-                each(letters, |letter| match letter {
-                    b'g' => Ok(Some(granted(None))),
-                    b'f' => {
-                        let at = fences.next().ok_or(Malformed)?;
-                        Ok(Some(granted(fence::of_reply(answer.number(at)?))))
-                    }
-                    b'b' => {
-                        let at = holders.next().ok_or(Malformed)?;
-                        Ok(Some(Acquired::Busy {
-                            seen: seen(answer, at, time_us)?,
-                        }))
-                    }
-                    b'-' => Ok(None),
-                    _ => Err(Malformed),
-                })
-            }
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Replies<Acquired> {
+        "answered" => {
+            let (time_us, letters) = (answer.number(0)?, answer.bytes(1)?);
+            let busy = letters.iter().filter(|letter| **letter == b'b').count();
+            let (range, others) = (1, false);
+            let granted = |fence| Acquired::Granted { fence, range, others, time_us };
+            // Behind the letters, first all that is said of the busy ones, and then all fencing tokens.
+            let (mut holders, mut fences) = ((2..).step_by(2), 2 + 2 * busy..);
+            each(letters, |letter| match letter {
+                b'g' => Ok(Some(granted(None))),
+                b'f' => {
+                    let at = fences.next().ok_or(Malformed)?;
+                    Ok(Some(granted(fence::of_reply(answer.number(at)?))))
+                }
+                b'b' => {
+                    let at = holders.next().ok_or(Malformed)?;
+                    let seen = seen(answer, at, time_us)?;
+                    Ok(Some(Acquired::Busy { seen }))
+                }
+                b'-' => Ok(None),
+                _ => Err(Malformed),
+            })?
+        },
     }
 }
 
@@ -162,38 +149,22 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
     }
 }
 
-/// Releases the locks without waiters. Runs the kind's `release_many`.
-#[derive(Debug)]
-pub(crate) struct ReleaseMany<'a>(pub(crate) BatchTerms, pub(crate) &'a [Item]);
-
-impl Operation for ReleaseMany<'_> {
-    type Reply = Replies<ReleaseAnswer>;
-
-    fn script(&self) -> &'static Script {
-        &self.0.scripts.release_many
+operation! {
+    /// Releases the locks without waiters. Runs the kind's `release_many`.
+    pub(crate) struct ReleaseMany<'a> {
+        terms: BatchTerms,
+        items: &'a [Item],
     }
-
-    fn encode(&self, call: &mut Call) {
-        let ReleaseMany(terms, items) = self;
+    script &terms.scripts.release_many;
+    votes elsewhere;
+    fn encode(call) {
         write_keys(call, *terms, items);
         write_mode(call, *terms, items);
         call.args(items.iter().map(|item| &item.token));
     }
-
-    fn decode(answer: &Answer) -> Result<Replies<ReleaseAnswer>, Malformed> {
-        match answer.tag() {
-            "answered" => each(answer.bytes(0)?, released),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Replies<ReleaseAnswer> {
+        "answered" => each(answer.bytes(0)?, released)?,
     }
-}
-
-/// Extends leases of one kind to their whole ttl, which is the same for all. Runs the kind's `extend_many`.
-#[derive(Debug)]
-pub(crate) struct ExtendMany<'a> {
-    script: &'static Script,
-    ttl: Ttl,
-    each: &'a [Extend<'a>],
 }
 
 impl<'a> ExtendMany<'a> {
@@ -221,35 +192,32 @@ impl Arg for TokenAndMode<'_, '_> {
     }
 }
 
-impl Operation for ExtendMany<'_> {
-    type Reply = Replies<ExtendAnswer>;
-
-    fn script(&self) -> &'static Script {
-        self.script
+operation! {
+    /// Extends leases of one kind to their whole ttl, which is the same for all. Runs the kind's `extend_many`.
+    pub(crate) struct ExtendMany<'a> {
+        script: &'static Script,
+        ttl: Ttl,
+        each: &'a [Extend<'a>],
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.each.iter().map(|one| &one.resource.lock));
-        call.arg(self.ttl.as_ms());
-        call.args(self.each.iter().map(TokenAndMode));
+    script script;
+    votes elsewhere;
+    fn encode(call) {
+        call.keys(each.iter().map(|one| &one.resource.lock));
+        call.arg(ttl.as_ms());
+        call.args(each.iter().map(TokenAndMode));
     }
-
-    fn decode(answer: &Answer) -> Result<Replies<ExtendAnswer>, Malformed> {
-        match answer.tag() {
-            "answered" => {
-                let time_us = answer.number(0)?;
-                each(answer.bytes(1)?, |letter| match letter {
-                    b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
-                    b'e' => Ok(Some(ExtendAnswer::EXPIRED)),
-                    b'-' => Ok(None),
-                    _ => Err(Malformed),
-                })
-            }
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Replies<ExtendAnswer> {
+        "answered" => {
+            let time_us = answer.number(0)?;
+            each(answer.bytes(1)?, |letter| match letter {
+                b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
+                b'e' => Ok(Some(ExtendAnswer::EXPIRED)),
+                b'-' => Ok(None),
+                _ => Err(Malformed),
+            })?
+        },
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         answer.number(0).ok()
     }
 }

@@ -1,19 +1,10 @@
 //! Detaching: the lease gets another token, with which another process continues it.
 
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
-
-/// Replaces the token of a lease. Runs the kind's `detach`.
-#[derive(Debug)]
-pub(crate) struct Detach<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    pub(crate) successor: &'a Token,
-    pub(crate) ttl: Ttl,
-}
+use crate::script::Script;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detached {
@@ -22,33 +13,30 @@ pub(crate) enum Detached {
     Taken,
 }
 
-impl Operation for Detach<'_> {
-    type Reply = Detached;
-
-    fn script(&self) -> &'static Script {
-        self.script
+operation! {
+    /// Replaces the token of a lease. Runs the kind's `detach`.
+    pub(crate) struct Detach<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        successor: &'a Token,
+        ttl: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock);
-        let sides = self.resource.kind.detach_keys.iter();
-        call.keys(sides.map(|side| self.resource.beside(side)));
-        call.arg(self.token)
-            .arg(self.successor)
-            .arg(self.ttl.as_ms());
-        call.args(self.resource.mode.as_deref().into_iter());
+    script script;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock);
+        let sides = resource.kind.detach_keys.iter();
+        call.keys(sides.map(|side| resource.beside(side)));
+        call.arg(token).arg(successor).arg(ttl.as_ms());
+        call.args(resource.mode.as_deref().into_iter());
     }
-
-    fn decode(answer: &Answer) -> Result<Detached, Malformed> {
-        match answer.tag() {
-            "passed" => Ok(Detached::Passed),
-            "expired" => Ok(Detached::Expired),
-            "taken" => Ok(Detached::Taken),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Detached {
+        "passed" => Detached::Passed,
+        "expired" => Detached::Expired,
+        "taken" => Detached::Taken,
     }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
+    fn time_us(answer) {
         let lasts = answer.tag() == "passed";
         answer.number(usize::from(lasts)).ok()
     }

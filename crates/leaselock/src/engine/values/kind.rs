@@ -49,6 +49,7 @@ pub(crate) struct Kind {
 }
 
 /// A script that grants or lets another client be granted, and so asks at the gate in strict mode.
+#[derive(Debug)]
 pub(crate) struct StepScripts {
     pub(crate) plain: Script,
     pub(crate) strict: Script,

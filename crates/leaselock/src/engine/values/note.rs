@@ -1,18 +1,29 @@
 //! The holder's note beside a lease, for people.
 
+use super::operation::operation;
 use super::resource::Resource;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::script::Script;
 
-/// Writes a note beside a lease, or deletes it. Runs the kind's `note`.
-#[derive(Debug)]
-pub(crate) struct Note<'a> {
-    script: &'static Script,
-    resource: &'a Resource,
-    token: &'a Token,
-    text: &'a str,
-    ttl: Ttl,
+operation! {
+    /// Writes a note beside a lease, or deletes it. Runs the kind's `note`.
+    pub(crate) struct Note<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        text: &'a str,
+        ttl: Ttl,
+    }
+    script script;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.note());
+        call.arg(token).arg(text).arg(ttl.as_ms());
+    }
+    fn decode(answer) -> () {
+        "noted" | "erased" => (),
+    }
 }
 
 impl<'a> Note<'a> {
@@ -31,25 +42,5 @@ impl<'a> Note<'a> {
             text,
             ttl,
         })
-    }
-}
-
-impl Operation for Note<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        self.script
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock).key(self.resource.note());
-        call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
-    }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "noted" | "erased" => Ok(()),
-            _ => Err(Malformed),
-        }
     }
 }

@@ -1,9 +1,10 @@
-//! Requests that one store runs, as tables.
+//! Requests as tables.
 
 /// Declares a request and reads its reply, in the words of its script's header: fields, keys and arguments in their
 /// order, and a value for each tag.
 ///
-/// The fields are variables in `script` and `encode`. Any other tag is malformed. The nodes of a quorum do not vote on it.
+/// The fields are variables in `script` and `encode`. Any other tag is malformed, unless `_` says how all are read.
+/// The nodes of a quorum do not vote on it, or `votes elsewhere;` says that its `Votable` stands in another place.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
@@ -11,9 +12,11 @@ macro_rules! operation {
             $($(#[$about:meta])* $field:ident: $Type:ty,)*
         }
         script $script:expr;
+        $(votes $elsewhere:ident;)?
         fn encode($call:ident) $encode:block
         fn decode($answer:ident) -> $Reply:ty {
             $($($tag:literal)|+ => $value:expr,)*
+            $(_ => $any:expr,)?
         }
         $(fn time_us($timed:ident) $time_us:block)?
     ) => {
@@ -32,14 +35,17 @@ macro_rules! operation {
                 $script
             }
 
+            #[allow(unused_variables, reason = "some are there for the script, or for who counts votes")]
             fn encode(&self, $call: &mut $crate::script::Call) {
                 let Self { $($field),* } = self;
                 $encode
             }
 
+            #[allow(unreachable_patterns, reason = "`_` may say how all are read")]
             fn decode($answer: &$crate::script::Answer) -> Result<$Reply, $crate::script::Malformed> {
                 Ok(match $answer.tag() {
                     $($($tag)|+ => $value,)*
+                    $(_ => $any,)?
                     _ => return Err($crate::script::Malformed),
                 })
             }
@@ -47,7 +53,11 @@ macro_rules! operation {
             $(fn time_us($timed: &$crate::script::Answer) -> Option<u64> $time_us)?
         }
 
-        impl $(<$life>)? $crate::quorum::votable::Votable for $Name $(<$life>)? {}
+        operation!(@votable $Name [$(<$life>)?] $($elsewhere)?);
     };
+    (@votable $Name:ident [$($life:tt)*]) => {
+        impl $($life)* $crate::quorum::votable::Votable for $Name $($life)* {}
+    };
+    (@votable $Name:ident [$($life:tt)*] elsewhere) => {};
 }
 pub(crate) use operation;

@@ -2,13 +2,28 @@
 
 use super::calls::{Acquire, QueueRequest};
 use super::grant::{Seen, seen_at};
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use super::operation::operation;
+use crate::script::Script;
 
-/// Reads the position of a waiter that acquires in this way. Runs the kind's `position`.
-#[derive(Debug)]
-pub(crate) struct Position<'a> {
-    script: &'static Script,
-    acquire: &'a Acquire<'a>,
+operation! {
+    /// Reads the position of a waiter that acquires in this way. Runs the kind's `position`.
+    pub(crate) struct Position<'a> {
+        script: &'static Script,
+        acquire: &'a Acquire<'a>,
+    }
+    script script;
+    fn encode(call) {
+        let resource = acquire.resource;
+        call.key(&resource.lock).key(resource.queue()).key(resource.waiters());
+        call.arg(acquire.token).arg(QueueRequest(acquire));
+    }
+    fn decode(answer) -> PositionReply {
+        "waiting" => PositionReply::Waiting {
+            seen: seen_at(answer, 0, answer.number(2)?)?,
+            position: answer.number(3)?,
+        },
+        "ask" => PositionReply::MustAcquire,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,32 +41,5 @@ impl<'a> Position<'a> {
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
         let script = acquire.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })
-    }
-}
-
-impl Operation for Position<'_> {
-    type Reply = PositionReply;
-
-    fn script(&self) -> &'static Script {
-        self.script
-    }
-
-    fn encode(&self, call: &mut Call) {
-        let acquire = self.acquire;
-        call.key(&acquire.resource.lock)
-            .key(acquire.resource.queue())
-            .key(acquire.resource.waiters());
-        call.arg(acquire.token).arg(QueueRequest(acquire));
-    }
-
-    fn decode(answer: &Answer) -> Result<PositionReply, Malformed> {
-        match answer.tag() {
-            "waiting" => Ok(PositionReply::Waiting {
-                seen: seen_at(answer, 0, answer.number(2)?)?,
-                position: answer.number(3)?,
-            }),
-            "ask" => Ok(PositionReply::MustAcquire),
-            _ => Err(Malformed),
-        }
     }
 }

@@ -71,8 +71,13 @@ impl Resource {
         call.key(&self.lock);
         let sides = self.kind.side_keys.iter().chain(more);
         call.keys(sides.map(|side| self.beside(side)));
+        self.write_gate_key(call);
+    }
+
+    /// Writes the last two arguments of what grants, in strict mode.
+    pub(crate) fn write_gate(&self, call: &mut Call) {
         if let Some(gate) = &self.gate {
-            call.key(&*gate.key_for(&self.lock));
+            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
     }
 }

@@ -1,25 +1,26 @@
 //! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
 use super::ballot::Withdraw;
-use super::ballot::many::{VoteMany, WithdrawMany};
+use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
-use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
+use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
-use crate::base::process::Process;
 use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::Votable;
+use crate::quorum::votable::{Votable, counted};
 use crate::script::{Answer, Call, Operation, Script};
 
 impl Votable for Acquire<'_> {}
 
-impl Votable for Extend<'_> {
-    fn count(votes: &Votes<ExtendAnswer>) -> TallyVerdict<ExtendAnswer> {
-        extended(votes)
-    }
+counted! {
+    Extend<'_> => extended,
+    Detach<'_> => detached,
+    Announce<'_> => written,
+    Who<'_> => known,
+    Note<'_> => written,
 }
 
 impl Votable for Release<'_> {
@@ -61,19 +62,11 @@ impl Votable for Cancel<'_> {
     }
 }
 
-impl Votable for Detach<'_> {
-    fn count(votes: &Votes<Detached>) -> TallyVerdict<Detached> {
-        detached(votes)
-    }
-}
-
-impl Votable for AcquireMany<'_> {}
-
 impl Votable for ReleaseMany<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        let items: Vec<&Item> = self.1.iter().collect();
+        let items: Vec<&Item> = self.items.iter().collect();
         let tells = true;
         WithdrawMany {
             items: &items,
@@ -113,8 +106,6 @@ impl Votable for Withdraw<'_> {
     }
 }
 
-impl Votable for VoteMany<'_> {}
-
 impl Votable for WithdrawMany<'_> {
     const CLEANS_UP: bool = true;
 
@@ -125,24 +116,6 @@ impl Votable for WithdrawMany<'_> {
     fn is_found(reply: &Replies<ReleaseAnswer>) -> bool {
         let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
         reply.iter().all(released)
-    }
-}
-
-impl Votable for Announce<'_> {
-    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
-        written(votes)
-    }
-}
-
-impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<Process>>) -> TallyVerdict<Option<Process>> {
-        known(votes)
-    }
-}
-
-impl Votable for Note<'_> {
-    fn count(votes: &Votes<()>) -> TallyVerdict<()> {
-        written(votes)
     }
 }
 

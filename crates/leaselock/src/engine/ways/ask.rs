@@ -121,12 +121,12 @@ impl<'a> Ask<'a> {
     /// Others were seen to want the lock a moment ago.
     pub(super) fn is_contended(&self) -> bool {
         let requests = &self.engine.requests;
-        requests.is_contended(&self.resource.lock, self.now())
+        requests.contended.contains(&self.resource.lock, self.now())
     }
 
     /// Others want the lock: its requests leave alone for a while.
     pub(super) fn note_contended(&self) {
         let requests = &self.engine.requests;
-        requests.note_contended(&self.resource.lock, self.now());
+        requests.contended.note(&self.resource.lock, self.now());
     }
 }

@@ -54,7 +54,7 @@ impl Ask<'_> {
         t0: Moment,
     ) -> Result<FirstTry, StoreError> {
         let engine = self.engine;
-        if engine.requests.is_free() {
+        if engine.requests.acquires.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
         let lock = &self.resource.lock;
@@ -67,7 +67,7 @@ impl Ask<'_> {
         };
         let within = self.within();
         let guard = self.guard_from(t0);
-        let Some(outcome) = engine.requests.acquire_with_others(item, t0, within) else {
+        let Some(outcome) = engine.requests.acquires.join(item, t0, within) else {
             guard.settle();
             return Ok(FirstTry::StartedWait(None));
         };

@@ -17,12 +17,14 @@ use super::way::Way;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::token::Token;
+use crate::base::ttl::Ttl;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::broadcast::{self, BroadcastListener};
 use crate::engine::values::grant::{Acquired, Seen};
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
 use crate::quorum::votable::Votable;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// How much later than the end of a lease its waiters try at most, so that not all do at once.
 const AFTER_END: Duration = Duration::from_millis(100);
@@ -30,65 +32,79 @@ const AFTER_END: Duration = Duration::from_millis(100);
 /// The reply to one try: what every kind is told, if it is that, and what this kind is told.
 pub(crate) type Tried<T> = (Option<Acquired>, T);
 
-/// What a task asks that waits for such a kind.
-pub(crate) trait Try: Send + Sync {
+/// Begins a run, or asks why none begins.
+#[derive(Debug)]
+pub(crate) struct BeginRun<T> {
+    pub(crate) resource: Resource,
+    pub(crate) token: Token,
+    pub(crate) ttl: Ttl,
+    /// What the noun asks for.
+    pub(crate) asked: T,
+    /// Which request of which call this is.
+    pub(crate) number: CallNumber,
+}
+
+/// What a caller asks for until it is told.
+pub(crate) trait RunTerms: Clone + Send + Sync {
+    /// Whose broadcasts say that something has changed.
+    const NOUN: &'static str;
     /// What it is told.
     type Told: Send + 'static;
-    type Request: Votable<Reply = Tried<Self::Told>> + Send + Sync;
 
-    /// Creates a request, which acquires by this token.
-    fn request(&self, resource: &Resource, token: &Token) -> Self::Request;
+    fn encode(begin: &BeginRun<Self>, call: &mut Call);
 
-    /// Notes why the lock was not granted. True if a broadcast will say when that changes.
+    fn decode(answer: &Answer) -> Result<Tried<Self::Told>, Malformed>;
+
+    /// Notes why no run has begun. True if a broadcast will say when that changes.
     fn is_watched(&mut self, told: &Self::Told) -> bool;
 }
 
-/// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
-pub(crate) struct Tries<'w, 'a, T> {
-    ask: &'w mut Ask<'a>,
-    tries: &'w mut T,
-    noun: &'w str,
-    wait: Wait,
-}
+impl<T: RunTerms> Operation for BeginRun<T> {
+    type Reply = Tried<T::Told>;
 
-impl<'w, 'a, T: Try> Tries<'w, 'a, T> {
-    /// `noun`: whose broadcasts say that something has changed.
-    pub(crate) fn new(ask: &'w mut Ask<'a>, tries: &'w mut T, noun: &'w str, wait: Wait) -> Self {
-        Tries {
-            ask,
-            tries,
-            noun,
-            wait,
-        }
+    fn script(&self) -> &'static Script {
+        self.resource.script(&self.resource.kind.acquire)
+    }
+
+    fn encode(&self, call: &mut Call) {
+        T::encode(self, call);
+    }
+
+    fn decode(answer: &Answer) -> Result<Tried<T::Told>, Malformed> {
+        T::decode(answer)
     }
 }
 
-impl<T: Try> Way for Tries<'_, '_, T> {
+impl<T: RunTerms> Votable for BeginRun<T> {}
+
+/// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
+pub(crate) struct Tries<'w, 'a, T> {
+    pub(crate) ask: &'w mut Ask<'a>,
+    pub(crate) asked: T,
+    pub(crate) calls: &'w CallNumbers,
+    pub(crate) wait: Wait,
+}
+
+impl<T: RunTerms> Way for Tries<'_, '_, T> {
     type Got = (Option<Lease>, T::Told);
 
     async fn run(self) -> Result<Self::Got, AcquireError> {
-        let Tries {
-            ask,
-            tries,
-            noun,
-            wait,
-        } = self;
-        let start = ask.now();
-        let end = match wait {
+        let start = self.ask.now();
+        let end = match self.wait {
             Wait::Never => Some(start),
             Wait::Timeout(limit) => Some(start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
-        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
-        let solo = Solo::without_queue(ask, start, end);
+        let (engine, mut patience) = (self.ask.engine, Patience::default());
+        let solo = Solo::without_queue(self.ask, start, end);
         let mut trying = Trying {
-            listener: BroadcastListener::new(ask.engine, noun, &ask.resource.lock),
-            ask,
-            tries,
+            listener: BroadcastListener::new(engine, T::NOUN, &self.ask.resource.lock),
+            tries: self,
             watches: false,
         };
-        let ended = run(clock, None, &mut patience, &solo, &mut trying).await;
-        trying.ask.without_queue(ended, None, start, &patience)
+        let ended = run(&engine.clock, None, &mut patience, &solo, &mut trying).await;
+        let ask = trying.tries.ask;
+        ask.without_queue(ended, None, start, &patience)
     }
 }
 
@@ -118,23 +134,30 @@ impl CallNumbers {
     }
 }
 
-struct Trying<'a, 'e, T> {
-    ask: &'a mut Ask<'e>,
-    tries: &'a mut T,
+struct Trying<'w, 'a, T> {
+    tries: Tries<'w, 'a, T>,
     listener: BroadcastListener,
     /// True once a reply said that a broadcast will follow.
     watches: bool,
 }
 
-impl<T: Try> Trying<'_, '_, T> {
+impl<T: RunTerms> Trying<'_, '_, T> {
     /// Makes one request. Whatever it may leave on the store is cleaned up, unless it is returned.
     async fn try_once(
         &self,
         t0: Moment,
         within: Duration,
     ) -> Result<(Option<Outcome>, T::Told), StoreError> {
-        let ask = &*self.ask;
-        let request = self.tries.request(&ask.resource, &ask.token);
+        let Tries {
+            ask, asked, calls, ..
+        } = &self.tries;
+        let request = BeginRun {
+            resource: ask.resource.clone(),
+            token: ask.token.clone(),
+            ttl: ask.request.ttl,
+            asked: asked.clone(),
+            number: calls.next(&ask.token),
+        };
         let (guard, era) = (ask.guard_from(t0), ask.era(None));
         let outcome = match ask.engine.ask(&request, within).await {
             Ok((None, told)) => Ok((None, told)),
@@ -163,7 +186,7 @@ impl<T: Try> Trying<'_, '_, T> {
     }
 }
 
-impl<T: Try> Attempts for Trying<'_, '_, T> {
+impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
     type Granted = (Option<Lease>, T::Told);
 
     /// Each try has a token of its own. The first one needs no subscription: mostly it is the last one.
@@ -180,7 +203,7 @@ impl<T: Try> Attempts for Trying<'_, '_, T> {
         if self.watches {
             let subscribed = broadcast::SUBSCRIBED_WITHIN.min(within);
             is_heard = self.listener.listens(subscribed).await;
-            t0 = self.ask.now();
+            t0 = self.tries.ask.now();
         }
         let seen = match self.try_once(t0, within).await {
             Ok((None, told)) => return Ok(AttemptReply::Granted((None, told))),
@@ -188,8 +211,9 @@ impl<T: Try> Attempts for Trying<'_, '_, T> {
                 return Ok(AttemptReply::Granted((Some(lease), told)));
             }
             Ok((Some(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)), told)) => {
-                let watched = std::mem::replace(&mut self.watches, self.tries.is_watched(&told));
-                self.ask.draw_token()?;
+                let watched =
+                    std::mem::replace(&mut self.watches, self.tries.asked.is_watched(&told));
+                self.tries.ask.draw_token()?;
                 callers.tell(&seen, 0);
                 patience.answered(seen.clone(), 0);
                 if self.watches && !watched && !callers.end_before_pause(patience) {
@@ -198,7 +222,7 @@ impl<T: Try> Attempts for Trying<'_, '_, T> {
                 seen
             }
             Err(source) => {
-                self.ask.draw_token()?;
+                self.tries.ask.draw_token()?;
                 return Err(source);
             }
         };

@@ -53,7 +53,7 @@ pub(crate) enum Wanted {
 
 #[derive(Debug)]
 pub(crate) struct TurnBudget<W> {
-    waiters: VecDeque<W>,
+    pub(crate) waiters: VecDeque<W>,
     budget: Option<Budget>,
 }
 
@@ -75,18 +75,6 @@ impl<W> Default for TurnBudget<W> {
 }
 
 impl<W> TurnBudget<W> {
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = &W> {
-        self.waiters.iter()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
-
     pub(crate) fn join(&mut self, who: W) {
         self.waiters.push_back(who);
     }
@@ -100,11 +88,6 @@ impl<W> TurnBudget<W> {
     pub(crate) fn leave(&mut self, is: impl Fn(&W) -> bool) -> Option<W> {
         let at = self.waiters.iter().position(is)?;
         self.waiters.remove(at)
-    }
-
-    /// Takes out all, first to last.
-    pub(crate) fn leave_all(&mut self) -> Vec<W> {
-        self.waiters.drain(..).collect()
     }
 
     /// A grant to the entry goes to the first; its own turn is the first of the budget.
@@ -225,7 +208,7 @@ mod tests {
         assert_eq!(turns.next(at(1)).map(|turn| turn.0), Some(1));
         assert_eq!(turns.next(at(1)).map(|turn| turn.0), Some(2));
         assert_eq!(turns.next(at(1)), None);
-        assert_eq!(turns.len(), 2, "they wait for the next grant");
+        assert_eq!(turns.waiters.len(), 2, "they wait for the next grant");
     }
 
     #[test]
@@ -262,7 +245,7 @@ mod tests {
         assert_eq!(turns.entry_wanted(at(50_000)), Wanted::Now, "nearly over");
         turns.join(7);
         assert_eq!(turns.entry_wanted(at(0)), Wanted::Now, "one is too many");
-        turns.leave_all();
+        turns.waiters.clear();
         assert_eq!(turns.entry_wanted(at(90_000)), Wanted::Never);
         // Alone there are many turns, and the group is in the queue before they are over.
         turns.begin(FIRST, share(64, false), at(0));
@@ -340,7 +323,7 @@ mod tests {
                     Op::Lose => { turns.end(); lease = None; }
                     Op::Wait(us) => now += us,
                 }
-                prop_assert_eq!(turns.waiters().copied().collect::<Vec<_>>(), model.clone());
+                prop_assert_eq!(turns.waiters.iter().copied().collect::<Vec<_>>(), model.clone());
             }
         }
     }

@@ -36,267 +36,228 @@ const PLAIN: OtherLibrary = OtherLibrary {
     note: "",
 };
 
-const ALL: [Preset; 25] = [
-    Preset::BSM_REDISLOCK,
-    Preset::DISTRIBUTED_LOCK_RS,
-    Preset::GUIDE,
-    Preset::IOREDIS_LOCK,
-    Preset::MADELSON,
-    Preset::NODE_REDLOCK,
-    Preset::POTTERY,
-    Preset::PYTHON_REDIS_LOCK,
-    Preset::REDIS_EXP_LOCK,
-    Preset::REDIS_LOCK,
-    Preset::REDIS_LOCK_0_0,
-    Preset::REDIS_LOCK_RS,
-    Preset::REDIS_PY,
-    Preset::REDIS_SEMAPHORE,
-    Preset::REDISLOCK,
-    Preset::REDISSON,
-    Preset::REDLOCK_NET,
-    Preset::REDLOCK_RB,
-    Preset::REDLOCK_RS,
-    Preset::REDLOCK_UNIVERSAL,
-    Preset::REDSYNC,
-    Preset::RSLOCK,
-    Preset::RUEIDISLOCK,
-    Preset::SHEDLOCK,
-    Preset::WARLOCK,
-];
+/// Declares a constant for each library, in the order of their names. What it does not say is as in [`PLAIN`].
+macro_rules! presets {
+    ($($(#[$doc:meta])+ $library:ident { $($field:ident: $value:expr,)+ })+) => {
+        const ALL: &[Preset] = &[$(Preset::$library),+];
 
-impl Preset {
+        impl Preset {
+            $(
+                $(#[$doc])+
+                pub const $library: Preset = Preset(&OtherLibrary { $($field: $value,)+ ..PLAIN });
+            )+
+        }
+    };
+}
+
+presets! {
+    /// bsm/redislock (Go), with one key.
+    BSM_REDISLOCK {
+        name: "bsm-redislock",
+        note: "a fixed token of its user takes the lock of a holder with the same one; ours are random",
+    }
+
+    /// distributed-lock (Rust) with Redis, over one server.
+    DISTRIBUTED_LOCK_RS {
+        name: "distributed-lock-rs",
+        before: "distributed-lock:",
+        ttl: ms(30_000),
+        note: "it tries once whatever time it is given; one value serves a lock object all its life",
+    }
+
     /// The recipe of the common tutorials: `lock:NAME`, whole seconds, 30 s, ten tries 200 ms apart.
-    pub const GUIDE: Preset = Preset(&OtherLibrary {
+    GUIDE {
         name: "guide",
         before: "lock:",
         ttl: ms(30_000),
         wait: tries(10, 200, 0),
         whole_seconds: true,
         note: "a copy that deletes without comparing takes away whatever lock is there",
-        ..PLAIN
-    });
+    }
 
-    /// danielstjules/redislock (Node).
-    pub const REDISLOCK: Preset = Preset(&OtherLibrary {
-        name: "redislock",
+    /// ioredis-lock (Node).
+    IOREDIS_LOCK {
+        name: "ioredis-lock",
         ttl: ms(10_000),
-        wait: tries(1, 50, 0),
-        note: "one value serves a lock object all its life: what an earlier hold sent late counts for a later one",
-        ..PLAIN
-    });
+        wait: tries(7, 55, 9), // 50 to 60 ms
+        note: "its first package, ioredis-lock, tries once; one value serves a lock object all its life",
+    }
+
+    /// The Redis lock of madelson's DistributedLock (.NET), over one server.
+    MADELSON {
+        name: "madelson",
+        ttl: ms(30_000),
+        wait: Wait::Forever,
+        note: "its waiters ask every 10 to 800 ms, at random; with several servers its lock is a majority of them",
+    }
+
+    /// node-redlock, versions 4 and 5 (Node), over one server and one resource.
+    NODE_REDLOCK {
+        name: "node-redlock",
+        wait: tries(11, 200, 50),
+        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
+    }
+
+    /// The Redlock of pottery (Python), over one server.
+    POTTERY {
+        name: "pottery",
+        before: "redlock:",
+        ttl: ms(10_000),
+        wait: Wait::Forever,
+        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
+    }
+
+    /// python-redis-lock (Python), which pushes to a list on release.
+    PYTHON_REDIS_LOCK {
+        name: "python-redis-lock",
+        wait: Wait::Forever,
+        protocol: Protocol::PythonRedisLock, // which prefixes `lock:`
+        note: "without `expire` its key never ends by itself: when its holder dies, only an operator frees it",
+    }
+
+    /// redis-exp-lock (Node).
+    REDIS_EXP_LOCK {
+        name: "redis-exp-lock",
+        ttl: ms(1_000),
+        wait: tries(1, 5, 0),
+        note: "its locks last one second unless its user says more, and nothing prolongs them",
+    }
 
     /// errorception's redis-lock (Node), from 0.1.0 on.
-    pub const REDIS_LOCK: Preset = Preset(&OtherLibrary {
+    REDIS_LOCK {
         name: "redis-lock",
         before: "lock.",
         ttl: ms(5_000),
         wait: Wait::Forever,
         note: "its release deletes without comparing, unless its own clock says that its time is over",
-        ..PLAIN
-    });
+    }
 
     /// errorception's redis-lock (Node) before 0.1.0, which locks by time stamps.
-    pub const REDIS_LOCK_0_0: Preset = Preset(&OtherLibrary {
+    REDIS_LOCK_0_0 {
         name: "redis-lock-0.0",
         before: "lock.",
         ttl: ms(5_000),
         wait: Wait::Forever,
         protocol: Protocol::SetnxGetset,
         note: "it needs clocks that agree, and its release deletes without comparing",
-        ..PLAIN
-    });
-
-    /// redis-exp-lock (Node).
-    pub const REDIS_EXP_LOCK: Preset = Preset(&OtherLibrary {
-        name: "redis-exp-lock",
-        ttl: ms(1_000),
-        wait: tries(1, 5, 0),
-        note: "its locks last one second unless its user says more, and nothing prolongs them",
-        ..PLAIN
-    });
-
-    /// ioredis-lock (Node).
-    pub const IOREDIS_LOCK: Preset = Preset(&OtherLibrary {
-        name: "ioredis-lock",
-        ttl: ms(10_000),
-        wait: tries(7, 55, 9), // 50 to 60 ms
-        note: "its first package, ioredis-lock, tries once; one value serves a lock object all its life",
-        ..PLAIN
-    });
-
-    /// node-redlock, versions 4 and 5 (Node), over one server and one resource.
-    pub const NODE_REDLOCK: Preset = Preset(&OtherLibrary {
-        name: "node-redlock",
-        wait: tries(11, 200, 50),
-        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
-        ..PLAIN
-    });
-
-    /// redlock-universal (Node), over one server and without a key prefix.
-    pub const REDLOCK_UNIVERSAL: Preset = Preset(&OtherLibrary {
-        name: "redlock-universal",
-        ttl: ms(30_000),
-        wait: tries(4, 100, 0),
-        note: "its adapters may put a prefix in front of the key; make it part of the name then",
-        ..PLAIN
-    });
-
-    /// The mutex of redis-semaphore (Node).
-    pub const REDIS_SEMAPHORE: Preset = Preset(&OtherLibrary {
-        name: "redis-semaphore",
-        before: "mutex:",
-        ttl: ms(10_000),
-        wait: Wait::Timeout(Duration::from_secs(10)),
-        note: "its mutex only; each of its waiters asks every 10 ms",
-        ..PLAIN
-    });
-
-    /// warlock (Node).
-    pub const WARLOCK: Preset = Preset(&OtherLibrary {
-        name: "warlock",
-        after: ":lock",
-        note: "it sets nothing by default: its user gives the ttl with each lock",
-        ..PLAIN
-    });
-
-    /// The lock of redis-py (Python).
-    pub const REDIS_PY: Preset = Preset(&OtherLibrary {
-        name: "redis-py",
-        wait: Wait::Forever,
-        note: "without `timeout` its key never ends by itself: when its holder dies, only an operator frees it",
-        ..PLAIN
-    });
-
-    /// python-redis-lock (Python), which pushes to a list on release.
-    pub const PYTHON_REDIS_LOCK: Preset = Preset(&OtherLibrary {
-        name: "python-redis-lock",
-        wait: Wait::Forever,
-        protocol: Protocol::PythonRedisLock, // which prefixes `lock:`
-        note: "without `expire` its key never ends by itself: when its holder dies, only an operator frees it",
-        ..PLAIN
-    });
-
-    /// The Redlock of pottery (Python), over one server.
-    pub const POTTERY: Preset = Preset(&OtherLibrary {
-        name: "pottery",
-        before: "redlock:",
-        ttl: ms(10_000),
-        wait: Wait::Forever,
-        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
-        ..PLAIN
-    });
-
-    /// redsync (Go), over one pool.
-    pub const REDSYNC: Preset = Preset(&OtherLibrary {
-        name: "redsync",
-        ttl: ms(8_000),
-        wait: tries(32, 150, 66), // 50 to 250 ms
-        note: "with `WithSetNXOnExtend` its extend sets a key that is gone again",
-        ..PLAIN
-    });
-
-    /// bsm/redislock (Go), with one key.
-    pub const BSM_REDISLOCK: Preset = Preset(&OtherLibrary {
-        name: "bsm-redislock",
-        note: "a fixed token of its user takes the lock of a holder with the same one; ours are random",
-        ..PLAIN
-    });
-
-    /// rueidislock (Go) with a majority of 1.
-    pub const RUEIDISLOCK: Preset = Preset(&OtherLibrary {
-        name: "rueidislock",
-        before: "rueidislock:0:",
-        ttl: ms(5_000),
-        wait: Wait::Forever,
-        note: "only with `KeyMajority: 1`: its default of 2 wants two of three keys; `ForceWithContext` takes any lock",
-        ..PLAIN
-    });
-
-    /// RedLock.net (.NET), over one server.
-    pub const REDLOCK_NET: Preset = Preset(&OtherLibrary {
-        name: "redlock-net",
-        before: "redlock:",
-        wait: tries(3, 200, 100),
-        note: "its extend sets a key that is gone again, so a lock that was broken may come back",
-        ..PLAIN
-    });
-
-    /// The Redis lock of madelson's DistributedLock (.NET), over one server.
-    pub const MADELSON: Preset = Preset(&OtherLibrary {
-        name: "madelson",
-        ttl: ms(30_000),
-        wait: Wait::Forever,
-        note: "its waiters ask every 10 to 800 ms, at random; with several servers its lock is a majority of them",
-        ..PLAIN
-    });
-
-    /// The plain lock of Redisson (Java).
-    pub const REDISSON: Preset = Preset(&OtherLibrary {
-        name: "redisson",
-        ttl: ms(30_000),
-        wait: Wait::Forever,
-        protocol: Protocol::Redisson,
-        note: "its `RLock` only, which is re-entrant there and not here",
-        ..PLAIN
-    });
-
-    /// redlock-rb (Ruby), over one server.
-    pub const REDLOCK_RB: Preset = Preset(&OtherLibrary {
-        name: "redlock-rb",
-        wait: tries(4, 225, 11), // 200 to 250 ms
-        note: "its extend sets a key that is gone again, unless `extend_only_if_locked` is given",
-        ..PLAIN
-    });
-
-    /// ShedLock (Java) with Redis, in the environment `default`.
-    pub const SHEDLOCK: Preset = Preset(&OtherLibrary {
-        name: "shedlock",
-        before: "job-lock:default:",
-        note: "its release deletes or shortens without comparing, unless `safeUpdate` is on; \
-               with `lockAtLeastFor` a lock stays after its job has ended",
-        ..PLAIN
-    });
-
-    /// rslock (Rust), over one server.
-    pub const RSLOCK: Preset = Preset(&OtherLibrary {
-        name: "rslock",
-        wait: tries(3, 100, 100),
-        note: "its guard gives nothing back when it is dropped",
-        ..PLAIN
-    });
-
-    /// redlock (Rust), over one server.
-    pub const REDLOCK_RS: Preset = Preset(&OtherLibrary {
-        name: "redlock-rs",
-        wait: tries(3, 100, 100),
-        note: "it cannot prolong a lock",
-        ..PLAIN
-    });
+    }
 
     /// `lock_across` of redis-lock (Rust), over one connection.
-    pub const REDIS_LOCK_RS: Preset = Preset(&OtherLibrary {
+    REDIS_LOCK_RS {
         name: "redis-lock-rs",
         before: "redlock:",
         wait: Wait::Timeout(Duration::from_secs(10)),
         note: "its own default ttl is 10 ms, which any pause outlives and which is not kept here; \
                its locks on several resources have other keys",
-        ..PLAIN
-    });
+    }
 
-    /// distributed-lock (Rust) with Redis, over one server.
-    pub const DISTRIBUTED_LOCK_RS: Preset = Preset(&OtherLibrary {
-        name: "distributed-lock-rs",
-        before: "distributed-lock:",
+    /// The lock of redis-py (Python).
+    REDIS_PY {
+        name: "redis-py",
+        wait: Wait::Forever,
+        note: "without `timeout` its key never ends by itself: when its holder dies, only an operator frees it",
+    }
+
+    /// The mutex of redis-semaphore (Node).
+    REDIS_SEMAPHORE {
+        name: "redis-semaphore",
+        before: "mutex:",
+        ttl: ms(10_000),
+        wait: Wait::Timeout(Duration::from_secs(10)),
+        note: "its mutex only; each of its waiters asks every 10 ms",
+    }
+
+    /// danielstjules/redislock (Node).
+    REDISLOCK {
+        name: "redislock",
+        ttl: ms(10_000),
+        wait: tries(1, 50, 0),
+        note: "one value serves a lock object all its life: what an earlier hold sent late counts for a later one",
+    }
+
+    /// The plain lock of Redisson (Java).
+    REDISSON {
+        name: "redisson",
         ttl: ms(30_000),
-        note: "it tries once whatever time it is given; one value serves a lock object all its life",
-        ..PLAIN
-    });
+        wait: Wait::Forever,
+        protocol: Protocol::Redisson,
+        note: "its `RLock` only, which is re-entrant there and not here",
+    }
+
+    /// RedLock.net (.NET), over one server.
+    REDLOCK_NET {
+        name: "redlock-net",
+        before: "redlock:",
+        wait: tries(3, 200, 100),
+        note: "its extend sets a key that is gone again, so a lock that was broken may come back",
+    }
+
+    /// redlock-rb (Ruby), over one server.
+    REDLOCK_RB {
+        name: "redlock-rb",
+        wait: tries(4, 225, 11), // 200 to 250 ms
+        note: "its extend sets a key that is gone again, unless `extend_only_if_locked` is given",
+    }
+
+    /// redlock (Rust), over one server.
+    REDLOCK_RS {
+        name: "redlock-rs",
+        wait: tries(3, 100, 100),
+        note: "it cannot prolong a lock",
+    }
+
+    /// redlock-universal (Node), over one server and without a key prefix.
+    REDLOCK_UNIVERSAL {
+        name: "redlock-universal",
+        ttl: ms(30_000),
+        wait: tries(4, 100, 0),
+        note: "its adapters may put a prefix in front of the key; make it part of the name then",
+    }
+
+    /// redsync (Go), over one pool.
+    REDSYNC {
+        name: "redsync",
+        ttl: ms(8_000),
+        wait: tries(32, 150, 66), // 50 to 250 ms
+        note: "with `WithSetNXOnExtend` its extend sets a key that is gone again",
+    }
+
+    /// rslock (Rust), over one server.
+    RSLOCK {
+        name: "rslock",
+        wait: tries(3, 100, 100),
+        note: "its guard gives nothing back when it is dropped",
+    }
+
+    /// rueidislock (Go) with a majority of 1.
+    RUEIDISLOCK {
+        name: "rueidislock",
+        before: "rueidislock:0:",
+        ttl: ms(5_000),
+        wait: Wait::Forever,
+        note: "only with `KeyMajority: 1`: its default of 2 wants two of three keys; `ForceWithContext` takes any lock",
+    }
+
+    /// ShedLock (Java) with Redis, in the environment `default`.
+    SHEDLOCK {
+        name: "shedlock",
+        before: "job-lock:default:",
+        note: "its release deletes or shortens without comparing, unless `safeUpdate` is on; \
+               with `lockAtLeastFor` a lock stays after its job has ended",
+    }
+
+    /// warlock (Node).
+    WARLOCK {
+        name: "warlock",
+        after: ":lock",
+        note: "it sets nothing by default: its user gives the ttl with each lock",
+    }
 }
 
 impl Preset {
     /// Every preset there is, by name.
     pub fn all() -> &'static [Preset] {
-        &ALL
+        ALL
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::debug::debug_as;
 use crate::base::ttl::Ttl;
 use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::engine::values::operation::operation;
+use crate::script::Script;
 
 /// The locks of one holder.
 #[derive(Clone, Copy)]
@@ -25,33 +27,24 @@ impl<'a> Locks<'a> {
     }
 }
 
-/// Takes the locks if they are free.
-pub(super) struct TakeForeign<'a> {
-    pub(super) script: &'static Script,
-    pub(super) locks: Locks<'a>,
-    pub(super) ttl: Ttl,
-}
+// The value is a secret.
+debug_as!(Locks<'_>, it => "Locks({})", it.first);
 
-impl Operation for TakeForeign<'_> {
-    type Reply = TakeOutcome;
-
-    fn script(&self) -> &'static Script {
-        self.script
+operation! {
+    /// Takes the locks if they are free.
+    pub(super) struct TakeForeign<'a> {
+        script: &'static Script,
+        locks: Locks<'a>,
+        ttl: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.locks.keys());
-        call.arg(self.locks.value).arg(self.ttl.as_ms());
+    script script;
+    fn encode(call) {
+        call.keys(locks.keys());
+        call.arg(locks.value).arg(ttl.as_ms());
     }
-
-    fn decode(answer: &Answer) -> Result<TakeOutcome, Malformed> {
-        match answer.tag() {
-            "taken" => Ok(TakeOutcome::Taken),
-            "busy" => Ok(TakeOutcome::Busy {
-                remaining: remaining(answer.signed(0)?),
-            }),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> TakeOutcome {
+        "taken" => TakeOutcome::Taken,
+        "busy" => TakeOutcome::Busy { remaining: remaining(answer.signed(0)?) },
     }
 }
 
@@ -63,51 +56,37 @@ pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
     }
 }
 
-/// Extends the locks.
-pub(super) struct ExtendForeign<'a> {
-    pub(super) script: &'static Script,
-    pub(super) locks: Locks<'a>,
-    pub(super) ttl: Ttl,
-}
-
-impl Operation for ExtendForeign<'_> {
-    type Reply = ExtendAnswer;
-
-    fn script(&self) -> &'static Script {
-        self.script
+operation! {
+    /// Extends the locks.
+    pub(super) struct ExtendForeign<'a> {
+        script: &'static Script,
+        locks: Locks<'a>,
+        ttl: Ttl,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.locks.keys());
-        call.arg(self.locks.value).arg(self.ttl.as_ms());
+    script script;
+    fn encode(call) {
+        call.keys(locks.keys());
+        call.arg(locks.value).arg(ttl.as_ms());
     }
-
-    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
-        ExtendAnswer::decode(answer)
+    fn decode(answer) -> ExtendAnswer {
+        _ => ExtendAnswer::decode(answer)?,
     }
 }
 
-/// Releases the locks.
-pub(super) struct ReleaseForeign<'a> {
-    pub(super) script: &'static Script,
-    pub(super) locks: Locks<'a>,
-    /// The channel of the waiters, where the script publishes.
-    pub(super) channel: Option<String>,
-}
-
-impl Operation for ReleaseForeign<'_> {
-    type Reply = ReleaseAnswer;
-
-    fn script(&self) -> &'static Script {
-        self.script
+operation! {
+    /// Releases the locks.
+    pub(super) struct ReleaseForeign<'a> {
+        script: &'static Script,
+        locks: Locks<'a>,
+        /// The channel of the waiters, where the script publishes.
+        channel: Option<String>,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.locks.keys());
-        call.arg(self.locks.value).args(self.channel.iter());
+    script script;
+    fn encode(call) {
+        call.keys(locks.keys());
+        call.arg(locks.value).args(channel.iter());
     }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        ReleaseAnswer::decode(answer)
+    fn decode(answer) -> ReleaseAnswer {
+        _ => ReleaseAnswer::decode(answer)?,
     }
 }

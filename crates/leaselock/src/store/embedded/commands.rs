@@ -6,6 +6,7 @@ mod sorted_sets;
 mod streams;
 mod strings;
 
+use self::arguments::{Command, MaybeReply};
 use super::reply::{Failure, Reply};
 use super::step::Step;
 use super::whitelist::WHITELIST;
@@ -69,30 +70,26 @@ fn declared_all<'a>(
     Ok(keys?.into_iter())
 }
 
-fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
-    let key = declared(step, key)?;
-    let read = match command {
-        [b'H', ..] => hashes::read(step, command, key, args),
-        [b'Z', ..] => sorted_sets::read(step, command, key, args),
-        [b'X', ..] => streams::read(step, command, key, args),
-        _ => strings::read(step, command, key, args),
+fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
+    type Read = fn(&Step, Command<'_>) -> MaybeReply;
+    type Write = fn(&mut Step, Command<'_>) -> MaybeReply;
+    let (read, write): (Read, Write) = match name {
+        [b'H', ..] => (hashes::read, hashes::write),
+        [b'Z', ..] => (sorted_sets::read, sorted_sets::write),
+        [b'X', ..] => (streams::read, streams::write),
+        _ => (strings::read, strings::write),
     };
-    if let Some(reply) = read? {
+    let command = (name, declared(step, key)?, args);
+    if let Some(reply) = read(step, command)? {
         return Ok(reply);
     }
     if step.reads_only {
-        let command = String::from_utf8_lossy(command);
+        let command = String::from_utf8_lossy(name);
         return Err(Failure::internal(format!(
             "ERR {command} in a script that says it only reads"
         )));
     }
-    let written = match command {
-        [b'H', ..] => hashes::write(step, command, key, args),
-        [b'Z', ..] => sorted_sets::write(step, command, key, args),
-        [b'X', ..] => streams::write(step, command, key, args),
-        _ => strings::write(step, command, key, args),
-    };
-    written?.ok_or_else(|| unknown(command, args))
+    write(step, command)?.ok_or_else(|| unknown(name, args))
 }
 
 fn time(now_us: u64) -> Reply {

@@ -105,33 +105,26 @@ impl Entry {
     }
 }
 
+/// Declares how the value of each type is read; a value of another type has none.
+macro_rules! values {
+    ($($name:ident: $Type:ident -> $Value:ty),+ $(,)?) => {
+        $(
+            pub(super) fn $name(&self) -> Option<&$Value> {
+                match self {
+                    Content::$Type(value) => Some(value),
+                    _ => None,
+                }
+            }
+        )+
+    };
+}
+
 impl Content {
-    pub(super) fn text(&self) -> Option<&[u8]> {
-        match self {
-            Content::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    pub(super) fn fields(&self) -> Option<&Fields> {
-        match self {
-            Content::Hash(fields) => Some(fields),
-            _ => None,
-        }
-    }
-
-    pub(super) fn members(&self) -> Option<&Members> {
-        match self {
-            Content::Sorted(members) => Some(members),
-            _ => None,
-        }
-    }
-
-    pub(super) fn stream(&self) -> Option<&[[u8; 8]; 2]> {
-        match self {
-            Content::Stream(last) => Some(last),
-            _ => None,
-        }
+    values! {
+        text: Text -> [u8],
+        fields: Hash -> Fields,
+        members: Sorted -> Members,
+        stream: Stream -> [[u8; 8]; 2],
     }
 
     /// Returns the number of the type in a file, the length that precedes the bytes, and the bytes.

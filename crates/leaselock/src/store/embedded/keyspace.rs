@@ -101,11 +101,6 @@ impl Step {
         Some(self.fields(key)?.and_then(|fields| fields.get(field)))
     }
 
-    /// `HLEN key`.
-    pub(super) fn hash_len(&self, key: &str) -> Option<usize> {
-        Some(self.fields(key)?.map_or(0, Fields::len))
-    }
-
     /// `HSET key field value`; true when the field is new.
     pub(super) fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
         match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
@@ -120,11 +115,6 @@ impl Step {
             Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
             _ => None,
         })
-    }
-
-    /// `ZCARD key`.
-    pub(super) fn sorted_len(&self, key: &str) -> Option<usize> {
-        Some(self.members(key)?.map_or(0, Members::len))
     }
 
     /// `ZRANK key member`.

@@ -4,17 +4,19 @@
 //! in the call. Here a member costs its bytes, in memory as in the file.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 
 /// Fields of a hash with their values, in the order of the fields.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Fields(Packed);
+pub(super) type Fields = Packed<Field<'static>>;
 
 /// Members of a sorted set, in the order of score and then name.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Members(Packed);
+pub(super) type Members = Packed<PackedMember<'static>>;
+
+/// A field of a hash and its value.
+pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
 
 /// A member of a sorted set.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PackedMember<'a> {
     pub(super) score: f64,
     pub(super) name: &'a [u8],
@@ -22,9 +24,18 @@ pub(super) struct PackedMember<'a> {
 
 /// The number of items, and their bytes in sequence.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Packed {
+pub(super) struct Packed<I> {
     count: usize,
     bytes: Vec<u8>,
+    items: PhantomData<I>,
+}
+
+/// What can be packed.
+pub(super) trait PackedItem {
+    type Of<'a>;
+
+    /// Reads the item at the front, and returns the rest.
+    fn next(bytes: &[u8]) -> Option<(Self::Of<'_>, &[u8])>;
 }
 
 const LENGTH: usize = 4;
@@ -42,30 +53,44 @@ fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-impl Packed {
+impl<I: PackedItem> Packed<I> {
     /// Reads so many items and returns the bytes behind them; `None` if `bytes` has fewer.
-    fn read<'a, T: 'a>(
-        count: usize,
-        bytes: &'a [u8],
-        mut next: impl FnMut(&'a [u8]) -> Option<(T, &'a [u8])>,
-    ) -> Option<(Self, &'a [u8])> {
+    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
         let mut rest = bytes;
         for _ in 0..count {
-            (_, rest) = next(rest)?;
+            (_, rest) = I::next(rest)?;
         }
-        let bytes = bytes[..bytes.len() - rest.len()].to_vec();
-        Some((Packed { count, bytes }, rest))
+        let packed = Packed {
+            count,
+            bytes: bytes[..bytes.len() - rest.len()].to_vec(),
+            items: PhantomData,
+        };
+        Some((packed, rest))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the bytes without the count.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = I::Of<'_>> {
+        self.places().map(|(_, item)| item)
     }
 
     /// Iterates over the items, each with its offset.
-    fn items<'a, T: 'a>(
-        &'a self,
-        next: impl Fn(&'a [u8]) -> Option<(T, &'a [u8])> + 'a,
-    ) -> impl Iterator<Item = (usize, T)> + 'a {
+    fn places(&self) -> impl Iterator<Item = (usize, I::Of<'_>)> {
         let mut rest = self.bytes.as_slice();
         std::iter::from_fn(move || {
             let at = self.bytes.len() - rest.len();
-            let (item, behind) = next(rest)?;
+            let (item, behind) = I::next(rest)?;
             rest = behind;
             Some((at, item))
         })
@@ -77,9 +102,6 @@ impl Packed {
         self.count = self.count + usize::from(!item.is_empty()) - usize::from(removed > 0);
     }
 }
-
-/// A field of a hash and its value.
-pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
 
 impl PackedMember<'_> {
     /// Returns the order in a set; damage alone writes a score that is no number.
@@ -96,56 +118,38 @@ impl PackedMember<'_> {
     }
 }
 
-fn next_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
-    let (field, rest) = framed(bytes)?;
-    let (value, rest) = framed(rest)?;
-    Some(((field, value), rest))
+impl PackedItem for Field<'static> {
+    type Of<'a> = Field<'a>;
+
+    fn next(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
+        let (field, rest) = framed(bytes)?;
+        let (value, rest) = framed(rest)?;
+        Some(((field, value), rest))
+    }
 }
 
-fn next_member(bytes: &[u8]) -> Option<(PackedMember<'_>, &[u8])> {
-    let (score, rest) = bytes.split_first_chunk::<SCORE>()?;
-    let (name, rest) = framed(rest)?;
-    let score = f64::from_le_bytes(*score);
-    Some((PackedMember { score, name }, rest))
+impl PackedItem for PackedMember<'static> {
+    type Of<'a> = PackedMember<'a>;
+
+    fn next(bytes: &[u8]) -> Option<(PackedMember<'_>, &[u8])> {
+        let (score, rest) = bytes.split_first_chunk::<SCORE>()?;
+        let (name, rest) = framed(rest)?;
+        let score = f64::from_le_bytes(*score);
+        Some((PackedMember { score, name }, rest))
+    }
 }
 
 impl Fields {
-    /// Reads so many fields and returns the bytes behind them; `None` if `bytes` has fewer.
-    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (packed, rest) = Packed::read(count, bytes, next_field)?;
-        Some((Fields(packed), rest))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.count
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.count == 0
-    }
-
-    /// Returns the bytes without the count.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0.bytes
-    }
-
     /// Returns the offset of the field and its length with the value: zero where it would be inserted.
     fn place(&self, field: &[u8]) -> (usize, usize) {
-        let not_before = self
-            .0
-            .items(next_field)
-            .find(|(_, (name, _))| *name >= field);
+        let not_before = self.places().find(|(_, (name, _))| *name >= field);
         match not_before {
             Some((at, (name, value))) if name == field => {
                 (at, 2 * LENGTH + name.len() + value.len())
             }
             Some((at, _)) => (at, 0),
-            None => (self.0.bytes.len(), 0),
+            None => (self.bytes.len(), 0),
         }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Field<'_>> {
-        self.0.items(next_field).map(|(_, item)| item)
     }
 
     pub(super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
@@ -159,42 +163,19 @@ impl Fields {
         let mut item = Vec::with_capacity(2 * LENGTH + field.len() + value.len());
         frame(&mut item, field);
         frame(&mut item, value);
-        self.0.splice(at, removed, &item);
+        self.splice(at, removed, &item);
         removed == 0
     }
 
     /// Removes a field; true when it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         let (at, removed) = self.place(field);
-        self.0.splice(at, removed, &[]);
+        self.splice(at, removed, &[]);
         removed > 0
     }
 }
 
 impl Members {
-    /// Reads so many members and returns the bytes behind them; `None` if `bytes` has fewer.
-    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (packed, rest) = Packed::read(count, bytes, next_member)?;
-        Some((Members(packed), rest))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.count
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.count == 0
-    }
-
-    /// Returns the bytes without the count.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0.bytes
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = PackedMember<'_>> {
-        self.0.items(next_member).map(|(_, member)| member)
-    }
-
     /// Returns the rank, from 0 on.
     pub(super) fn rank(&self, name: &[u8]) -> Option<usize> {
         self.iter().position(|member| member.name == name)
@@ -208,38 +189,38 @@ impl Members {
     /// Puts members, of which none is there twice, in their order.
     pub(super) fn of(mut members: Vec<PackedMember<'_>>) -> Self {
         members.sort_unstable_by(PackedMember::order);
-        let mut packed = Packed {
+        let mut packed = Members {
             count: members.len(),
-            bytes: Vec::new(),
+            ..Members::default()
         };
         for member in &members {
             member.write_to(&mut packed.bytes);
         }
-        Members(packed)
+        packed
     }
 
     /// Inserts a member; true when it is new.
     pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
         let is_new = !self.remove(name);
         let before = |member: &PackedMember<'_>| (member.score, member.name) < (score, name);
-        let mut items = self.0.items(next_member);
+        let mut items = self.places();
         let behind = items.find(|(_, member)| !before(member));
-        let at = behind.map_or(self.0.bytes.len(), |(at, _)| at);
+        let at = behind.map_or(self.bytes.len(), |(at, _)| at);
         drop(items);
         let mut item = Vec::with_capacity(SCORE + LENGTH + name.len());
         PackedMember { score, name }.write_to(&mut item);
-        self.0.splice(at, 0, &item);
+        self.splice(at, 0, &item);
         is_new
     }
 
     /// Removes a member; true when it was there.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
-        let mut items = self.0.items(next_member);
+        let mut items = self.places();
         let found = items.find(|(_, member)| member.name == name);
         let at = found.map(|(at, _)| at);
         drop(items);
         if let Some(at) = at {
-            self.0.splice(at, SCORE + LENGTH + name.len(), &[]);
+            self.splice(at, SCORE + LENGTH + name.len(), &[]);
         }
         at.is_some()
     }

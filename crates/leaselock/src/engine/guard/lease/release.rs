@@ -21,10 +21,10 @@ pub(crate) async fn release(
     release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let first = engine.requests.release(release, within).await;
+    let first = engine.requests.releases.release(release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
-        Box::pin(engine.requests.release(release, within)).await // rare, and a large future
+        Box::pin(engine.requests.releases.release(release, within)).await // rare, and a large future
     } else {
         first
     };

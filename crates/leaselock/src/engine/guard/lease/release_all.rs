@@ -80,7 +80,8 @@ async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError
     let items: Vec<Item> = leases.iter().filter_map(item).collect();
     let asked = match items.first() {
         Some(first) => {
-            let many = ReleaseMany(first.terms, &items);
+            let (terms, items) = (first.terms, &items[..]);
+            let many = ReleaseMany { terms, items };
             engine.store.ask_one(&many, within).await
         }
         None => Ok(Vec::new()),

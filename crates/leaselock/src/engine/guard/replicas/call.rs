@@ -2,16 +2,29 @@
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::script::Script;
 
-/// Extends a lease to its whole ttl, and writes in any case. Runs the kind's `confirm`.
-#[derive(Debug)]
-pub(crate) struct Confirm<'a> {
-    script: &'static Script,
-    resource: &'a Resource,
-    token: &'a Token,
-    ttl: Ttl,
+operation! {
+    /// Extends a lease to its whole ttl, and writes in any case. Runs the kind's `confirm`.
+    pub(crate) struct Confirm<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        ttl: Ttl,
+    }
+    script script;
+    fn encode(call) {
+        call.key(&resource.lock);
+        call.arg(token).arg(ttl.as_ms());
+        call.args(resource.mode.as_deref().into_iter());
+    }
+    fn decode(answer) -> Confirmed {
+        "confirmed" => Confirmed::Written,
+        "expired" => Confirmed::Expired,
+        "taken" => Confirmed::Taken,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,29 +44,6 @@ impl<'a> Confirm<'a> {
             token,
             ttl,
         })
-    }
-}
-
-impl Operation for Confirm<'_> {
-    type Reply = Confirmed;
-
-    fn script(&self) -> &'static Script {
-        self.script
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.resource.lock);
-        call.arg(self.token).arg(self.ttl.as_ms());
-        call.args(self.resource.mode.as_deref().into_iter());
-    }
-
-    fn decode(answer: &Answer) -> Result<Confirmed, Malformed> {
-        match answer.tag() {
-            "confirmed" => Ok(Confirmed::Written),
-            "expired" => Ok(Confirmed::Expired),
-            "taken" => Ok(Confirmed::Taken),
-            _ => Err(Malformed),
-        }
     }
 }
 

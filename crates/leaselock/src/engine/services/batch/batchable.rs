@@ -35,7 +35,7 @@ impl Batchable for Acquires {
     type Many<'a> = AcquireMany<'a>;
 
     fn many(terms: BatchTerms, items: &[Item]) -> AcquireMany<'_> {
-        AcquireMany(terms, items)
+        AcquireMany { terms, items }
     }
 
     /// On a quorum, the nodes vote on the items.
@@ -60,6 +60,6 @@ impl Batchable for Releases {
     type Many<'a> = ReleaseMany<'a>;
 
     fn many(terms: BatchTerms, items: &[Item]) -> ReleaseMany<'_> {
-        ReleaseMany(terms, items)
+        ReleaseMany { terms, items }
     }
 }

@@ -24,9 +24,9 @@ pub(crate) struct Batcher<B: Batchable>(Arc<BatchState<B>>);
 
 impl<B: Batchable> Batcher<B> {
     pub(crate) fn new(
-        store: Executor,
-        clock: Clock,
-        contended: Arc<ContentionFilter>,
+        store: &Executor,
+        clock: &Clock,
+        contended: &Arc<ContentionFilter>,
         may_combine: bool,
     ) -> Self {
         let can = store.capabilities();
@@ -35,9 +35,9 @@ impl<B: Batchable> Batcher<B> {
         let names = if together { can.keys_per_call } else { 1 };
         Batcher(Arc::new(BatchState {
             queue: Mutex::new(BatchQueue::new(names)),
-            store,
-            clock,
-            contended,
+            store: store.clone(),
+            clock: clock.clone(),
+            contended: Arc::clone(contended),
             is_watched: AtomicBool::new(false),
             wake_watch: Arc::default(),
         }))

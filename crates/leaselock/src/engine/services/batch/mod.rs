@@ -14,6 +14,5 @@ mod reply;
 mod shared;
 
 pub(crate) use self::batcher::Batcher;
-pub(crate) use self::batcher::SoloPermit;
 pub(crate) use self::contention_filter::ContentionFilter;
-pub(crate) use self::reply::{BatchOutcome, PendingReply};
+pub(crate) use self::reply::BatchOutcome;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{DueLease, Renewal, request_timeout};
 use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
@@ -73,26 +73,20 @@ impl Renewal {
         let answer = self
             .ask(&many, t0, within.unwrap_or_default(), on_reply)
             .await;
-        let answers = match answer {
+        let error = match answer {
             Ok(answers) if answers.len() == batch.len() => {
-                answers.into_iter().map(|one| one.map(Ok)).collect()
+                let answers = answers.into_iter().map(|one| one.map(Ok)).collect();
+                return self.report_all(batch, t0, ttl, answers);
             }
             // One lease of the batch, or the batch as such, may have caused an error that does not pass.
-            Err(error) if !error.maybe_applied() && !error.is_transient() => {
-                batch.iter().map(|_| None).collect()
-            }
-            Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),
-            Ok(_) => {
-                let error = StoreError::unknown(
-                    crate::base::error::ErrorKind::Malformed,
-                    "the number of answers is not that of the leases",
-                );
-                batch
-                    .iter()
-                    .map(|_| Some(Err(error.clone())))
-                    .collect::<Vec<_>>()
-            }
+            Err(error) if !error.maybe_applied() && !error.is_transient() => None,
+            Err(error) => Some(error),
+            Ok(_) => Some(StoreError::unknown(
+                ErrorKind::Malformed,
+                "the number of answers is not that of the leases",
+            )),
         };
+        let answers = vec![error.map(Err); batch.len()];
         self.report_all(batch, t0, ttl, answers);
     }
 

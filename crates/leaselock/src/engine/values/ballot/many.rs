@@ -12,21 +12,15 @@ use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::engine::values::calls_many::{BatchTerms, Item, Replies, each, released};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};
+use crate::engine::values::operation::operation;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
+use crate::script::{Malformed, Script, Scripts, script};
 
 pub(crate) static SCRIPTS: Scripts = &[&VOTE_MANY, &WITHDRAW_MANY];
 
-/// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
-#[derive(Debug)]
-pub(crate) struct VoteMany<'a> {
-    pub(crate) terms: BatchTerms,
-    pub(crate) items: &'a [Item],
-    /// A fencing token; 0 for none.
-    pub(crate) proposed: u64,
-    pub(crate) behind: Duration,
-}
+static VOTE_MANY: Script = script!("quorum/vote_many");
+static WITHDRAW_MANY: Script = script!("quorum/withdraw_many");
 
 /// The reply of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,75 +32,57 @@ pub(crate) struct VotedMany {
     pub(crate) accepted: Vec<bool>,
 }
 
-static VOTE_MANY: Script = script!("quorum/vote_many");
-
-impl Operation for VoteMany<'_> {
-    type Reply = VotedMany;
-
-    fn script(&self) -> &'static Script {
-        &VOTE_MANY
+operation! {
+    /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
+    pub(crate) struct VoteMany<'a> {
+        terms: BatchTerms,
+        items: &'a [Item],
+        /// A fencing token; 0 for none.
+        proposed: u64,
+        behind: Duration,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.items.iter().map(|item| &item.resource.lock));
-        if self.terms.fencing {
-            call.keys(self.items.iter().map(|item| item.resource.fence()));
+    script &VOTE_MANY;
+    fn encode(call) {
+        call.keys(items.iter().map(|item| &item.resource.lock));
+        if terms.fencing {
+            call.keys(items.iter().map(|item| item.resource.fence()));
         }
-        call.arg(self.terms.ttl.as_ms())
-            .arg(u64::from(self.terms.fencing))
-            .arg(self.proposed)
-            .arg(micros(self.behind));
-        call.args(self.items.iter().map(|item| &item.token));
+        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing)).arg(proposed).arg(micros(*behind));
+        call.args(items.iter().map(|item| &item.token));
     }
-
-    fn decode(answer: &Answer) -> Result<VotedMany, Malformed> {
-        match answer.tag() {
-            "answered" => {
-                let letters = each(answer.bytes(2)?, |letter| match letter {
-                    b'a' => Ok(Some(())),
-                    b'-' => Ok(None),
-                    _ => Err(Malformed),
-                })?;
-                Ok(VotedMany {
-                    time_us: answer.number(0)?,
-                    least: answer.number(1)?,
-                    accepted: letters.iter().map(Option::is_some).collect(),
-                })
+    fn decode(answer) -> VotedMany {
+        "answered" => {
+            let letters = each(answer.bytes(2)?, |letter| match letter {
+                b'a' => Ok(Some(())),
+                b'-' => Ok(None),
+                _ => Err(Malformed),
+            })?;
+            VotedMany {
+                time_us: answer.number(0)?,
+                least: answer.number(1)?,
+                accepted: letters.iter().map(Option::is_some).collect(),
             }
-            _ => Err(Malformed),
-        }
+        },
     }
 }
 
-/// Withdraws many votes. Runs `lua/quorum/withdraw_many.lua`.
-#[derive(Debug)]
-pub(crate) struct WithdrawMany<'a> {
-    pub(crate) items: &'a [&'a Item],
-    /// True if the node wakes the first registered caller of each lock.
-    pub(crate) tells: bool,
-}
-
-static WITHDRAW_MANY: Script = script!("quorum/withdraw_many");
-
-impl Operation for WithdrawMany<'_> {
-    type Reply = Replies<ReleaseAnswer>;
-
-    fn script(&self) -> &'static Script {
-        &WITHDRAW_MANY
+operation! {
+    /// Withdraws many votes. Runs `lua/quorum/withdraw_many.lua`.
+    pub(crate) struct WithdrawMany<'a> {
+        items: &'a [&'a Item],
+        /// True if the node wakes the first registered caller of each lock.
+        tells: bool,
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.keys(self.items.iter().map(|item| &item.resource.lock));
-        call.keys(self.items.iter().map(|item| item.resource.callers()));
-        call.arg(u64::from(self.tells));
-        call.args(self.items.iter().map(|item| &item.token));
+    script &WITHDRAW_MANY;
+    votes elsewhere;
+    fn encode(call) {
+        call.keys(items.iter().map(|item| &item.resource.lock));
+        call.keys(items.iter().map(|item| item.resource.callers()));
+        call.arg(u64::from(*tells));
+        call.args(items.iter().map(|item| &item.token));
     }
-
-    fn decode(answer: &Answer) -> Result<Replies<ReleaseAnswer>, Malformed> {
-        match answer.tag() {
-            "answered" => each(answer.bytes(0)?, released),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> Replies<ReleaseAnswer> {
+        "answered" => each(answer.bytes(0)?, released)?,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::base::token;
 use crate::engine::values::operation::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[
@@ -71,7 +71,7 @@ operation! {
     fn decode(answer) -> Vec<Option<GraphWait>> {
         "waits" => {
             let waits = answer.array(0)?.iter();
-            let waits = waits.map(|one| Ok(GraphWait::decode(text(one)?)));
+            let waits = waits.map(|one| Ok(GraphWait::decode(one.text()?)));
             waits.collect::<Result<_, Malformed>>()?
         },
     }
@@ -134,11 +134,11 @@ impl InspectedHolds {
             let [token, kind] = hold else {
                 return Err(Malformed);
             };
-            let token = text(token)?.as_bytes();
+            let token = token.text()?.as_bytes();
             lock.holds.push(GraphHold {
                 digest: token::digest(token),
                 client: token::client_of(token).unwrap_or_default().to_owned(),
-                share: GraphShare::of(text(kind)?),
+                share: GraphShare::of(kind.text()?),
             });
         }
         let mut tokens = Vec::new();
@@ -146,13 +146,13 @@ impl InspectedHolds {
             let [token, kind, priority, ticket, alive] = waiter else {
                 return Err(Malformed);
             };
-            let token = text(token)?;
+            let token = token.text()?;
             lock.queue.push(GraphWaiter {
                 digest: token::digest(token.as_bytes()),
-                share: GraphShare::of(text(kind)?),
-                priority: text(priority)?.parse().unwrap_or(0),
-                ticket: text(ticket)?.parse().unwrap_or(0),
-                is_alive: text(alive)? == "1",
+                share: GraphShare::of(kind.text()?),
+                priority: priority.text()?.parse().unwrap_or(0),
+                ticket: ticket.text()?.parse().unwrap_or(0),
+                is_alive: alive.text()? == "1",
             });
             tokens.push(token.to_owned());
         }
@@ -197,12 +197,5 @@ impl Operation for WakeVictim<'_> {
             "woken" | "absent" => Ok(()),
             _ => Err(Malformed),
         }
-    }
-}
-
-fn text(value: &Value) -> Result<&str, Malformed> {
-    match value {
-        Value::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|_| Malformed),
-        Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
     }
 }

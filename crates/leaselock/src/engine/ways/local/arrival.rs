@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use leaselock_fence::Name;
-use tokio::sync::Notify;
 
 use super::group::{Current, GroupState, GroupWaiter, LocalGroup};
 use super::group_task;
@@ -53,7 +52,7 @@ pub(crate) fn join(
 /// A task that waits by itself. Dropping it ends that.
 pub(crate) struct SoloWaiter {
     engine: Arc<Engine>,
-    group: Arc<LocalGroup>,
+    pub(super) group: Arc<LocalGroup>,
 }
 
 impl SoloWaiter {
@@ -62,11 +61,6 @@ impl SoloWaiter {
             engine: Arc::clone(engine),
             group,
         }
-    }
-
-    /// Notified when other tasks have come, with which the entry is to be shared.
-    pub(crate) fn called(&self) -> &Notify {
-        &self.group.called
     }
 
     /// The lease passes on to tasks that have come meanwhile or come while it is held, if its grant reserved fences.
@@ -158,7 +152,7 @@ impl Drop for GroupMember {
         let is_last = {
             let mut state = self.group.state();
             state.turns.leave(|waiter| waiter.handoff.is(&self.handoff));
-            state.turns.is_empty() && state.current.is_none()
+            state.turns.waiters.is_empty() && state.current.is_none()
         };
         drop(self.handoff.take_back());
         if is_last {

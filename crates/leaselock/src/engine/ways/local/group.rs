@@ -75,7 +75,7 @@ pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
 pub(crate) struct LocalGroup {
     pub(crate) key: Arc<str>,
     pub(crate) terms: GroupTerms,
-    /// Where it is listed.
+    /// Where it is listed; gone with the client.
     groups: Weak<dyn Registry>,
     state: Mutex<GroupState>,
     /// Something has changed that the group's task may wait for.
@@ -114,7 +114,7 @@ pub(crate) struct Current {
 
 impl GroupState {
     pub(crate) fn is_idle(&self) -> bool {
-        let is_unused = self.turns.is_empty() && self.current.is_none();
+        let is_unused = self.turns.waiters.is_empty() && self.current.is_none();
         is_unused && !self.has_solo && !self.has_task
     }
 
@@ -122,7 +122,8 @@ impl GroupState {
     pub(crate) fn latest_end(&self, or_after: Duration) -> Option<Moment> {
         let ends = self
             .turns
-            .waiters()
+            .waiters
+            .iter()
             .map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
         ends.max()
     }
@@ -133,7 +134,7 @@ impl GroupState {
             let never_answered = (!answered).then(|| w.start.plus(or_after));
             w.end.or(never_answered)
         };
-        self.turns.waiters().filter_map(patience).min()
+        self.turns.waiters.iter().filter_map(patience).min()
     }
 }
 
@@ -149,18 +150,9 @@ impl LocalGroup {
         }
     }
 
-    pub(crate) fn is_for(&self, key: &Arc<str>, terms: GroupTerms) -> bool {
-        self.terms == terms && self.key == *key
-    }
-
-    /// `None` once the client is gone.
-    fn groups(&self) -> Option<Arc<dyn Registry>> {
-        self.groups.upgrade()
-    }
-
     /// Leaves the list if no task belongs to the group any more.
     pub(crate) fn tidy(self: &Arc<Self>) {
-        if let Some(groups) = self.groups() {
+        if let Some(groups) = self.groups.upgrade() {
             groups.tidy(self);
         }
     }
@@ -207,7 +199,8 @@ impl LocalGroup {
         // about to enter the queue.
         let (key, priority) = (&self.key, self.terms.priority);
         let urgent = self
-            .groups()
+            .groups
+            .upgrade()
             .is_some_and(|groups| groups.is_urgent(key, priority));
         let share = if urgent || lease.expects_late_requests() {
             Share { range: 1, ..share }
@@ -261,7 +254,7 @@ impl PassOn for LocalGroup {
         }
         state.turns.end();
         state.current = None;
-        let concerns_the_task = state.turns.is_empty() || !state.in_queue;
+        let concerns_the_task = state.turns.waiters.is_empty() || !state.in_queue;
         drop(state);
         if concerns_the_task {
             self.changed.notify_one();

@@ -99,7 +99,7 @@ impl GroupTask {
                 if state.has_solo && now < call_until {
                     self.group.called.notify_one();
                     call_until
-                } else if state.turns.is_empty() {
+                } else if state.turns.waiters.is_empty() {
                     state.has_task = false;
                     state.review_at = None;
                     let handed = state.handed_over.take();
@@ -173,10 +173,10 @@ impl GroupTask {
         self.skip_late_member();
         let now = self.now();
         let state = self.group.state();
-        if state.turns.is_empty() {
+        if state.turns.waiters.is_empty() {
             return state.current.is_some() && now < poll_at;
         }
-        let only = state.turns.len() == 1;
+        let only = state.turns.waiters.len() == 1;
         !(only && is_over(&state, now, patience.has_met_the_store()))
     }
 
@@ -185,7 +185,11 @@ impl GroupTask {
         let longest = self.engine.request_timeout(self.request.ttl);
         let state = self.group.state();
         let give_up_at = state.latest_end(NEVER_ANSWERED);
-        let forever = state.turns.waiters().any(|member| member.end.is_none());
+        let forever = state
+            .turns
+            .waiters
+            .iter()
+            .any(|member| member.end.is_none());
         let end = give_up_at.filter(|_| !forever);
         patience.time_for_request(longest, end, give_up_at, || self.now())
     }

@@ -53,7 +53,9 @@ impl LocalGroups {
         }
         let known = local_groups.iter().find(|group| group.terms == terms);
         let Some(group) = known.map(Arc::clone) else {
-            let fit = spare.take().filter(|spare| spare.is_for(key, terms));
+            let fit = spare
+                .take()
+                .filter(|spare| spare.terms == terms && spare.key == *key);
             let group = fit.unwrap_or_else(|| {
                 let list: Arc<dyn Registry> = self.clone();
                 Arc::new(LocalGroup::new(Arc::downgrade(&list), key, terms))
@@ -83,7 +85,7 @@ impl Registry for LocalGroups {
         local_groups.any(|group| {
             group.terms.priority > priority && {
                 let state = group.state();
-                state.has_solo && state.current.is_none() || !state.turns.is_empty()
+                state.has_solo && state.current.is_none() || !state.turns.waiters.is_empty()
             }
         })
     }

@@ -27,7 +27,9 @@ impl GroupTask {
                 let now = self.now();
                 let mut state = self.group.state();
                 let answered = silence.is_none() || state.current.is_some();
-                if !is_over(&state, now, answered) || (state.turns.len() == 1 && state.in_queue) {
+                if !is_over(&state, now, answered)
+                    || (state.turns.waiters.len() == 1 && state.in_queue)
+                {
                     return;
                 }
                 let ended = |member: &GroupWaiter| {
@@ -54,7 +56,7 @@ impl GroupTask {
     }
 
     pub(super) fn fail_all(&self, error: &AcquireError) {
-        let members = self.group.state().turns.leave_all();
+        let members = std::mem::take(&mut self.group.state().turns.waiters);
         for member in members {
             member.handoff.offer(Err(error.clone()));
         }
@@ -71,7 +73,7 @@ impl GroupTask {
                 .and_then(|current| current.member.clone());
             let late = late.filter(|(_, since)| now >= since.plus(GRANT_UNTAKEN));
             let offer = late
-                .filter(|_| !state.turns.is_empty())
+                .filter(|_| !state.turns.waiters.is_empty())
                 .and_then(|(member, _)| {
                     let offer = member.handoff.take_back()?;
                     Some((member, offer))
@@ -87,7 +89,7 @@ impl GroupTask {
     /// The callbacks of the members, and how many members are before each.
     pub(super) fn listeners(&self) -> Vec<(OnWait, u64)> {
         let state = self.group.state();
-        let members = state.turns.waiters().zip(0_u64..);
+        let members = state.turns.waiters.iter().zip(0_u64..);
         let with_callback =
             members.filter_map(|(member, behind)| Some((member.on_wait.clone()?, behind)));
         with_callback.collect()

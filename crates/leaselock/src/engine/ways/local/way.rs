@@ -59,7 +59,7 @@ impl Way for Local<'_, '_> {
                 Arrival::SoloWaiter(sharing) => {
                     let queue = Queue::new(ask, start, end, begun.take());
                     let queue = queue.for_turns(LOCAL_TURNS, now);
-                    let waiting = Box::pin(queue.wait(Some(sharing.called()))); // large
+                    let waiting = Box::pin(queue.wait(Some(&sharing.group.called))); // large
                     match waiting.await? {
                         QueueEnd::Granted(lease, share) => return Ok(sharing.granted(lease, share)),
                         QueueEnd::HandedOver(handed) => sharing.joins(ask.name, *handed, waiter()),

@@ -68,7 +68,7 @@ impl Ask<'_> {
         within: Duration,
         patience: Duration,
     ) -> Result<Round, StoreError> {
-        let _straight = self.engine.requests.solo_permit();
+        let _straight = self.engine.requests.acquires.solo_permit();
         let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
         let vote = CastVote {

@@ -3,14 +3,32 @@
 use std::ops::Bound;
 use std::str::FromStr;
 
-use super::super::reply::Failure;
+use super::super::reply::{Failure, Reply};
 
 /// Scores from one bound to another.
 pub(super) type Scores = (Bound<f64>, Bound<f64>);
 
+/// The name of a command, its key, and what follows.
+pub(super) type Command<'a> = (&'a [u8], &'a str, &'a [&'a [u8]]);
+
+/// The reply; `None` for a command that the module does not know.
+pub(super) type MaybeReply = Result<Option<Reply>, Failure>;
+
 /// Unwraps what a value of another type does not have.
 pub(super) fn typed<T>(found: Option<T>) -> Result<T, Failure> {
     found.ok_or_else(Failure::wrong_type)
+}
+
+/// Returns for how many of the items a command did what it is for.
+pub(super) fn counted<T>(
+    items: impl IntoIterator<Item = T>,
+    mut done: impl FnMut(T) -> Result<bool, Failure>,
+) -> Result<Reply, Failure> {
+    let mut count = 0;
+    for item in items {
+        count += usize::from(done(item)?);
+    }
+    Ok(Reply::count(count))
 }
 
 pub(super) fn number<T: FromStr>(word: &[u8]) -> Result<T, Failure> {

@@ -3,18 +3,13 @@
 use super::super::packed::Fields;
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
-use super::arguments::{number, typed};
+use super::arguments::{Command, MaybeReply, counted, number, typed};
 
 /// Runs a command that only reads; `None` for any other.
-pub(super) fn read(
-    step: &Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"HGET", [field]) => Reply::or_nil(typed(step.hash_get(key, field))?),
-        (b"HLEN", []) => Reply::count(typed(step.hash_len(key))?),
+        (b"HLEN", []) => Reply::count(typed(step.fields(key))?.map_or(0, Fields::len)),
         (b"HMGET", [_, ..]) => {
             let fields = typed(step.fields(key))?;
             let value = |field: &&[u8]| Reply::or_nil(fields.and_then(|fields| fields.get(field)));
@@ -31,32 +26,18 @@ pub(super) fn read(
 }
 
 /// Runs a command that writes; `None` for any other.
-pub(super) fn write(
-    step: &mut Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"HSET", [_, ..]) if args.len().is_multiple_of(2) => {
-            let mut new = 0;
-            for pair in args.chunks_exact(2) {
-                new += usize::from(typed(step.hash_set(key, pair[0], pair[1]))?);
-            }
-            Reply::count(new)
+            let set = |pair: &[&[u8]]| typed(step.hash_set(key, pair[0], pair[1]));
+            counted(args.chunks_exact(2), set)?
         }
         (b"HSETNX", [field, value]) => {
             let is_new = typed(step.hash_get(key, field))?.is_none();
             Reply::flag(is_new && typed(step.hash_set(key, field, value))?)
         }
         (b"HINCRBY", [field, value]) => increment(step, key, field, value)?,
-        (b"HDEL", [_, ..]) => {
-            let mut deleted = 0;
-            for field in args {
-                deleted += usize::from(typed(step.hash_delete(key, field))?);
-            }
-            Reply::count(deleted)
-        }
+        (b"HDEL", [_, ..]) => counted(args, |field| typed(step.hash_delete(key, field)))?,
         _ => return Ok(None),
     }))
 }

@@ -6,17 +6,12 @@ use super::super::packed::{Members, PackedMember};
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
 use super::arguments;
-use super::arguments::{Scores, number, typed};
+use super::arguments::{Command, MaybeReply, Scores, counted, number, typed};
 
 /// Runs a command that only reads; `None` for any other.
-pub(super) fn read(
-    step: &Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
-        (b"ZCARD", []) => Reply::count(typed(step.sorted_len(key))?),
+        (b"ZCARD", []) => Reply::count(typed(step.members(key))?.map_or(0, Members::len)),
         (b"ZRANK", [member]) => {
             let rank = typed(step.sorted_rank(key, member))?;
             rank.map_or(Reply::Nil, Reply::count)
@@ -45,20 +40,13 @@ pub(super) fn read(
 }
 
 /// Runs a command that writes; `None` for any other.
-pub(super) fn write(
-    step: &mut Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"ZADD", [_, _, ..]) if args.len().is_multiple_of(2) => {
-            let mut added = 0;
-            for pair in args.chunks_exact(2) {
+            counted(args.chunks_exact(2), |pair| {
                 let score = arguments::score(pair[0])?;
-                added += usize::from(typed(step.sorted_add(key, score, pair[1]))?);
-            }
-            Reply::count(added)
+                typed(step.sorted_add(key, score, pair[1]))
+            })?
         }
         (b"ZADD", [known, score, member]) if known == b"XX" => {
             let score = arguments::score(score)?;
@@ -67,13 +55,7 @@ pub(super) fn write(
             }
             Reply::Int(0)
         }
-        (b"ZREM", [_, ..]) => {
-            let mut removed = 0;
-            for member in args {
-                removed += usize::from(typed(step.sorted_remove(key, member))?);
-            }
-            Reply::count(removed)
-        }
+        (b"ZREM", [_, ..]) => counted(args, |member| typed(step.sorted_remove(key, member)))?,
         _ => return Ok(None),
     }))
 }

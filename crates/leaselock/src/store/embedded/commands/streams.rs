@@ -2,16 +2,11 @@
 
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
-use super::arguments::{parsed, typed};
+use super::arguments::{Command, MaybeReply, parsed, typed};
 use crate::script::keyspace::{Keyspace, StreamId};
 
 /// Runs a command that only reads; `None` for any other.
-pub(super) fn read(
-    step: &Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     let (b"XINFO", [b"STREAM"]) = (command, args) else {
         return Ok(None);
     };
@@ -32,12 +27,7 @@ pub(super) fn read(
 }
 
 /// Runs a command that writes; `None` for any other.
-pub(super) fn write(
-    step: &mut Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     let (creates, args) = match args {
         [b"NOMKSTREAM", args @ ..] => (false, args),
         _ => (true, args),

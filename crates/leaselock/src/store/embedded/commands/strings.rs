@@ -2,16 +2,11 @@
 
 use super::super::reply::{Failure, Reply};
 use super::super::step::Step;
-use super::arguments::{number, typed};
+use super::arguments::{Command, MaybeReply, number, typed};
 use crate::script::keyspace::Keyspace;
 
 /// Runs a command that only reads; `None` for any other.
-pub(super) fn read(
-    step: &Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"GET", []) => Reply::or_nil(typed(step.get(key))?),
         (b"STRLEN", []) => Reply::count(typed(step.get(key))?.map_or(0, <[u8]>::len)),
@@ -25,12 +20,7 @@ pub(super) fn read(
 }
 
 /// Runs a command that writes; `None` for any other.
-pub(super) fn write(
-    step: &mut Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, Failure> {
+pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"SET", [value, px, ttl_ms]) if px == b"PX" => set(step, key, value, ttl_ms)?,
         (b"SET", [value, px, ttl_ms, nx]) if px == b"PX" && nx == b"NX" => match step.exists(key) {
