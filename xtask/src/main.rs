@@ -24,7 +24,9 @@ const USAGE: &str = "\
 cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
-                            lines without tests, by layer and by mechanism; --write renews docs/internals/times.md
+                            lines without tests, by layer and by mechanism; --write renews docs/internals/times.md, the
+                            list in docs/json.md and the navigation of all pages, and lowers the bounds in
+                            xtask/pages.txt
 cargo xtask api [--write]   compares the public API with crates/*/public-api.txt; --write renews these
 cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
                             must keep
@@ -35,7 +37,7 @@ cargo xtask bench [W1 W2 …] [--quick] [--long] [--rounds N] [--json FILE] [--m
                             take some 30 minutes, with --quick 10; --long saturates the limiters of
                             W11 for a minute each; --before measures the leaselock of
                             another build of the benchmark in the same rounds; --svg draws charts, with
-                            --from those of a run that --json wrote; see docs/performance.md
+                            --from those of a run that --json wrote; see docs/performance-tables.md
 cargo xtask bench micro     a pair in memory and in a folder, in one process
 cargo xtask chaos [NAME …]  servers that die, restart and fail over, processes that are killed and frozen, late
                             writers: many rounds of each scenario

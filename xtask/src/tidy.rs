@@ -5,13 +5,17 @@
 mod anchors;
 mod code;
 mod documents;
+mod figures;
 mod lists;
+mod named;
+mod pages;
 mod prose;
 mod source;
 mod text;
 mod times;
 
 use std::fs;
+use std::path::Path;
 
 use self::source::Source;
 use crate::arrows;
@@ -26,7 +30,10 @@ pub(crate) fn run() -> Result<String, String> {
     arrows::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
     anchors::check(&all, &mut found);
+    figures::check(&all, &mut found);
     lists::check(&all, &mut found);
+    named::check(&all, &mut found);
+    pages::check(&all, &mut found);
     prose::check(&all, &mut found);
     times::check(&all, &mut found);
     report(found, &format!("tidy ({} files)", all.len()))
@@ -36,9 +43,28 @@ pub(crate) fn run() -> Result<String, String> {
 pub(crate) fn write() -> Result<String, String> {
     let root = files::root();
     let mut found = Vec::new();
-    let page = times::page(&files::below(&root, ""), &mut found);
-    fs::write(root.join(times::PAGE), page).map_err(|error| format!("{}: {error}", times::PAGE))?;
-    report(found, times::PAGE)
+    let all = files::below(&root, "");
+    let times = times::page(&all, &mut found);
+    let made = [(times::PAGE.to_owned(), times)];
+    let made = made.into_iter().chain(named::with_fields(&all));
+    let mut count = renew(&root, made)?;
+    count += renew(&root, pages::with_navigation(&files::below(&root, "")))?;
+    count += renew(&root, pages::lowered(&files::below(&root, "")))?;
+    report(found, &format!("{count} files renewed"))
+}
+
+/// Writes those that are not as they should be, and counts them.
+fn renew(root: &Path, made: impl IntoIterator<Item = (String, String)>) -> Result<usize, String> {
+    let mut count = 0;
+    for (path, text) in made {
+        let problem = |error: std::io::Error| format!("{path}: {error}");
+        let file = root.join(&path);
+        if fs::read_to_string(&file).map_err(problem)? != text {
+            fs::write(&file, text).map_err(problem)?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// How much library there is.

@@ -1,7 +1,7 @@
 //! How does a store refuse a holder that is late?
 //!
 //! The store is a folder of files with a fence checker. It admits the newest holder, and refuses one whose lease has
-//! ended: on reads as well as on writes. docs/fencing.md has the same for Redis, SQL and HTTP.
+//! ended: on reads as well as on writes. docs/fencing-sql.md and docs/fencing-resources.md have the same for SQL, Redis and HTTP.
 //!
 //! `cargo run -p leaselock --example fenced_store [URL]`
 

@@ -291,9 +291,6 @@ mod pages {
     struct Semaphore;
     #[doc = include_str!("../../../docs/owner.md")]
     struct Owner;
-    #[cfg(feature = "redis")]
-    #[doc = include_str!("../../../docs/deadlock.md")]
-    struct Deadlock;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
     #[doc = include_str!("../../../docs/once.md")]
@@ -306,18 +303,24 @@ mod pages {
     struct Fencing;
     #[doc = include_str!("../../../docs/limiter.md")]
     struct Limiter;
+    #[doc = include_str!("../../../docs/http.md")]
+    struct Http;
     #[doc = include_str!("../../../docs/counter.md")]
     struct Counter;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
-    #[doc = include_str!("../../../docs/coming-from.md")]
-    struct ComingFrom;
-    #[doc = include_str!("../../../docs/presets.md")]
-    struct Presets;
+    #[doc = include_str!("../../../docs/from-node.md")]
+    struct FromNode;
+    #[doc = include_str!("../../../docs/from-python.md")]
+    struct FromPython;
+    #[doc = include_str!("../../../docs/from-go.md")]
+    struct FromGo;
+    #[doc = include_str!("../../../docs/from-java.md")]
+    struct FromJava;
+    #[doc = include_str!("../../../docs/sharing.md")]
+    struct Sharing;
     #[doc = include_str!("../../../docs/protocols.md")]
     struct Protocols;
-    #[doc = include_str!("../../../docs/interop.md")]
-    struct Interop;
     #[doc = include_str!("../../../docs/testing.md")]
     struct Testing;
     #[cfg(feature = "redis")]

@@ -11,7 +11,8 @@ use leaselock::limiter::Rate;
 use leaselock_fence::{redis, sql};
 use testkit::{Server, Value, wait_until};
 
-const FENCING: &str = include_str!("../../../docs/fencing.md");
+const FENCING_SQL: &str = include_str!("../../../docs/fencing-sql.md");
+const FENCING_RESOURCES: &str = include_str!("../../../docs/fencing-resources.md");
 const KEYSPACE: &str = include_str!("../../../docs/keyspace.md");
 
 /// The fenced code on a page that contains this text.
@@ -57,9 +58,8 @@ fn turns_stale_holders_away(resource: &InSql) {
 }
 
 #[test]
-fn the_texts_of_the_fence_checkers_on_the_page_are_those_of_the_library() {
+fn the_texts_of_the_fence_checkers_on_the_pages_are_those_of_the_library() {
     for text in [
-        redis::READ_OR_WRITE.trim_end(),
         sql::postgresql::TABLE,
         sql::postgresql::ADMIT,
         sql::postgresql::TRIGGER_FUNCTION,
@@ -70,8 +70,9 @@ fn the_texts_of_the_fence_checkers_on_the_page_are_those_of_the_library() {
         sql::mysql::RAISE,
         sql::mysql::ADMIT,
     ] {
-        assert!(FENCING.contains(text), "not on the page:\n{text}");
+        assert!(FENCING_SQL.contains(text), "not on the page:\n{text}");
     }
+    assert!(FENCING_RESOURCES.contains(redis::READ_OR_WRITE.trim_end()));
 }
 
 struct InSql(rusqlite::Connection);
@@ -83,12 +84,12 @@ impl InSql {
         let column = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
         let row = match value {
             None => self.0.query_row(
-                code(FENCING, "-- read"),
+                code(FENCING_SQL, "-- read"),
                 rusqlite::named_params! {":fence": fence, ":owner": owner, ":id": 1},
                 column,
             ),
             Some(value) => self.0.query_row(
-                code(FENCING, "-- write"),
+                code(FENCING_SQL, "-- write"),
                 rusqlite::named_params! {":fence": fence, ":owner": owner, ":id": 1, ":value": value},
                 column,
             ),

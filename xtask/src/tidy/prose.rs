@@ -7,6 +7,7 @@ mod text;
 mod words;
 
 use self::text::Line;
+pub(super) use self::text::outside_code;
 use self::words::OLD;
 use crate::complaint::Complaint;
 use crate::files::File;

@@ -1,5 +1,7 @@
 //! Each rule against a file that breaks it, and against one that looks like it but does not.
 
+mod page_rules;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -222,16 +224,21 @@ fn links_of_a_page_are_checked_where_it_lies_and_not_where_it_is_linked_to() {
 
 /// The complaints of the lists in a repository of these files.
 fn list_complaints(files: &[(&str, &str)]) -> Vec<String> {
-    let files: Vec<File> = files
-        .iter()
-        .map(|(path, text)| File {
-            path: (*path).to_owned(),
-            text: (*text).to_owned(),
-        })
-        .collect();
+    complaints_of(lists::check, files)
+}
+
+fn complaints_of(check: fn(&[File], &mut Vec<Complaint>), files: &[(&str, &str)]) -> Vec<String> {
     let mut found = Vec::new();
-    lists::check(&files, &mut found);
+    check(&files_of(files), &mut found);
     found.into_iter().map(|one| one.wrong).collect()
+}
+
+fn files_of(files: &[(&str, &str)]) -> Vec<File> {
+    let file = |(path, text): &(&str, &str)| File {
+        path: (*path).to_owned(),
+        text: (*text).to_owned(),
+    };
+    files.iter().map(file).collect()
 }
 
 #[test]

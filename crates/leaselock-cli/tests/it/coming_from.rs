@@ -1,4 +1,4 @@
-//! What users of other lock commands find here: the rows of docs/coming-from.md that name this file.
+//! What users of other lock commands find here: the rows of docs/from-shell.md that name this file.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use testkit::process::{Signal, is_alive};
 
 use crate::common::{Store, object, on_both, until};
 
-const PAGE: &str = include_str!("../../../../docs/coming-from.md");
+const PAGE: &str = include_str!("../../../../docs/from-shell.md");
 const THIS: &str = include_str!("coming_from.rs");
 
 #[test]

@@ -147,7 +147,7 @@ fn ops_of(scripts: Vec<usize>) -> impl Strategy<Value = Vec<Op>> {
             ("id", _) => (FENCE, what),
             // Every script leaves as many entries in the one as in the other, and the plain wait counts those it reads anyway.
             (_, QUEUE | WAITERS) => (QUEUE, "string"),
-            // A field of others beside those of holds looks like one that was left behind. The usage is made anew by the side
+            // A field of others beside those of holds counts as one that was left behind. The usage is made anew by the side
             // that counts its fields next: after an expired hold a head counts, and the general lines do not.
             ("hash", USAGE) => (USAGE, "delete"),
             (_, key) => (key, what),

@@ -1,4 +1,4 @@
-//! What users of other libraries find here: the rows of docs/coming-from.md, each with the test that it names.
+//! What users of other libraries find here: the rows of docs/from-*.md, each with the test that it names.
 
 mod redis_exp_lock;
 mod redis_py;
@@ -17,7 +17,15 @@ use testkit::Server;
 
 use crate::support::{LONG, millis};
 
-const PAGE: &str = include_str!("../../../../docs/coming-from.md");
+const PAGES: [&str; 7] = [
+    include_str!("../../../../docs/from-node.md"),
+    include_str!("../../../../docs/from-python.md"),
+    include_str!("../../../../docs/from-go.md"),
+    include_str!("../../../../docs/from-java.md"),
+    include_str!("../../../../docs/from-rust.md"),
+    include_str!("../../../../docs/from-shell.md"),
+    include_str!("../../../../docs/from-services.md"),
+];
 
 /// A server and two clients of it, each with a mutex on the same name.
 struct Rig {
@@ -67,11 +75,12 @@ async fn acquired(mutex: &Mutex) -> Lease {
 /// The last cell of each row is `[name](file)`: a test of that name in that file. A file of
 /// `coming_from/` has no test without a row.
 #[test]
-fn each_row_of_the_page_names_a_test_that_exists() {
+fn each_row_of_the_pages_names_a_test_that_exists() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut named = BTreeSet::new();
     let heads = ["| there |", "|---"];
-    let rows = PAGE.lines().filter(|line| line.starts_with('|'));
+    let rows = PAGES.iter().flat_map(|page| page.lines());
+    let rows = rows.filter(|line| line.starts_with('|'));
     for row in rows.filter(|row| !heads.iter().any(|head| row.starts_with(head))) {
         let (_, link) = row
             .rsplit_once(" | [")

@@ -1,15 +1,17 @@
-//! docs/interop.md against the tests: a row for each library, and nothing in it that is not so.
+//! The tested libraries in docs/sharing.md against the tests: a row for each library, and nothing in it that is not so.
 
 use std::collections::BTreeSet;
 
 use crate::PEERS;
 use crate::peer::Peer;
 
-const PAGE: &str = include_str!("../../../../docs/interop.md");
+const PAGE: &str = include_str!("../../../../docs/sharing.md");
 
-/// The cells of the rows that begin with a library in backticks.
+/// The cells of the rows that begin with a library in backticks, below the heading *Tested libraries*.
 fn rows() -> Vec<Vec<&'static str>> {
-    let rows = PAGE.lines().filter(|line| line.starts_with("| `"));
+    let (_, tested) = PAGE.split_once("\n## Tested libraries\n").unwrap();
+    let (tested, _) = tested.split_once("\n## ").unwrap();
+    let rows = tested.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
         .collect()
 }

@@ -68,7 +68,7 @@ pub(in crate::tidy) fn of_comments(file: &File) -> Vec<Line> {
 }
 
 /// The lines that are not fenced code, with their numbers.
-pub(super) fn outside_code(text: &str) -> Vec<(usize, &str)> {
+pub(in crate::tidy) fn outside_code(text: &str) -> Vec<(usize, &str)> {
     let mut fenced = false;
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -1,4 +1,4 @@
-//! An object store with conditional writes, by the recipe of docs/fencing.md: claim the object, then write it.
+//! An object store with conditional writes, by the recipe of docs/fencing-resources.md: claim the object, then write it.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! A row with a fence of its own, by the statements of docs/fencing.md.
+//! A row with a fence of its own, by the statements of docs/fencing-sql.md.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use super::postgresql::{self, Postgresql};
 use super::server::{Database, Session, error};
 use super::{Dialect, Late, Resource, keeps_its_promises};
 
-const PAGE: &str = include_str!("../../../../../../docs/fencing.md");
+const PAGE: &str = include_str!("../../../../../../docs/fencing-sql.md");
 const CONDITION: &str = "(fence < :fence OR (fence = :fence AND owner = :owner))";
 
 /// The statement below this comment on the page.
