@@ -166,7 +166,10 @@ pub(crate) async fn obtain(
             }
             Err(busy(seen, name, alone, error, wait.busy(), &ancestors))
         }
-        Err(error) => Err(contact.failed(&error, Failure::acquire(&error, wait.busy()))),
+        Err(error) => {
+            session::close_within(client, LEAVE_WITHIN).await; // writes what the event log should say of it
+            Err(contact.failed(&error, Failure::acquire(&error, wait.busy())))
+        }
     }
 }
 
