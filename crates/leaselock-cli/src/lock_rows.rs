@@ -25,8 +25,8 @@ pub(crate) fn process(holder: &Holder) -> [String; 3] {
     let process = holder.process.as_ref();
     let by = match process {
         Some(process) => match &process.name {
-            Some(name) => sanitized(name),
-            None => format!("client {}", sanitized(&process.client)),
+            Some(name) if !name.is_empty() => sanitized(name),
+            _ => format!("client {}", sanitized(&process.client)),
         },
         None => "another library".to_owned(),
     };

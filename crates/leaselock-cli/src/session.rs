@@ -32,7 +32,7 @@ pub(crate) fn has_queue(globals: &Globals) -> bool {
 }
 
 /// The verbs whose lease ends with their job, in the record of the client.
-pub(crate) const JOB_VERBS: [&str; 3] = ["run", "once", "cron"];
+pub(crate) const JOB_VERBS: [&str; 4] = ["run", "elect", "once", "cron"];
 
 /// What a verb needs a client for.
 #[derive(Clone, Copy)]
@@ -60,6 +60,7 @@ impl Purpose<'_> {
                 let file = Path::new(program).file_name().unwrap_or(program);
                 Some((verb, shown(&file.to_string_lossy())))
             }
+            Purpose::Hold("") => Some(("hold", "leaselock hold".to_owned())),
             Purpose::Hold(program) => Some(("hold", shown(program))),
         }
     }

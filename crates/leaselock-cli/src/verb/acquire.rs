@@ -167,7 +167,10 @@ pub(crate) async fn obtain(
             Err(busy(seen, name, alone, error, wait.busy(), &ancestors))
         }
         Err(error) => {
-            session::close_within(client, LEAVE_WITHIN).await; // writes what the event log should say of it
+            use AcquireError::{Deadlock, Quarantined};
+            if matches!(error, Deadlock { .. } | Quarantined { .. }) {
+                session::close_within(client, LEAVE_WITHIN).await; // writes that into the event log
+            }
             Err(contact.failed(&error, Failure::acquire(&error, wait.busy())))
         }
     }

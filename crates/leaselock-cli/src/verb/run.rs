@@ -92,7 +92,8 @@ fn client_and_request(
     globals: &Globals,
     value: Option<&str>,
 ) -> Result<(Client, Request), Failure> {
-    let (name, lock, purpose) = (&args.name, &args.lock, Purpose::Job("run", &plan.program));
+    let verb = value.map_or("run", |_| "elect");
+    let (name, lock, purpose) = (&args.name, &args.lock, Purpose::Job(verb, &plan.program));
     if let Some(value) = value {
         return request::open_leadership(name, value, lock, globals, purpose, "elect");
     }

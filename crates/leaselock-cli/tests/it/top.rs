@@ -176,7 +176,7 @@ fn keys_show_the_lock_the_log_and_the_help_and_q_ends() {
         let pid = holder.pid().to_string();
         top.until(&pid);
         top.press("\r");
-        top.until(&format!("1. leaselock run true[{}]", waiter.pid()));
+        top.until(&format!("1. true[{}]", waiter.pid()));
         top.press("?");
         top.until("the event log of the store");
         top.press("e");

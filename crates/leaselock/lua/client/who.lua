@@ -8,7 +8,7 @@
 -- Writes  nothing
 local record = KEYS[1]
 
-local ABOUT_MAX = 4096 -- bytes; ours have less than half of it
+local ABOUT_MAX = 4096 -- bytes; ours have no more
 
 local about = redis.pcall('GET', record)
 if type(about) == 'table' and not string.find(about.err, 'WRONGTYPE', 1, true) then return about end

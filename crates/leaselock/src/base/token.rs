@@ -174,11 +174,13 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
         .filter(|text| text.len() == LENGTH)?;
     let (secret, client) = text.split_at_checked(SECRET)?;
     let client = client.strip_prefix(['.', '~', '!', '?'])?;
-    let plain = |part: &str| {
-        part.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    };
-    (plain(secret) && plain(client)).then_some(client)
+    (is_plain(secret) && is_plain(client)).then_some(client)
+}
+
+/// Returns true if the text has only the characters of our secrets and of the ids of clients.
+pub(crate) fn is_plain(part: &str) -> bool {
+    let is_ours = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    part.bytes().all(is_ours)
 }
 
 /// Returns true if it is one of our tokens, of a lease that was broken.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::lease_handle::Handle;
 use crate::base::error::{InvalidInput, LeaseError, Lost, LostReason, ReleaseError, StoreError};
+use crate::base::process::Process;
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
@@ -148,7 +149,12 @@ async fn detach(
         Detached::Taken => return Err(lost(LostReason::TakenOver)),
     }
     let record = keys::client_record(&engine.ids.prefix, client.as_str());
-    let about = engine.record.about().encode();
+    // The lease goes on without this client, and its schedules do not.
+    let about = Process {
+        serves: Vec::new(),
+        ..engine.record.about()
+    };
+    let about = about.encode();
     announce(engine, &record, &about, ttl, within).await;
     let note = |text| Note::of(&kept.resource, &successor, text, ttl);
     if let Some(note) = kept.why.as_deref().and_then(note) {

@@ -12,6 +12,7 @@ use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
 use crate::base::error::{InvalidInput, RequestError, StoreError};
 use crate::base::process::Process;
+use crate::base::token;
 use crate::engine::services::core::Engine;
 use crate::script::keys::{self, LockKeys};
 
@@ -155,6 +156,7 @@ impl Client {
         let found = all_keys(engine, &pattern).await?;
         let start = keys::client_record(&engine.ids.prefix, "");
         let clients = found.iter().filter_map(|key| key.strip_prefix(&start));
+        let clients = clients.filter(|client| token::is_plain(client));
         let mut people = People::of(engine);
         people.learn(clients).await?;
         Ok(people.all().filter(|it| it.pid.is_some()).collect())

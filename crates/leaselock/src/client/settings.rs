@@ -78,7 +78,7 @@ impl Settings {
         } else if self.request_timeout.is_some_and(|time| time.is_zero()) {
             "a request timeout of zero leaves no time for an answer".to_owned()
         } else if named.clone().any(is_too_long) {
-            format!("process name: at most {PROCESS_NAME_MAX} characters")
+            format!("process name and what it is held by: at most {PROCESS_NAME_MAX} characters")
         } else {
             return Ok(());
         };

@@ -197,7 +197,10 @@ impl Page<'_> {
 
     fn table(&mut self) {
         let Some(heading) = self.next() else { return };
-        let height = usize::from(self.area.height).max(1);
+        let rest = usize::from(self.area.height);
+        // The last line of a text says how many are left out.
+        let is_cut = !self.view.is_live && self.view.shown.len() > rest;
+        let height = rest.saturating_sub(usize::from(is_cut)).max(1);
         let first = self.view.at / height * height;
         let seen = self.view.rows(first, height);
         let rows: Vec<_> = seen.into_iter().map(lock_rows::row).collect();

@@ -118,7 +118,8 @@ async fn live(
         tokio::select! {
             biased;
             received = signals.next() => match received?.signal {
-                Signal::WINCH | Signal::CONT | Signal::TSTP => {}
+                Signal::CONT => screen.resume()?,
+                Signal::WINCH | Signal::TSTP => {}
                 signal => return Ok(Exit::by_signal(signal)),
             },
             key = keys.recv() => {

@@ -1,6 +1,7 @@
 //! The terminal: taken over as a whole, and given back in every case.
 
 use std::io::{self, Stdout, stdout};
+use std::mem::ManuallyDrop;
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{Event, KeyEvent, KeyEventKind, read};
@@ -18,7 +19,8 @@ use super::view::View;
 
 /// The whole terminal, until it is dropped.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: it would print an error of a terminal that is gone, and panic because it cannot.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     area: Rect,
 }
 
@@ -35,8 +37,16 @@ impl Screen {
         let viewport = Viewport::Fixed(area);
         let backend = CrosstermBackend::new(stdout());
         let made = Terminal::with_options(backend, TerminalOptions { viewport });
-        let screen = made.map(|terminal| Screen { terminal, area });
+        let terminal = made.map(ManuallyDrop::new);
+        let screen = terminal.map(|terminal| Screen { terminal, area });
         screen.inspect_err(|_| leave())
+    }
+
+    /// Takes it over again, after a shell had it while this process was stopped.
+    pub(super) fn resume(&mut self) -> io::Result<()> {
+        leave();
+        enter()?;
+        self.terminal.clear()
     }
 
     pub(super) fn draw(&mut self, view: &View) -> io::Result<()> {
@@ -76,7 +86,7 @@ fn area() -> Rect {
     Rect::new(0, 0, columns, rows)
 }
 
-/// The keys as they are pressed. It ends with the terminal.
+/// The keys as they are pressed. When the terminal is gone no key comes any more, and the next frame fails.
 pub(super) fn keys() -> UnboundedReceiver<KeyEvent> {
     let (pressed, keys) = unbounded_channel();
     std::thread::spawn(move || {

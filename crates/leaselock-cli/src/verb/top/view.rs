@@ -163,6 +163,9 @@ impl View {
             Action::Do('K') => self.kind = (self.kind + 1) % KINDS.len(),
             Action::Do('e') => {
                 self.toggle(Pane::Events);
+                if self.pane != Pane::Events {
+                    return Effect::Nothing;
+                }
                 let (locks, wish) = (false, self.wish());
                 return Effect::Ask(Wish { locks, ..wish });
             }

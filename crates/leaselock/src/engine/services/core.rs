@@ -216,7 +216,8 @@ impl Engine {
 
     /// Has the client's record written in the background, as long as the client is in use.
     pub(crate) fn announce(self: &Arc<Self>) {
-        if let Some(background) = self.started() {
+        // Every grant calls this, and most have nothing to write.
+        if let Some(background) = self.started().filter(|_| !self.record.is_asked()) {
             let engine = Arc::downgrade(self);
             self.record
                 .announce(&background.handle, &background.store, move |asked| {

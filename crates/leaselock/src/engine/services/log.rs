@@ -86,23 +86,36 @@ impl EventLog {
 
     /// Shows the event to listeners, and writes nothing. Without a listener it costs the reading of one value.
     pub(crate) fn tell(&self, event: impl FnOnce() -> LogEvent) {
-        if let Some(listeners) = self.listeners.get() {
-            // An error says that each listener was dropped.
-            drop(listeners.send(event().entry(self.client.as_str())));
+        if self.heard().is_some() {
+            self.shown(&event());
         }
+    }
+
+    fn heard(&self) -> Option<&broadcast::Sender<LogEntry>> {
+        (self.listeners.get()).filter(|listeners| listeners.receiver_count() > 0)
+    }
+
+    /// Shows the event to listeners, and returns it as it is written.
+    fn shown(&self, event: &LogEvent) -> String {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let client = self.client.as_str();
+        if let Some(listeners) = self.heard() {
+            // An error says that each listener was dropped.
+            drop(listeners.send(event.entry(client, number)));
+        }
+        event.encode(client, number)
     }
 
     /// Shows the event to listeners, and has it written soon by the client's thread. Never waits.
     pub(crate) fn note(&self, event: impl FnOnce() -> LogEvent) {
-        let event = event();
-        self.tell(|| event.clone());
+        let entry = self.shown(&event());
         let mut pending = hold(&self.pending);
         // One place is for the number of those that are left out.
         if pending.entries.len() + 1 >= AT_ONCE {
             pending.left_out += 1;
             return;
         }
-        pending.entries.push(self.encode(&event));
+        pending.entries.push(entry);
         drop(pending);
         self.changed.notify_one();
     }
@@ -120,15 +133,10 @@ impl EventLog {
         }
     }
 
-    fn encode(&self, event: &LogEvent) -> String {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        event.encode(self.client.as_str(), number)
-    }
-
     /// Writes one event at once, for a caller that waits for it.
     pub(crate) async fn write(&self, event: &LogEvent) -> Result<(), StoreError> {
-        self.tell(|| event.clone());
-        self.ask(&self.store, &[self.encode(event)]).await
+        let entry = self.shown(event);
+        self.ask(&self.store, &[entry]).await
     }
 
     async fn ask(&self, store: &Executor, entries: &[String]) -> Result<(), StoreError> {
@@ -160,7 +168,7 @@ impl EventLog {
             if pending.left_out > 0 && pending.entries.len() < AT_ONCE {
                 let count = std::mem::take(&mut pending.left_out);
                 let event = LogEvent::new("left_out", format!("{count} events of this client"));
-                pending.entries.push(self.encode(&event));
+                pending.entries.push(self.shown(&event));
             }
             pending.entries.clone()
         };

@@ -63,6 +63,11 @@ impl ClientRecord {
         !hold(&self.about).serves.is_empty()
     }
 
+    /// Returns true if a task is going to write it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == ASKED
+    }
+
     /// Has the record written now, and as long as it is wanted: `is_wanted` is asked before each writing, and told
     /// whether the record was asked for since the latest.
     pub(super) fn announce(
@@ -71,9 +76,7 @@ impl ClientRecord {
         store: &Executor,
         is_wanted: impl Fn(bool) -> bool + Send + 'static,
     ) {
-        // Every grant calls this, and most have nothing to write.
-        let asked = self.state.load(Ordering::SeqCst) == ASKED;
-        if asked || self.state.swap(ASKED, Ordering::SeqCst) != IDLE {
+        if self.state.swap(ASKED, Ordering::SeqCst) != IDLE {
             return;
         }
         let (record, store) = (Arc::clone(self), store.clone());

@@ -90,7 +90,7 @@ impl LogEntry {
 }
 
 /// An event, before it is written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct LogEvent {
     kind: &'static str,
     fact: Option<String>,
@@ -127,29 +127,28 @@ impl LogEvent {
     }
 
     /// Returns it as it is shown to listeners of the client that saw it.
-    pub(crate) fn entry(self, client: &str) -> LogEntry {
+    pub(crate) fn entry(&self, client: &str, number: u64) -> LogEntry {
+        let shown = |text: &str| tame(text, READ_MAX);
         LogEntry {
             at: clock::from_unix_ms(clock::wall_us() / 1000).unwrap_or(SystemTime::UNIX_EPOCH),
             kind: self.kind.to_owned(),
             client: self.fact.is_none().then(|| client.to_owned()),
-            id: self.fact.unwrap_or_default(),
-            name: self.name.map(String::from),
+            id: self.id(client, number),
+            name: self.name.as_ref().map(|name| shown(name.as_str())),
             fence: self.fence,
-            by: self.by,
-            text: self.text,
+            by: self.by.as_deref().map(shown),
+            text: shown(&self.text),
         }
+    }
+
+    fn id(&self, client: &str, number: u64) -> String {
+        (self.fact.clone()).unwrap_or_else(|| format!("{client}-{number}"))
     }
 
     /// Writes it as a client's event of this number.
     pub(crate) fn encode(&self, client: &str, number: u64) -> String {
-        let own = || format!("{client}-{number}");
         let mut entry = String::from("{");
-        put(
-            &mut entry,
-            "id",
-            &self.fact.clone().unwrap_or_else(own),
-            PART_MAX,
-        );
+        put(&mut entry, "id", &self.id(client, number), PART_MAX);
         put(&mut entry, "kind", self.kind, PART_MAX);
         if let Some(name) = &self.name {
             put(&mut entry, "name", name.as_str(), usize::MAX);

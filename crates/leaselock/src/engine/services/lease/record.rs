@@ -248,11 +248,17 @@ impl LeaseRecord {
 
     /// Counts the lease from now on, and shows its grant to listeners; one that an owner shares is counted already.
     pub(crate) fn count(&self, log: &EventLog, hold: impl FnOnce() -> Arc<CountedHold>) {
-        let totals = &self.hold.get_or_init(hold).totals;
-        log.tell(|| {
-            self.is_told.store(true, Ordering::Relaxed);
-            self.event("granted", totals.kind.to_owned())
+        let mut is_first = false;
+        let hold = self.hold.get_or_init(|| {
+            is_first = true;
+            hold()
         });
+        if is_first {
+            log.tell(|| {
+                self.is_told.store(true, Ordering::Relaxed);
+                self.event("granted", hold.totals.kind.to_owned())
+            });
+        }
         let lost = self.core().lost(); // it may have ended before it was counted
         if let Some(reason) = lost {
             self.count_end(reason);

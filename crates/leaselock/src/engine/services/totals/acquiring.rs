@@ -46,18 +46,16 @@ impl<'a> Acquiring<'a> {
     ) -> Result<L, AcquireError> {
         if let Some(totals) = self.totals.take() {
             let now = self.clock.now();
-            let waited = now.saturating_since(self.began);
             let outcome = match &acquired {
                 Ok(lease) => {
-                    totals.waits.add_time(waited);
+                    totals.waits.add_time(now.saturating_since(self.began));
                     count_hold(lease, &|| CountedHold::begin(totals, now));
                     GRANTED
                 }
                 Err(error) => outcome(error),
             };
             totals.acquires.add(outcome);
-            self.span.record("outcome", outcome);
-            self.span.record("waited_ms", waited.as_millis());
+            self.describe(outcome, now);
         }
         acquired
     }
@@ -66,7 +64,14 @@ impl<'a> Acquiring<'a> {
     pub(crate) fn end_untold(mut self) {
         if let Some(totals) = self.totals.take() {
             totals.begun.fetch_sub(1, Ordering::Relaxed);
+            self.describe("not_begun", self.clock.now());
         }
+    }
+
+    fn describe(&self, outcome: &str, now: Moment) {
+        let waited = now.saturating_since(self.began);
+        self.span.record("outcome", outcome);
+        self.span.record("waited_ms", waited.as_millis());
     }
 }
 
@@ -74,7 +79,7 @@ impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         if let Some(totals) = self.totals {
             totals.acquires.add(CANCELLED);
-            self.span.record("outcome", CANCELLED);
+            self.describe(CANCELLED, self.clock.now());
         }
     }
 }
