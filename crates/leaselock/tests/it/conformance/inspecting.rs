@@ -1,7 +1,7 @@
 //! What others see, and what an operator may do.
 
 use std::ops::ControlFlow;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use leaselock::clock::Clock;
 use leaselock::error::{BreakError, RequestError};
@@ -193,6 +193,9 @@ pub(super) async fn pages_list_every_held_lock_with_all_that_an_inspection_shows
 fn without_rest(mut seen: Inspection) -> Inspection {
     if let Holding::Held { holders, .. } = &mut seen.state {
         holders.iter_mut().for_each(|it| it.remaining = None);
+    }
+    for waiter in &mut seen.queue {
+        waiter.waited = Duration::ZERO;
     }
     seen
 }
