@@ -343,6 +343,41 @@ async fn listeners_are_shown_grants_releases_and_losses_and_how_many_they_have_m
     }
 }
 
+#[tokio::test]
+async fn a_lease_that_an_owner_shares_is_granted_once_and_texts_of_others_are_printable() {
+    let server = Server::start();
+    let one = client(&server);
+    let mut events = one.events();
+    let me = one.owner("import");
+    let mutex = one.mutex("job").ttl(LONG).owner(&me);
+    let guards = [
+        mutex.acquire().await.unwrap(),
+        mutex.acquire().await.unwrap(),
+    ];
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    let mut kinds = Vec::new();
+    while kinds.last().is_none_or(|kind| kind != "released") {
+        kinds.push(soon(events.recv()).await.unwrap().kind);
+    }
+    assert_eq!(kinds, ["granted", "released"]);
+
+    let tried = client(&server);
+    let tried = tried.once("mail").max_attempts(1);
+    soon(tried.run(async |_| Err::<Vec<u8>, _>("\u{1b}[2J")))
+        .await
+        .unwrap_err();
+    let again = one.once("mail").max_attempts(1);
+    soon(again.run(async |_| Ok::<_, String>(Vec::new())))
+        .await
+        .unwrap_err();
+    let told = soon(events.recv()).await.unwrap();
+    assert_eq!((&*told.kind, told.client), ("run_given_up", None));
+    assert!(told.text.ends_with("\u{fffd}[2J"), "{:?}", told.text);
+    assert_eq!(logged(&one, "run_given_up").await.id, told.id);
+}
+
 /// Spans by name with their fields, as a subscriber of tracing sees them.
 #[derive(Default, Clone)]
 struct Recorder(Arc<Mutex<Vec<Span>>>);

@@ -88,9 +88,16 @@ pub(super) async fn clients_are_listed_with_the_schedules_that_they_serve(engine
     })
     .await;
     lease.release().await.unwrap();
+    // A lease that goes on without this client does not run its schedules.
+    let lease = one.mutex("kept").ttl(LONG).acquire().await.unwrap();
+    let kept = lease.detach().await.unwrap();
+    let listed = two.list_clients().await.unwrap();
+    let count = listed.iter().filter(|it| !it.serves.is_empty()).count();
+    assert_eq!((listed.len() > 1, count), (true, 1), "{listed:?}");
     drop(serving);
     one.close().await;
     assert_eq!(served().await, None);
+    two.attach(kept).release().await.unwrap();
 }
 
 pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix(
