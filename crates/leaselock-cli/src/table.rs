@@ -31,8 +31,8 @@ impl<const N: usize> Table<N> {
 }
 
 /// The lines of all rows, of which the first is the headings; nothing at all without another one.
-pub(crate) fn text<const N: usize>(rows: &[[String; N]]) -> String {
-    let table = Table::of(rows, None);
+pub(crate) fn text<const N: usize>(rows: &[[String; N]], cut: Option<usize>) -> String {
+    let table = Table::of(rows, cut);
     match rows {
         [] | [_] => String::new(),
         rows => rows.iter().map(|row| table.line(row)).collect(),
@@ -57,8 +57,11 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell_and_a_terminal_cuts_the_line() {
         let rows =
             [["NAME", "BY"], ["a", "somebody"], ["longer", "b"]].map(|row| row.map(str::to_owned));
-        assert_eq!(text(&rows), "NAME    BY\na       somebody\nlonger  b\n");
-        assert_eq!(text(&rows[..1]), "");
+        assert_eq!(
+            text(&rows, None),
+            "NAME    BY\na       somebody\nlonger  b\n"
+        );
+        assert_eq!(text(&rows[..1], None), "");
         assert_eq!(Table::of(&rows, Some(10)).line(&rows[1]), "a       so\n");
     }
 }

@@ -220,7 +220,7 @@ pub mod clock {
 /// What the crates of this workspace share, and no program needs. No part of the API.
 #[doc(hidden)]
 pub mod satellite {
-    pub use crate::base::process::tame;
+    pub use crate::base::process::{tame, user};
     pub use crate::base::span::{rounded, span};
     pub use crate::cron::{LATE_MAX, Serving, TickCalls};
     pub use crate::limiter::Taken;

@@ -14,8 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::sanitized;
 use crate::session::Purpose;
-use crate::table::{self, Table};
-use crate::{lock_rows, output, session, show};
+use crate::{lock_rows, output, session, show, table};
 
 const HEADINGS: [&str; 7] = [
     "HOLDER", "PID", "HOST", "LOCKS", "WAITING", "WAITED", "LONGEST",
@@ -134,13 +133,7 @@ impl Blamed<'_> {
 }
 
 fn lines(found: &[Blamed<'_>]) -> String {
-    let headings = HEADINGS.map(str::to_owned);
-    let rows: Vec<_> = std::iter::once(headings)
-        .chain(found.iter().map(Blamed::cells))
-        .collect();
-    let table = Table::of(&rows, table::width());
-    match found {
-        [] => String::new(),
-        _ => rows.iter().map(|row| table.line(row)).collect(),
-    }
+    let headings = std::iter::once(HEADINGS.map(str::to_owned));
+    let rows: Vec<_> = headings.chain(found.iter().map(Blamed::cells)).collect();
+    table::text(&rows, table::width())
 }

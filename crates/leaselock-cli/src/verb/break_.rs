@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use leaselock::inspect::{BreakOptions, BreakOutcome, Holder, Holding, LockMode};
-use leaselock::satellite::rounded;
+use leaselock::satellite::{rounded, user};
 use leaselock::{Client, Fence};
 use serde_json::json;
 
@@ -136,8 +136,6 @@ fn answer() -> std::io::Result<String> {
 
 /// The user of this process on this host, as far as the environment says.
 pub(super) fn operator() -> String {
-    let named = ["SUDO_USER", "LOGNAME", "USER"].map(std::env::var);
-    let user = named.into_iter().flatten().find(|name| !name.is_empty());
-    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    let user = user(&["SUDO_USER", "LOGNAME", "USER"]);
     format!("{user}@{}", host_name())
 }

@@ -30,7 +30,10 @@ pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failu
     session::block_on(async {
         let mut names = client.list_cron(&args.pattern).await?;
         names.sort();
-        let clients = client.list_clients().await?;
+        let clients = match names.is_empty() {
+            true => Vec::new(),
+            false => client.list_clients().await?,
+        };
         let mut rows = Vec::new();
         for name in names {
             let state = client.cron(name.as_str()).state().await;
@@ -150,5 +153,5 @@ fn table(rows: &[Row]) -> Result<String, Failure> {
     let headings = HEADINGS.map(str::to_owned);
     let cells = rows.iter().map(Row::cells);
     let lines: Result<Vec<_>, _> = std::iter::once(Ok(headings)).chain(cells).collect();
-    Ok(table::text(&lines?))
+    Ok(table::text(&lines?, None))
 }

@@ -78,7 +78,7 @@ impl Process {
             pid: Some(std::process::id()),
             name: shown(&name.or_else(program).unwrap_or_default()),
             started: clock::from_unix_ms(clock::wall_us() / 1000),
-            user: shown(&user()),
+            user: shown(&user(&["LOGNAME", "USER"])),
             version: shown(env!("CARGO_PKG_VERSION")),
             via: via.as_deref().and_then(shown),
             serves: Vec::new(),
@@ -140,10 +140,10 @@ fn unix_ms(time: SystemTime) -> u128 {
     since.map_or(0, |since| since.as_millis())
 }
 
-/// The user of this process, as far as its environment says.
-fn user() -> String {
-    let named = ["LOGNAME", "USER"].map(std::env::var);
-    let named = named.into_iter().flatten().find(|name| !name.is_empty());
+/// Returns the user of this process by the first of these variables that is set, else by its number.
+pub fn user(variables: &[&str]) -> String {
+    let mut named = variables.iter().flat_map(std::env::var);
+    let named = named.find(|name| !name.is_empty());
     named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }
 
