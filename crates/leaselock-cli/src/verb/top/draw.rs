@@ -277,8 +277,9 @@ fn columns(rows: &[[String; 9]], width: usize) -> Vec<(usize, usize, usize)> {
         let cells = rows.iter().map(|row| width_of(&row[column]));
         let widest = cells.max().unwrap_or(0).max(HEADINGS[column].len());
         let (is_text, most) = match column {
-            NAME => (true, (width * 2 / 5).max(NARROWEST)),
-            BY | HOST => (true, (width / 4).clamp(NARROWEST, 30)),
+            // With these, every column has room on a terminal of 160.
+            NAME => (true, (width * 3 / 8).max(NARROWEST)),
+            BY | HOST => (true, (width / 8).max(12)),
             _ => (column == NOTE, widest),
         };
         let (wish, room) = (widest.min(most), width.saturating_sub(x));

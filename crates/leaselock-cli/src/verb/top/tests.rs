@@ -1,6 +1,7 @@
 //! Frames on terminals of many sizes, and what keys make of a view.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use leaselock::inspect::Holding;
 use leaselock::{Client, Wait};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -56,7 +57,17 @@ async fn view(client: &Client) -> View {
         may_break: true,
         ..View::default()
     };
-    view.learn(all(client).await);
+    let mut seen = all(client).await;
+    let locks = &mut seen.locks.as_mut().unwrap().0;
+    for lock in locks.iter_mut() {
+        let Holding::Held { holders, .. } = &mut lock.state else {
+            panic!("{lock:?}")
+        };
+        // Whatever this host is called: as long as may be, and longer than its column.
+        let processes = holders.iter_mut().filter_map(|one| one.process.as_mut());
+        processes.for_each(|process| process.host = Some("h".repeat(63)));
+    }
+    view.learn(seen);
     view
 }
 

@@ -8,7 +8,7 @@ use leaselock::{AcquireError, Client, LeaseError, LostReason};
 use testkit::Value;
 
 use super::Nodes;
-use crate::support::{LONG, calls, eventually, millis, soon};
+use crate::support::{LONG, eventually, millis, soon};
 
 #[tokio::test]
 async fn a_lock_is_the_plain_key_on_a_majority_and_excludes_other_libraries_on_each_node() {
@@ -102,12 +102,6 @@ async fn one_server_under_two_addresses_has_one_vote() {
     let quorum = quorum.node_timeout(millis(500)).open().unwrap();
     let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
     lease.release().await.unwrap();
-    // Each address may be late with its vote, and with what takes it back.
-    eventually(
-        "both were asked under each address and know the client",
-        async || calls(&nodes.0[0], "evalsha") + calls(&nodes.0[0], "eval") == 6,
-    )
-    .await;
     let report = quorum.doctor().await.unwrap();
     let mut checks = report.nodes.iter().flat_map(|node| &node.findings);
     let identity = checks.find(|check| check.topic == "identity");
@@ -117,7 +111,8 @@ async fn one_server_under_two_addresses_has_one_vote() {
     );
     assert!(!report.is_fit());
     nodes.0[1].kill();
-    let refusal = soon(quorum.mutex("job").try_acquire()).await.unwrap_err();
+    // Each address may still be late with its vote on the name before, and with what takes it back.
+    let refusal = soon(quorum.mutex("next").try_acquire()).await.unwrap_err();
     let AcquireError::NoQuorum { votes, granted, .. } = &refusal else {
         panic!("{refusal:?}")
     };
