@@ -11,7 +11,7 @@ use crate::{cargo, files, servers, test};
 pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     let root = files::root();
     let server = if measures(arguments) {
-        Some(servers::find_or_install()?)
+        Some(servers::find_or_fetch()?)
     } else {
         None
     };

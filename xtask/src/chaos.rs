@@ -13,7 +13,7 @@ const ELSEWHERE: [(&str, &str); 2] = [
 /// `filters` choose scenarios by a part of their names; without any, all are run, one after the other, so that one's
 /// load is not another's bad weather.
 pub(crate) fn run(filters: &[&str]) -> Result<String, String> {
-    let server = servers::find_or_install()?;
+    let server = servers::find_or_fetch()?;
     let cargo = Cargo::new(&server).with_rounds("long");
     let is_elsewhere = |filter: &&&str| ELSEWHERE.iter().any(|(name, _)| filter.starts_with(name));
     let (elsewhere, scenarios): (Vec<&str>, Vec<&str>) = filters.iter().partition(is_elsewhere);

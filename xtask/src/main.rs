@@ -25,8 +25,8 @@ cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends 
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
                             lines without tests, by layer and by mechanism; --write renews docs/internals/times.md, the
-                            list in docs/json.md and the navigation of all pages, and lowers the bounds in
-                            xtask/pages.txt
+                            list in docs/json.md, docs/img/demo.svg and the navigation of all pages, and
+                            lowers the bounds in xtask/pages.txt
 cargo xtask api [--write]   compares the public API with crates/*/public-api.txt; --write renews these
 cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
                             must keep

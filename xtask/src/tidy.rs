@@ -4,6 +4,7 @@
 
 mod anchors;
 mod code;
+mod demo;
 mod documents;
 mod figures;
 mod lists;
@@ -28,6 +29,7 @@ pub(crate) fn run() -> Result<String, String> {
     let all = files::below(&root, "");
     let mut found = check(&all);
     arrows::check(&all, &mut found);
+    demo::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
     anchors::check(&all, &mut found);
     figures::check(&all, &mut found);
@@ -46,7 +48,10 @@ pub(crate) fn write() -> Result<String, String> {
     let all = files::below(&root, "");
     let times = times::page(&all, &mut found);
     let made = [(times::PAGE.to_owned(), times)];
-    let made = made.into_iter().chain(named::with_fields(&all));
+    let made = made
+        .into_iter()
+        .chain(named::with_fields(&all))
+        .chain(demo::made(&all));
     let mut count = renew(&root, made)?;
     count += renew(&root, pages::with_navigation(&files::below(&root, "")))?;
     count += renew(&root, pages::lowered(&files::below(&root, "")))?;

@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 1] = ["a_detached_lease_is_extended_and_released_by_anoth
 
 /// Writes, registers, checks, builds and runs it.
 pub(crate) fn run() -> Result<String, String> {
-    let server = servers::find_or_install()?;
+    let server = servers::find_or_fetch()?;
     let root = files::root();
     let copy = files::target().join("toy");
     let changed = write(&root, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;

@@ -31,7 +31,7 @@ impl Exit {
     pub(crate) const OVERDUE: Exit = Exit::UNFIT;
     /// `count --cas` found another number.
     pub(crate) const DIFFERS: Exit = Exit::UNFIT;
-    /// The command line, a name, a duration or a URL is wrong; nothing was sent.
+    /// The command line, a name, a duration or a URL is wrong; nothing was changed.
     pub(crate) const USAGE: Exit = Exit(64);
     /// Something that is no lock lies under the name, or its record is damaged.
     pub(crate) const FOREIGN_DATA: Exit = Exit(65);
@@ -260,7 +260,7 @@ Exit codes:
   the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
   1     doctor: something is not fit for locks; leader: no client leads;
         schedules --overdue: one is; count --cas: it is another number
-  64    usage: a flag, name, duration or URL is wrong; nothing was sent
+  64    usage: a flag, name, duration or URL is wrong; nothing was changed
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now
   70    internal fault

@@ -43,9 +43,9 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) session: Option<OwnedFd>,
     /// The standard output of the job; `None`: ours.
     pub(crate) output: Option<OwnedFd>,
-    /// The job must not get the URL of the store; its environment has a mark instead.
     /// What a `run` in the job inherits.
     pub(crate) owner: Option<String>,
+    /// The job must not get the URL of the store; its environment has a mark instead.
     pub(crate) withhold_url: bool,
     /// The lock is released at a fixed time, so the job must not outlive its wrapper, even
     /// though it has the descriptor.

@@ -344,7 +344,7 @@ impl Report {
         match self {
             Report::Begins(Observation::At(position)) => ("queued", at(position)),
             Report::Begins(Observation::Quarantine(why)) => {
-                ("waiting", format!("strict mode grants no locks yet: {why}"))
+                ("waiting", format!("no lock is granted yet: {why}"))
             }
             Report::Begins(Observation::Failing(trouble)) => {
                 ("retrying", format!("{trouble}, retrying"))
@@ -357,9 +357,7 @@ impl Report {
                     }
                     Observation::Quarantine(why) => (
                         "waiting",
-                        format!(
-                            "still waiting after {age}; strict mode grants no locks yet: {why}"
-                        ),
+                        format!("still waiting after {age}; no lock is granted yet: {why}"),
                     ),
                     Observation::Failing(trouble) => (
                         "retrying",

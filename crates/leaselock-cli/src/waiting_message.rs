@@ -139,7 +139,7 @@ impl Situation {
             }
             Situation::Quarantine { why, until } => {
                 let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
-                format!("strict mode grants no locks for {}: {why}", rounded(left))
+                format!("no lock is granted for {}: {why}", rounded(left))
             }
         }
     }

@@ -43,7 +43,7 @@ impl Sequencer {
 
     /// Creates a sequencer from its parts.
     ///
-    /// The owner is new for each grant, so that a fencing token that came twice, after a store lost its data and its
+    /// The owner is new for each grant of the store, so that a fencing token that came twice, after a store lost its data and its
     /// clock went back, is noticed. [`SHARED`](Sequencer::SHARED) stands for none.
     ///
     /// # Errors

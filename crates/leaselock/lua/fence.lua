@@ -7,8 +7,8 @@
 -- No number is taken back: one that is not used is wasted. Each grant keeps the key for 26 hours, so that a clock may go
 -- back by a day.
 
--- A key of another type is damaged, and so is an id that no grant writes: earlier numbers are then unknown, so nothing
--- is granted.
+-- A key of another type is damaged, and so is an id beyond the numbers: earlier ones are then unknown, so nothing is
+-- granted. A count that no grant writes is passed over.
 
 local FENCE_KEPT_MS = '93600000' -- how long the latest number is kept. Text: the server would format a number each time
 local FENCE_END = 9000000000000000 -- above 2^53 a double skips numbers

@@ -114,8 +114,8 @@ pub(crate) struct Globals {
     /// Report waiting, grant and release; -vv: more
     ///
     /// On standard error: position and holder at the start and then every minute, failed polls, the
-    /// wait until the grant, and the release. -vv adds the events of the library, -vvv those of its
-    /// dependencies. With --json each line is an object.
+    /// wait until the grant, and the release. -vv adds what the library and its dependencies say for
+    /// debugging, -vvv all that they say. With --json each line is an object.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 

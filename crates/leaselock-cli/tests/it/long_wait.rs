@@ -31,7 +31,7 @@ fn on_a_terminal_a_wait_for_the_end_of_a_quarantine_says_so_and_clears_its_line(
         env!("CARGO_BIN_EXE_leaselock")
     );
     let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
-    let shown = "waiting for job: strict mode grants no locks for ";
+    let shown = "waiting for job: no lock is granted for ";
     until("the line", || {
         waiter.printed().contains(shown) && waiter.printed().contains("was not set up")
     });

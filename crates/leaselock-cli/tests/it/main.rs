@@ -14,6 +14,7 @@ mod count;
 mod cron;
 mod damage;
 mod deadlock;
+mod demo;
 mod elect;
 mod ending;
 mod first_contact;

@@ -22,7 +22,8 @@ struct Top {
 }
 
 const ROWS: u16 = 20;
-const COLUMNS: u16 = 100;
+/// Room for a line of the log on a host with the longest name.
+const COLUMNS: u16 = 240;
 
 impl Top {
     fn start(store: &Store, flags: &[&str]) -> Top {

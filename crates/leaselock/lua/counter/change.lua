@@ -57,7 +57,7 @@ if fence ~= '' then
   end
 end
 if tag ~= 'done' then
-  kept_ms = '0'
+  -- nothing to change
 elseif verb == 'add' then
   local sum = redis.pcall('HINCRBY', counter, 'value', value)
   if type(sum) ~= 'table' then
@@ -79,6 +79,6 @@ else
     tag = 'differs'
   end
 end
-if kept_ms ~= '0' then redis.call('PEXPIRE', counter, kept_ms) end
+if kept_ms ~= '0' and tag == 'done' then redis.call('PEXPIRE', counter, kept_ms) end
 redis.call('SET', latest, number .. ' ' .. tag .. ' ' .. said, 'PX', latest_ms)
 return reply(tag, said)

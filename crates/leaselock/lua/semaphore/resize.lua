@@ -25,6 +25,7 @@ if permits == '0' then
   redis.call('HDEL', usage, 'pinned')
 else
   redis.call('HSET', usage, 'pinned', '1', 'permits', permits)
+  redis.call('PEXPIRE', usage, USAGE_KEPT_MS) -- this may be all that changes
 end
 local h = holds_read(lock, fence, clock_us(), usage)
 grant_serve(h, queue, waiters, '')

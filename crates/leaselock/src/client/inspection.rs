@@ -119,7 +119,7 @@ pub struct Holder {
     pub note: Option<String>,
     /// The fencing token, `None` without fencing. Readers that hold at the same time have the same one.
     ///
-    /// The first one, when several were reserved for tasks of one client.
+    /// The last one, when several were reserved for tasks of one client.
     pub fence: Option<Fence>,
     /// About when it acquired the lock, by the store's clock: read from the fencing token. `None` for readers.
     #[cfg_attr(feature = "serde", serde(rename = "since_unix_ms", with = "unix_ms"))]

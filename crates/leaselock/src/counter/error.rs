@@ -77,8 +77,8 @@ noun_error! {
         #[error(transparent)]
         Unknown(Box<UnknownChange>),
 
-        /// No reply came for five minutes. The change counts once or not at all, and the store cannot tell any more.
-        #[error("`{name}`: no reply, so it is unknown whether the change was applied (never twice); its record has expired")]
+        /// No reply came for five minutes. The change counts once or not at all, and this client asks no more.
+        #[error("`{name}`: no reply, so it is unknown whether the change was applied (never twice); this client has stopped asking")]
         Forgotten {} leaves Change,
     }
 }
@@ -150,7 +150,7 @@ impl UnknownChange {
     /// Asks the store again, and returns the counter's number behind the change, which counts once then.
     ///
     /// # Waiting
-    /// Five seconds and one request timeout at most.
+    /// Six seconds and one request timeout at most; with `min_replicas`, theirs too.
     ///
     /// # Cancel safety
     /// When dropped, the change counts once or not at all, and no task learns which.

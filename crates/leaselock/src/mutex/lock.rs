@@ -55,9 +55,9 @@ impl Mutex {
     /// tokens, fences, renewal, the queue of leaselock's clients. Only if the library has another
     /// [`protocol`](Mutex::protocol), that comes with the preset.
     ///
-    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix precedes the
-    /// key, so leave the prefix empty unless the library's user has the same one. The first operation refuses a second
-    /// library, and options that its locks do not support, such as a ttl that is not whole seconds.
+    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on; with python-redis-lock, errors and
+    /// `name` keep the name. The client's prefix precedes the key, so leave the prefix empty unless the library's user
+    /// has the same one. The first operation refuses a second library, and options that its locks do not support, such as a ttl that is not whole seconds.
     ///
     /// ```
     /// # let client = leaselock::Client::open("mem:")?;

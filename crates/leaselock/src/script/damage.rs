@@ -14,7 +14,7 @@ const FENCE_END: u64 = Fence::MAX.get() + 1;
 /// The prefix of a script's error; the rest names what is damaged, and its key.
 const WORD: &str = "DAMAGED ";
 
-/// Converts a script's error, when it is about damage. The script changed nothing.
+/// Converts a script's error, when it is about damage. It granted nothing, and counted nothing.
 pub(crate) fn from_line(line: &str) -> Option<StoreError> {
     let (what, key) = line.strip_prefix(WORD)?.split_once(' ')?;
     let message = format!("nothing was granted: {}", sentence(what, key)?);

@@ -1,4 +1,4 @@
-//! How soon the next leader leads, and thousands of failovers of elections in strict mode.
+//! How soon the next leader leads, and a thousand failovers of elections in strict mode.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -46,6 +46,19 @@ async fn permits_are_counted_from_the_holds_when_the_usage_is_lost_or_wrong() {
 }
 
 #[tokio::test]
+async fn pinning_the_number_of_an_idle_semaphore_keeps_it_for_the_whole_time() {
+    let server = Server::start();
+    let pool = Client::open(&server.url()).unwrap().semaphore("pool", 4);
+    pool.set_permits(9).await.unwrap();
+    for permits in [9, 7] {
+        server.cli(&["PEXPIRE", USAGE, "60000"]); // as after many days
+        pool.set_permits(permits).await.unwrap();
+        let left_ms = server.cli(&["PTTL", USAGE]).integer().unwrap();
+        assert!(left_ms > 600_000_000, "{permits}: {left_ms}");
+    }
+}
+
+#[tokio::test]
 async fn under_memory_pressure_permits_are_extended_and_released_and_none_is_granted() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();

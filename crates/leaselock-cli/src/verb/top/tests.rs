@@ -1,7 +1,7 @@
 //! Frames on terminals of many sizes, and what keys make of a view.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use leaselock::inspect::Holding;
+use leaselock::inspect::{Holding, Inspection};
 use leaselock::{Client, Wait};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -29,7 +29,12 @@ async fn with_locks<T>(test: impl AsyncFnOnce(&Client) -> T) -> T {
     let outcome = tokio::select! {
         lease = next.acquire() => panic!("{lease:?}"),
         outcome = async {
-            while client.inspect("nightly").await.unwrap().waiter_count == 0 {
+            // A client tells who it is, and the note, just after the grant.
+            let is_told = |seen: Inspection| {
+                let holder = seen.state.exclusive().unwrap();
+                seen.waiter_count > 0 && holder.note.is_some() && holder.process.as_ref().unwrap().name.is_some()
+            };
+            while !is_told(client.inspect("nightly").await.unwrap()) {
                 tokio::task::yield_now().await;
             }
             test(&client).await

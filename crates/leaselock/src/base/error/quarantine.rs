@@ -28,7 +28,7 @@ impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Quarantine::Missing => {
-                "strict mode was not set up on this server, or its data are lost"
+                "this server has lost its data, or strict mode was not set up on it"
             }
             Quarantine::Moved => "another server process replies than before",
         })

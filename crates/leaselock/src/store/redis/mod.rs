@@ -1,4 +1,4 @@
-//! Leases on one Redis or Valkey server. The only folder that names `redis::`.
+//! Leases on one Redis or Valkey server. The client's builder apart, no other folder names `redis::`.
 //!
 //! A script is sent by its hash, and as a whole when the server does not have it; never loaded beforehand. Every call
 //! has one deadline, which covers connecting too. `error_map` decides what a failure means for the request.

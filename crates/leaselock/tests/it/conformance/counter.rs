@@ -95,7 +95,15 @@ pub(super) async fn a_counter_with_a_ttl_begins_anew_after_it(engine: &Engine) {
     let ends = ends.keep_for(millis(1000));
     kept.add(5).await.unwrap();
     ends.add(5).await.unwrap();
-    eventually("it has ended", async || ends.get().await.unwrap() == 0).await;
+    eventually("it has ended", async || {
+        let refused = ends.compare_and_set(77, 1).await; // changes nothing, so it does not keep the counter either
+        assert!(
+            matches!(refused, Err(CounterError::Mismatch { .. })),
+            "{refused:?}"
+        );
+        ends.get().await.unwrap() == 0
+    })
+    .await;
     assert_eq!(ends.incr().await.unwrap(), 1);
     assert_eq!(kept.get().await.unwrap(), 5);
 }
