@@ -26,6 +26,14 @@ fn holder(store: &Store, pid: u32) -> Value {
     store.status()["holder"].clone()
 }
 
+/// The row of `job` in one frame of `top`: its name, how many wait, and the rest with the holder's pid.
+fn row(store: &Store) -> Vec<String> {
+    let frame = store.run(&["top", "--once"]).gives(0).out;
+    let row = frame.lines().find(|line| line.starts_with("job "));
+    let row = row.unwrap_or_else(|| panic!("{frame}"));
+    row.split_whitespace().map(str::to_owned).collect()
+}
+
 #[test]
 fn of_a_frozen_holder_the_next_one_is_shown_and_its_loss_is_told_as_soon_as_it_goes_on() {
     let store = Store::redis();
@@ -43,10 +51,16 @@ fn of_a_frozen_holder_the_next_one_is_shown_and_its_loss_is_told_as_soon_as_it_g
     let second = job(&store, "second", &[]);
     store.until_queued(1);
     first.stop();
+    let frozen = row(&store);
+    assert_eq!(frozen[..2], ["job", "1"], "one waits");
+    assert!(frozen.contains(&first.pid().to_string()), "{frozen:?}");
     // Its guardian ends the job in time, and the next one is served when the lease is over.
     store.line_in("second");
     let after = holder(&store, second.pid());
     assert!(after["fence"].as_u64() > before["fence"].as_u64());
+    let next = row(&store);
+    assert_eq!(next[..2], ["job", "0"]);
+    assert!(next.contains(&second.pid().to_string()), "{next:?}");
     assert!(after["since_unix_ms"].as_u64() > before["since_unix_ms"].as_u64());
 
     first.signal(Signal::CONT);
@@ -174,6 +188,7 @@ fn a_semaphore_whose_permits_belong_to_frozen_processes_names_each_of_them() {
     shown.sort_unstable();
     pids.sort_unstable();
     assert_eq!(shown, pids);
+    assert!(row(&store).join(" ").contains(" 2 holders "));
     let text = store.run(&["status", "job"]).gives(0).out;
     assert!(
         pids.iter().all(|pid| text.contains(&format!("[{pid}]"))),
