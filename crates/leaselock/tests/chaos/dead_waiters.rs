@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leaselock::Client;
@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// From the release to the grant of the first live waiter: what one dead head costs, which is a poll.
 const MOST: Duration = Duration::from_secs(6);
 const LIVE: usize = 5;
+/// So many join at once.
+const AT_ONCE: usize = 500;
 
 /// As what the waiters ask for the name. Each has an entry of its own in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,11 +99,17 @@ async fn tries(client: &Client, kind: Kind) -> Option<u64> {
 pub(crate) async fn wait_to_be_killed(url: &str, folder: &Path, kind: &str, count: usize) {
     let kind = KINDS.into_iter().find(|one| format!("{one:?}") == kind);
     let (client, kind) = (Client::open(url).unwrap(), kind.unwrap());
-    let mut waiters = JoinSet::new();
-    for _ in 0..count {
-        let folder = folder.to_owned();
+    let (mut waiters, joined) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+    for number in 0..count {
+        // A storm of requests, of which a busy server replies to some in vain, is not what this is about.
+        until("those before it wait", || {
+            joined.load(Ordering::SeqCst) + AT_ONCE > number
+        })
+        .await;
+        let (folder, joined) = (folder.to_owned(), Arc::clone(&joined));
         waiters.spawn(waits(client.clone(), kind, move || {
             note(&folder, "joined", "");
+            joined.fetch_add(1, Ordering::SeqCst);
         }));
     }
     waiters.join_all().await;
