@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
@@ -235,6 +236,23 @@ impl LeaseRecord {
                 .cloned()
                 .unwrap_or_else(|| self.loss(reason)),
         )
+    }
+
+    /// Returns how long the holder may act.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.lost_by_now() {
+            Some(_) => Duration::ZERO,
+            None => {
+                let deadline = self.core().deadline();
+                self.clock.left(deadline)
+            }
+        }
+    }
+
+    /// Returns how long ago the store last confirmed the lease.
+    pub(crate) fn unconfirmed_for(&self) -> Duration {
+        let now = self.clock.now();
+        self.core().unconfirmed_for(now)
     }
 
     /// Ends the lease for a reason from outside the state machine. True if it had not ended before.
