@@ -19,7 +19,6 @@ use crate::engine::values::kind::Kind;
 use crate::engine::values::lock_mode::LockMode;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::acquire::acquire;
 use crate::engine::ways::ask::Ask;
 use crate::quorum::votable::Votable;
 
@@ -151,7 +150,7 @@ impl Named {
 
     /// The same for one of several names, which count as one acquisition.
     pub(crate) async fn wait_uncounted(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        acquire(self.ask()?, wait, &self.state.groups).await
+        self.ask()?.acquire(wait, &self.state.groups).await
     }
 
     /// One request; `None` when the lock is busy.
@@ -220,7 +219,7 @@ impl Named {
         }
         let ask = self.ask()?.changing(record.token.clone(), into);
         let wait = wait.unwrap_or_else(|| self.options.patience());
-        acquire(ask, wait, &self.state.groups).await
+        ask.acquire(wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {

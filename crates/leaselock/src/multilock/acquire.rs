@@ -18,9 +18,8 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::services::lease::loss::LossWatch;
 use crate::engine::values::request::Wait;
 use crate::engine::values::resource::Resource;
-use crate::engine::ways::all::{All, TryAll};
+use crate::engine::ways::all::{TryAll, acquire_all};
 use crate::engine::ways::schedule;
-use crate::engine::ways::way::Way;
 
 /// One script reads all of them.
 const NAMES_MAX: usize = 100;
@@ -169,7 +168,7 @@ impl<'a> Plan<'a> {
     async fn try_together(&self) -> Result<TryAll, AcquireError> {
         let asks = self.names.iter().map(Named::ask);
         let mut asks = asks.collect::<Result<Vec<_>, _>>()?;
-        All(&mut asks).run().await
+        acquire_all(&mut asks).await
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
