@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::state::{ClientState, CloseReport};
 use super::stats::Stats;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::values::identity::Who;
-use crate::store::report::Report;
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::Who;
+use crate::store::Report;
 
 /// A store, or a majority of independent servers, under one identity. Cheap to clone; clones share everything.
 ///

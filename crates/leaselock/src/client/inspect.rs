@@ -10,14 +10,14 @@ use leaselock_fence::{Fence, Name};
 use super::handle::Client;
 use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
-use crate::base::error::{BreakError, RequestError, StoreError};
+use crate::base::error::{BreakError, RequestError};
 use crate::base::process::{Process, tame};
-use crate::base::{clock, token};
-use crate::engine::services::core::Engine;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::log::LogEvent;
+use crate::base::{StoreError, clock, token};
+use crate::engine::services::Engine;
+use crate::engine::values::{LockMode, LogEvent};
+use crate::script::LockKeys;
 use crate::script::damage::Types;
-use crate::script::keys::{self, LockKeys};
+use crate::script::keys::{self};
 
 /// How long a request of an operator may take.
 pub(super) const WITHIN: Duration = Duration::from_secs(2);

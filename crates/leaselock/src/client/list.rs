@@ -10,11 +10,12 @@ use super::handle::Client;
 use super::inspect::{People, WITHIN, shown};
 use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
-use crate::base::error::{InvalidInput, RequestError, StoreError};
+use crate::base::error::RequestError;
 use crate::base::process::Process;
-use crate::base::token;
-use crate::engine::services::core::Engine;
-use crate::script::keys::{self, LockKeys};
+use crate::base::{InvalidInput, StoreError, token};
+use crate::engine::services::Engine;
+use crate::script::LockKeys;
+use crate::script::keys::{self};
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;

@@ -7,7 +7,8 @@ use tokio::sync::broadcast::Receiver;
 use super::handle::Client;
 use super::inspect::WITHIN;
 use crate::base::error::RequestError;
-use crate::engine::values::log::{KEPT, LogEntry, entries};
+use crate::engine::values::LogEntry;
+use crate::engine::values::log::{KEPT, entries};
 
 impl Client {
     /// Reads the event log of this prefix, the newest entry last: losses, breaks, deadlocks, and what else is rare.

@@ -8,11 +8,10 @@ use leaselock_fence::Name;
 use super::inspect;
 use super::inspection::{Holder, Holding};
 use crate::base::error::RequestError;
-use crate::engine::services::core::Engine;
+use crate::engine::services::Engine;
 use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, calls, setnx_getset};
-use crate::script::Value;
-use crate::script::keys::LockKeys;
+use crate::script::{LockKeys, Value};
 
 /// How long reading who holds a lock may take.
 const WITHIN: Duration = Duration::from_secs(2);

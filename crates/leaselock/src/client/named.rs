@@ -8,17 +8,11 @@ use tracing::Instrument;
 
 use super::options::Options;
 use super::state::ClientState;
-use crate::base::debug::debug_as;
-use crate::base::error::{AcquireError, InvalidInput, NounFailure};
+use crate::base::error::{AcquireError, NounFailure};
+use crate::base::{InvalidInput, debug_as};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::services::totals::acquiring::Acquiring;
-use crate::engine::services::totals::kind_totals::KindTotals;
-use crate::engine::values::kind::Kind;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
+use crate::engine::services::{Acquiring, KindTotals, OPERATOR_WITHIN, broadcast};
+use crate::engine::values::{Kind, LockMode, Resource, Wait};
 use crate::engine::ways::ask::Ask;
 use crate::quorum::votable::Votable;
 

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::debug::debug_as;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
-use crate::base::ttl::{DEFAULT_TTL, Ttl};
+use crate::base::ttl::DEFAULT_TTL;
+use crate::base::{InvalidInput, Ttl, debug_as, span};
 use crate::engine::guard::owner::Owner;
-use crate::engine::values::request::{Copies, OnWait, Wait};
+use crate::engine::values::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 

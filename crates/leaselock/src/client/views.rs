@@ -6,10 +6,8 @@ use leaselock_fence::Fence;
 
 use super::inspection::{BreakOptions, PermitCount};
 use crate::base::{fence, token};
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::operation::operation;
-use crate::script::keys::LockKeys;
-use crate::script::{Answer, Malformed, Script, Scripts, Value, damage, script};
+use crate::engine::values::{LockMode, operation};
+use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, Value, damage, script};
 
 /// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];

@@ -10,13 +10,14 @@ use super::kind::LEADERSHIP;
 use super::mode::Leader;
 use super::observer::LeaderObserver;
 use super::proclamation::Proclamation;
-use crate::base::error::{AcquireError, InvalidInput, OperationError, RequestError};
+use crate::base::InvalidInput;
+use crate::base::error::{AcquireError, OperationError, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
 
 /// Followers read the value with each change, so it is an address and no state.

@@ -11,13 +11,12 @@ use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::mode::Several;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{AcquireError, InvalidInput, Lost, OperationError};
+use crate::base::error::{AcquireError, Lost, OperationError};
+use crate::base::{Clock, InvalidInput, Moment};
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::lease::loss::LossWatch;
-use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
+use crate::engine::services::LossWatch;
+use crate::engine::values::{Resource, Wait};
 use crate::engine::ways::all::{TryAll, acquire_all};
 use crate::engine::ways::schedule;
 

@@ -9,11 +9,12 @@ use tracing::Instrument;
 
 use super::acquire::Plan;
 use super::mode::Several;
-use crate::base::error::{AcquireError, InvalidInput};
+use crate::base::InvalidInput;
+use crate::base::error::AcquireError;
 use crate::client::named::Named;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::values::request::Wait;
+use crate::engine::values::Wait;
 use crate::mutex::Mutex;
 
 /// The mutexes of several names, acquired as one: at most 100, in any order.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Engine;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::script::keys;
-use crate::store::subscriptions::{Subscription, Subscriptions};
+use crate::store::Subscriptions;
+use crate::store::subscriptions::Subscription;
 
 /// How long a reader waits for its subscription before it reads.
 pub(crate) const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);

@@ -15,13 +15,8 @@ use tokio::sync::{Notify, mpsc};
 use super::batch::Batcher;
 use super::batch::batchable::Releases;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
-use crate::base::token::Token;
-use crate::engine::values::calls::{Cancel, Release};
-use crate::engine::values::custom::CustomLock;
-use crate::engine::values::resource::Resource;
+use crate::base::{Clock, Moment, StoreError, Token, hold};
+use crate::engine::values::{Cancel, CustomLock, Release, Resource};
 use crate::quorum::executor::Executor;
 
 /// Pauses between two attempts while the store does not reply; the last one repeats.

@@ -18,3 +18,18 @@ pub(crate) mod shared;
 pub(crate) mod thread;
 pub(crate) mod totals;
 pub(crate) mod wakeups;
+
+pub(crate) use self::broadcast::BroadcastListener;
+pub(crate) use self::cleanup::PendingCleanup;
+pub(crate) use self::cleanup::guard::CleanupGuard;
+pub(crate) use self::core::{Engine, OPERATOR_WITHIN};
+pub(crate) use self::lease::deadlines::Id;
+pub(crate) use self::lease::loss::LossWatch;
+pub(crate) use self::lease::record::LeaseRecord;
+pub(crate) use self::lease::state::{LeaseMachine, LeaseTerms};
+pub(crate) use self::leftover::{Leftover, Undo};
+pub(crate) use self::totals::acquiring::Acquiring;
+pub(crate) use self::totals::hold::CountedHold;
+pub(crate) use self::totals::kind_totals::KindTotals;
+pub(crate) use self::wakeups::grant_deadline::ClockSample;
+pub(crate) use self::wakeups::notifier::Registration;

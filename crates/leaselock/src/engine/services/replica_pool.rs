@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{ErrorKind, StoreError, hold};
 use crate::store::DedicatedConnection;
 
 /// The most requests of a client that wait for replicas at once, each on a connection of its own.

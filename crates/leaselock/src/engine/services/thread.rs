@@ -10,12 +10,10 @@ use super::log::EventLog;
 use super::renewal::Renewal;
 use super::wakeups::notifier::Notifier;
 use super::wakeups::rights::Rights;
-use crate::base::clock::Clock;
 use crate::base::clock_watch::ClockWatch;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{Clock, ErrorKind, StoreError};
 use crate::quorum::executor::Executor;
-use crate::store::LeaseHolder;
-use crate::store::subscriptions::Subscriptions;
+use crate::store::{LeaseHolder, Subscriptions};
 
 /// How long the thread goes on with cleanup after the client was dropped.
 const LAST_CLEANUP: Duration = Duration::from_secs(5);

@@ -6,10 +6,11 @@
 use tracing::Instrument;
 
 use super::attempt::Attempt;
-use crate::base::error::{AcquireError, ErrorKind, NounFailure, StoreError};
+use crate::base::error::{AcquireError, NounFailure};
+use crate::base::{ErrorKind, StoreError};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::totals::acquiring::Acquiring;
-use crate::engine::values::request::Wait;
+use crate::engine::services::Acquiring;
+use crate::engine::values::Wait;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::trying::{CallNumbers, RunTerms};
 

@@ -5,11 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::NounFailure;
-use crate::engine::services::broadcast;
-use crate::engine::services::broadcast::BroadcastListener;
-use crate::engine::services::core::Engine;
+use crate::engine::services::{BroadcastListener, Engine, broadcast};
 
 /// One wait.
 #[derive(Debug)]

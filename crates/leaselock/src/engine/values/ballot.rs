@@ -9,8 +9,7 @@ use leaselock_fence::Fence;
 use super::grant::{ReleaseAnswer, Seen, seen_at};
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 
 /// Every script of a vote.

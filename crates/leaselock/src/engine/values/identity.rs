@@ -1,8 +1,8 @@
 //! The record of a client: its host, process, start and more. It is written once per client, not with every lease.
 
 use super::operation::operation;
+use crate::base::Ttl;
 use crate::base::process::Process;
-use crate::base::ttl::Ttl;
 use crate::script::{Script, Scripts, script};
 
 /// The scripts of the client's record.

@@ -4,7 +4,7 @@
 //! type in its own folder. [`calls`](super::calls) encodes the requests of the scripts, [`grant`](super::grant) decodes
 //! their replies.
 
-use crate::base::debug::debug_as;
+use crate::base::debug_as;
 use crate::script::Script;
 
 /// The scripts of one primitive. An optional script is a feature that the primitive has or lacks.

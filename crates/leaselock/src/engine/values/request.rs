@@ -7,12 +7,11 @@ use leaselock_fence::Name;
 
 use super::custom::CustomProtocol;
 use super::grant::Seen;
-use crate::base::error::{InvalidInput, Quarantine, StoreError};
+use crate::base::error::Quarantine;
 use crate::base::process::Process;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::ms;
-use crate::base::span::span;
-use crate::base::ttl::Ttl;
+use crate::base::{InvalidInput, StoreError, Ttl, span};
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
 ///

@@ -1,14 +1,12 @@
 //! Several locks by one request: all of them or none.
 
 use super::ask::Ask;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
-use crate::base::slots;
+use crate::base::error::AcquireError;
+use crate::base::{Moment, StoreError, slots};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::services::CleanupGuard;
 use crate::engine::values::calls_all::{AcquireAll, AcquiredAll};
-use crate::engine::values::grant::Acquired;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::{Acquired, Resource};
 use crate::quorum::executor::Executor;
 
 /// What one request for several locks came to.

@@ -15,7 +15,7 @@ use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
-use crate::engine::values::request::Wait;
+use crate::engine::values::Wait;
 
 impl Ask<'_> {
     /// Follows the wait policy to its end.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::schedule::RateLimit;
-use crate::base::clock::{Clock, Moment};
+use crate::base::{Clock, Moment};
 use crate::store::subscriptions::Subscription;
 
 /// What a waiter knows of such a holder.

@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::local::groups::LocalGroups;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::{AcquireError, Link};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::guard::owner::guard::Guard;
 use crate::engine::guard::owner::holds::FoundHold;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::request::Wait;
+use crate::engine::values::{LockMode, Seen, Wait};
 
 impl Ask<'_> {
     /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.

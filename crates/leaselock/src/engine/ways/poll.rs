@@ -9,9 +9,9 @@ use super::patience::Patience;
 use super::run::{AttemptReply, Attempts, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
+use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::ReleaseSignal;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::schedule;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 

@@ -4,14 +4,10 @@ use std::sync::Arc;
 
 use super::mode::{Exclusive, Mode};
 use super::pass_on::PassOn;
-use crate::base::error::{InvalidInput, Lost, LostReason};
-use crate::engine::services::cleanup::PendingCleanup;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::services::totals::hold::CountedHold;
-use crate::engine::values::custom::CustomLock;
+use crate::base::InvalidInput;
+use crate::base::error::{Lost, LostReason};
+use crate::engine::services::{CleanupGuard, CountedHold, Engine, Id, LeaseRecord, PendingCleanup};
+use crate::engine::values::CustomLock;
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///

@@ -9,10 +9,9 @@ use leaselock_fence::{Name, Sequencer};
 use super::handle::Lease;
 use super::mode::{Granted, SingleName};
 use super::view::{LeaseState, LeaseView};
-use crate::base::clock::Moment;
-use crate::base::error::{Lost, StoreError};
-use crate::engine::services::lease::loss::LossWatch;
-use crate::engine::services::lease::record::LeaseRecord;
+use crate::base::error::Lost;
+use crate::base::{Moment, StoreError};
+use crate::engine::services::{LeaseRecord, LossWatch};
 
 /// Gives what has the records of a lease all that it tells. Of several names it is about all of them.
 macro_rules! reads {

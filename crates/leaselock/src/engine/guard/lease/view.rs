@@ -6,10 +6,9 @@ use tokio::time::timeout;
 
 use super::mode::Mode;
 use crate::base::error::LostReason;
-use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::LeaseRecord;
 use crate::engine::services::log::BREAKER_WITHIN;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::log::LogEntry;
+use crate::engine::values::{LockMode, LogEntry};
 
 /// Whether a lease can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

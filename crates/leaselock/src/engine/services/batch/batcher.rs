@@ -12,10 +12,8 @@ use super::queue::BatchQueue;
 use super::reply;
 use super::reply::{BatchOutcome, PendingReply};
 use super::shared::BatchState;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
-use crate::engine::values::calls_many::Item;
+use crate::base::{Clock, Moment, StoreError, hold};
+use crate::engine::values::Item;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 

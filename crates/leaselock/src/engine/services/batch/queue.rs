@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reply::{BatchOutcome, BatchReply};
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::values::calls_many::{Item, MANY_MAX};
+use crate::base::{ErrorKind, Moment, StoreError};
+use crate::engine::values::Item;
+use crate::engine::values::calls_many::MANY_MAX;
 
 /// How many requests of a kind may be in flight alone. With more, waiting for a batch is worth it.
 const SOLO_MAX: usize = 1;

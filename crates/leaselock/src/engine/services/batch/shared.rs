@@ -9,9 +9,7 @@ use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
 use super::queue::{BatchQueue, Late};
 use super::reply::BatchOutcome;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
 use crate::quorum::executor::Executor;
 
 pub(super) struct BatchState<B: Batchable> {

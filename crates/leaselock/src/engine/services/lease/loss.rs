@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::record::LeaseRecord;
-use crate::base::debug::debug_as;
+use crate::base::debug_as;
 use crate::base::error::Lost;
 
 /// A future that resolves when its lease ends, with the reason; [`check`](LossWatch::check) tests without awaiting.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::base::error::{LostReason, StoreError};
-use crate::base::ttl::{Drift, Ttl};
+use crate::base::error::LostReason;
+use crate::base::{Drift, Moment, StoreError, Ttl};
 
 /// A renewal follows after a third of the remaining time, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;

@@ -4,15 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DueLease, Renewal, request_timeout};
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::ttl::Ttl;
+use crate::base::{ErrorKind, Moment, StoreError, Ttl};
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::calls::Extend;
-use crate::engine::values::calls_many::{ExtendMany, MANY_MAX, Replies};
-use crate::engine::values::grant::ExtendAnswer;
-use crate::engine::values::note::Note;
+use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
+use crate::engine::values::{Extend, ExtendAnswer, Note, Replies};
 use crate::quorum::votable::Votable;
 
 impl Renewal {

@@ -8,8 +8,8 @@ use tracing::field::Empty;
 
 use super::hold::CountedHold;
 use super::kind_totals::{CANCELLED, GRANTED, KindTotals, outcome};
-use crate::base::clock::{Clock, Moment};
 use crate::base::error::AcquireError;
+use crate::base::{Clock, Moment};
 
 /// Counts how an acquisition ends; one that is dropped was cancelled.
 #[must_use = "dropping it counts a cancelled acquisition"]

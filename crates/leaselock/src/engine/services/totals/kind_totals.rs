@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::counts::Counts;
 use super::histogram::{Histogram, SHARES, TIMES};
+use crate::base::Ttl;
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
-use crate::base::ttl::Ttl;
 
 const OUTCOMES: [&str; 11] = [
     GRANTED,

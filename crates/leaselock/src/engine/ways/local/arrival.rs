@@ -10,7 +10,7 @@ use super::group_task;
 use super::handoff::Handoff;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::core::Engine;
+use crate::engine::services::Engine;
 use crate::engine::ways::patience::Patience;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::turn_budget::Share;

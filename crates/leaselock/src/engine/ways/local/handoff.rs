@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use crate::base::debug::debug_as;
 use crate::base::error::AcquireError;
-use crate::base::sync::hold;
+use crate::base::{debug_as, hold};
 use crate::engine::guard::lease::Lease;
 
 type Offer = Result<Lease, AcquireError>;

@@ -6,7 +6,7 @@ use super::arrival::Arrival;
 use super::group::{GroupTerms, GroupWaiter};
 use super::groups::LocalGroups;
 use super::handoff::Handoff;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 use crate::engine::ways::ask::Ask;

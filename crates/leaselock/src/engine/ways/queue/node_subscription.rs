@@ -4,10 +4,11 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::base::sync::hold;
+use crate::base::hold;
 use crate::quorum::executor::Executor;
 use crate::script::keys;
-use crate::store::subscriptions::{Subscription, Subscriptions};
+use crate::store::Subscriptions;
+use crate::store::subscriptions::Subscription;
 
 /// On other stores it receives nothing and costs nothing.
 #[derive(Debug, Default)]

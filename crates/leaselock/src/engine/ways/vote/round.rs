@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::process::Process;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::ballot::{Accept, AcceptAnswer, CastVote, VoteAnswer, Withdraw};
-use crate::engine::values::grant::{ReleaseAnswer, Seen};
+use crate::engine::values::{ReleaseAnswer, Seen};
 use crate::engine::ways::ask::Ask;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
