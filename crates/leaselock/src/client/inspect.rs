@@ -80,9 +80,6 @@ impl Client {
     ///
     /// On a quorum, the holder is the client with the votes of a majority. A quorum has no queue and shows no waiters.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Errors
     /// [`RequestError`] when the name is bad or the store, or a majority, does not reply.
     ///

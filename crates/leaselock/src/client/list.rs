@@ -28,9 +28,6 @@ impl Client {
     ///
     /// Uses `SCAN`: a lock that is acquired or released meanwhile may or may not be in the list.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Errors
     /// [`RequestError`] when the store does not reply.
     ///
@@ -56,9 +53,6 @@ impl Client {
     /// Lists the held locks that match page by page, for a store with very many: `each` says whether to go on.
     ///
     /// A page may be empty, and a lock may be on two of them.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// As [`list`](Client::list); `each` has had the pages before.
@@ -99,13 +93,7 @@ impl Client {
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
     ///
-    /// Uses `SCAN`, as [`list`](Client::list).
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
-    /// # Errors
-    /// [`RequestError`] when the store does not reply.
+    /// Uses `SCAN`, and has the errors of [`list`](Client::list).
     ///
     /// # Examples
     /// ```
@@ -133,13 +121,7 @@ impl Client {
     /// Lists the clients that hold a lock, wait for one or run a schedule, in no order: those of this prefix that a minute
     /// ago did so are among them.
     ///
-    /// Uses `SCAN`, as [`list`](Client::list), and reads the record that each client writes of itself.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
-    /// # Errors
-    /// [`RequestError`] when the store does not reply.
+    /// Uses `SCAN`, has the errors of [`list`](Client::list), and reads the record that each client writes of itself.
     ///
     /// # Examples
     /// ```

@@ -21,9 +21,6 @@ impl Client {
     /// # Waiting
     /// For one request, 2 s at most.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Errors
     /// [`RequestError::Store`]: the store, or each of several, does not reply, or the user may not read the log.
     ///

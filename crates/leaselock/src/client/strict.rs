@@ -99,9 +99,6 @@ impl Client {
     /// Folders and memory need none, and have none. On a cluster there are many gates; the result is that of the gate
     /// whose quarantine lasts longest.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Errors
     /// [`StoreError`] when the store does not reply or is not a server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {

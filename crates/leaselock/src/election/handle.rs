@@ -143,13 +143,10 @@ impl Election {
         Ok(Lease::leads(lease, &self.value))
     }
 
-    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not.
+    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not. See [`campaign`](Election::campaign).
     ///
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// As [`campaign`](Election::campaign).
     ///
     /// # Errors
     /// As [`campaign`](Election::campaign); that another client leads is not an error.
@@ -170,13 +167,10 @@ impl Election {
         Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
     }
 
-    /// Campaigns for at most `limit`.
+    /// Campaigns for at most `limit`. See [`campaign`](Election::campaign).
     ///
     /// # Waiting
     /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`campaign`](Election::campaign).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
@@ -286,9 +280,6 @@ impl Election {
     ///
     /// # Waiting
     /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
     ///
     /// # Errors
     /// [`RequestError`]: it is not known who leads.

@@ -152,14 +152,11 @@ impl MultiLock {
         self.wait(wait.unwrap_or(Wait::Never)).await
     }
 
-    /// Acquires every name, and waits for at most `limit` in all.
+    /// Acquires every name, and waits for at most `limit` in all. See [`acquire`](MultiLock::acquire).
     ///
     /// # Waiting
-    /// As [`acquire`](MultiLock::acquire). Returns within `limit` and three request timeouts, two of which are for
+    /// Returns within `limit` and three request timeouts, two of which are for
     /// giving back what was acquired.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](MultiLock::acquire).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] names the lock that other clients held to the end. Nothing is held then, and no queue

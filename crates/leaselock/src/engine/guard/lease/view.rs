@@ -66,9 +66,6 @@ impl<M> LeaseView<M> {
     /// # Waiting
     /// As [`lost`](LeaseView::lost), and for half a second after that at most.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

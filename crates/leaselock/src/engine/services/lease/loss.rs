@@ -82,9 +82,6 @@ impl LossWatch {
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
     ///
-    /// # Cancel safety
-    /// Safe: the call only waits.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
