@@ -26,7 +26,7 @@ impl Watch {
     /// Watches what this noun broadcasts of a name, until this moment or without a limit.
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        noun: &str,
+        noun: &'static str,
         lock: &Arc<str>,
         until: Option<Moment>,
     ) -> Self {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::entry::QueueEntry;
 use super::far::{Far, NEAR, SOON};
-use super::node_subscription::NodeSubscription;
 use crate::base::{Moment, StoreError};
-use crate::engine::services::ClockSample;
+use crate::engine::services::{ClockSample, NodeSubscription};
 use crate::engine::values::Seen;
 use crate::engine::values::position::{Position, PositionReply};
 use crate::engine::ways::ask::Ask;
