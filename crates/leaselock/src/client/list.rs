@@ -7,15 +7,15 @@ use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::handle::Client;
-use super::inspect::{People, WITHIN, shown};
+use super::inspect::{People, shown};
 use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
 use crate::base::error::RequestError;
 use crate::base::process::Process;
 use crate::base::{InvalidInput, StoreError, token};
-use crate::engine::services::Engine;
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::script::LockKeys;
-use crate::script::keys::{self};
+use crate::script::keys;
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;
@@ -150,7 +150,7 @@ impl Client {
 async fn all_keys(engine: &Engine, pattern: &str) -> Result<Vec<String>, StoreError> {
     let (mut found, mut cursor) = (Vec::new(), 0);
     loop {
-        let (next, keys) = engine.store.scan(cursor, pattern, WITHIN).await?;
+        let (next, keys) = engine.store.scan(cursor, pattern, OPERATOR_WITHIN).await?;
         found.extend(keys);
         cursor = next;
         if cursor == 0 {
@@ -181,7 +181,7 @@ async fn list_page(
     from: u64,
     people: &mut People<'_>,
 ) -> Result<(Vec<Inspection>, u64), RequestError> {
-    let (next, found) = engine.store.scan(from, pattern, WITHIN).await?;
+    let (next, found) = engine.store.scan(from, pattern, OPERATOR_WITHIN).await?;
     let prefix = &engine.ids.prefix;
     // Keys that cannot be names are left out before any request about them.
     let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
@@ -190,7 +190,8 @@ async fn list_page(
         .unzip();
 
     let at_once = (engine.store.capabilities().keys_per_call / KEYS_EACH).max(1);
-    let survey = |candidates| async move { engine.ask(&Survey { candidates }, WITHIN).await };
+    let survey =
+        |candidates| async move { engine.ask(&Survey { candidates }, OPERATOR_WITHIN).await };
     let surveys = join_all(keys.chunks(at_once).map(survey)).await;
     let mut locks = Vec::new();
     for (chunk, held) in surveys.into_iter().enumerate() {
@@ -206,7 +207,11 @@ async fn list_page(
         .map(async |(at, state)| {
             let seen = match state {
                 Some(state) => state.into(),
-                None => engine.ask(&Inspect { keys: &keys[at] }, WITHIN).await?,
+                None => {
+                    engine
+                        .ask(&Inspect { keys: &keys[at] }, OPERATOR_WITHIN)
+                        .await?
+                }
             };
             Ok::<_, StoreError>((&names[at], seen))
         });

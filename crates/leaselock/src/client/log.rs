@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 
 use super::handle::Client;
-use super::inspect::WITHIN;
 use crate::base::error::RequestError;
+use crate::engine::services::OPERATOR_WITHIN;
 use crate::engine::values::LogEntry;
 use crate::engine::values::log::{KEPT, entries};
 
@@ -35,7 +35,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn log(&self, back: Duration) -> Result<Vec<LogEntry>, RequestError> {
-        let written = self.engine().log.read(back, KEPT, WITHIN).await?;
+        let written = self.engine().log.read(back, KEPT, OPERATOR_WITHIN).await?;
         Ok(entries(&written))
     }
 

@@ -42,7 +42,6 @@ impl Named {
         }
     }
 
-    /// Returns the same lock, to be held in this way.
     pub(crate) fn with_mode(mut self, mode: impl Into<Arc<str>>) -> Self {
         self.mode = Some(mode.into());
         self
@@ -57,7 +56,6 @@ impl Named {
         }
     }
 
-    /// Replaces the name.
     pub(crate) fn rename(&mut self, name: impl FnOnce(&Name) -> Result<Name, InvalidInput>) {
         if let Ok(old) = &self.name {
             self.name = name(old);
@@ -78,7 +76,6 @@ impl Named {
         self.resource().map(drop)
     }
 
-    /// Returns what is locked.
     pub(crate) fn resource(&self) -> Result<Resource, InvalidInput> {
         let (resource, _) = self.state.request(self.kind, self.name()?, &self.options)?;
         Ok(resource.with_mode(self.mode.clone()))
@@ -92,7 +89,6 @@ impl Named {
         Ok((resource, channel))
     }
 
-    /// Makes one request of this name.
     pub(crate) async fn request<O, E>(&self, request: &O) -> Result<O::Reply, E>
     where
         O: Votable,
@@ -149,11 +145,7 @@ impl Named {
 
     /// One request; `None` when the lock is busy.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        match self.wait(Wait::Never).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::TimedOut { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).await)
     }
 
     /// Waits as the options say.
@@ -218,6 +210,15 @@ impl Named {
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.wait_or_who_holds(Wait::Timeout(limit)).await
+    }
+}
+
+/// The outcome of one try; `None` when the lock is busy.
+pub(crate) fn unless_busy<L>(tried: Result<L, AcquireError>) -> Result<Option<L>, AcquireError> {
+    match tried {
+        Ok(lease) => Ok(Some(lease)),
+        Err(AcquireError::TimedOut { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -286,7 +286,6 @@ impl Options {
         Ttl::new(ttl)
     }
 
-    /// Refuses options that the protocol does not support.
     fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
         if protocol.is_native() {
@@ -327,7 +326,6 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses options of a lock that a run cannot have.
     pub(crate) fn check_run(&self) -> Result<(), InvalidInput> {
         if self.fencing == Some(false) || !self.renews() {
             return Err(InvalidInput::new(
@@ -342,13 +340,11 @@ impl Options {
         Ok(())
     }
 
-    /// True if leases are renewed.
     pub(crate) fn renews(&self) -> bool {
         self.renewal
             .unwrap_or(self.protocol.why_no_renewal().is_none())
     }
 
-    /// True if leases have a fencing token.
     pub(crate) fn fences(&self) -> bool {
         self.fencing.unwrap_or(self.protocol.is_native())
     }

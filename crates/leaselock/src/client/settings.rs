@@ -101,7 +101,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the state of a client with these settings.
     pub(super) fn client(
         self,
         id: ClientId,
@@ -132,7 +131,6 @@ pub(super) fn functions_need_a_url() -> InvalidInput {
     InvalidInput::new(wrong)
 }
 
-/// Returns the id of a new client.
 pub(super) fn new_id() -> Result<ClientId, InvalidInput> {
     let no_random =
         |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));

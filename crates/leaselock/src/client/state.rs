@@ -22,7 +22,6 @@ pub(crate) struct ClientState {
     pub(crate) class_of: Option<ClassOf>,
 }
 
-/// Says the class of a name.
 pub(crate) type ClassOf = Box<dyn Fn(&str) -> &str + Send + Sync>;
 
 /// What remained to be cleaned up when a client was closed.

@@ -115,7 +115,6 @@ impl StoreTerms {
     }
 }
 
-/// Returns the servers that the target names.
 fn servers(target: &mut Target) -> &mut [RedisUrl] {
     match target {
         Target::Redis(server) => std::slice::from_mut(server),

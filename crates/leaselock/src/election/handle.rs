@@ -88,7 +88,6 @@ impl Election {
         ": the name, the value, or an option."
     );
 
-    /// Refuses what an election cannot have.
     fn checked(&self) -> Result<&Named, InvalidInput> {
         let options = &self.named.options;
         let refused = |text: String| Err(InvalidInput::new(text));

@@ -198,7 +198,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Holds the leases as one.
 fn as_one(leases: Vec<Lease>, together: bool) -> Result<Lease<Several>, InvalidInput> {
     Lease::of_several(leases, together, Several).ok_or_else(no_name)
 }

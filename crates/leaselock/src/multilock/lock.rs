@@ -11,7 +11,7 @@ use super::acquire::Plan;
 use super::mode::Several;
 use crate::base::InvalidInput;
 use crate::base::error::AcquireError;
-use crate::client::named::Named;
+use crate::client::named::{Named, unless_busy};
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::values::Wait;
@@ -112,11 +112,7 @@ impl MultiLock {
     /// # Ok(()) }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Lease<Several>>, AcquireError> {
-        match self.wait(Wait::Never).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::TimedOut { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).await)
     }
 
     /// Acquires every name, and waits as the options say: in the queues without a limit, unless set otherwise.

@@ -68,13 +68,11 @@ impl PendingCleanup {
         }
     }
 
-    /// Sets whether it was in the queue.
     pub(crate) fn queued(mut self, queued: bool) -> Self {
         self.queued = queued;
         self
     }
 
-    /// Sets the pause before the first attempt.
     fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -295,7 +293,6 @@ impl CleanupTask {
     }
 }
 
-/// Sends cleanup requests to the store.
 struct CleanupClient {
     /// Batches the releases of leases that were dropped at the same moment.
     releases: Batcher<Releases>,

@@ -44,11 +44,9 @@ pub(crate) struct Engine {
     pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
     pub(crate) limits: Limits,
-    /// Set in strict mode.
     pub(crate) strict: Option<Strict>,
     /// What its tasks share for one key.
     pub(crate) shared: SharedStates,
-    /// What it counts.
     pub(crate) totals: Totals,
     pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
@@ -57,7 +55,6 @@ pub(crate) struct Engine {
     pub(crate) record: Arc<ClientRecord>,
 }
 
-/// The parts of an engine.
 pub(crate) struct EngineSettings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
@@ -298,7 +295,6 @@ impl Engine {
         Err(InvalidInput::new(text).because(reason))
     }
 
-    /// Refuses a ttl that strict mode does not allow.
     pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
         self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
     }

@@ -35,7 +35,6 @@ impl Ids {
         }
     }
 
-    /// Draws a token.
     pub(crate) fn token(&self, fencing: bool) -> Result<Token, StoreError> {
         let token = self.tokens.token(&self.client, fencing);
         token.map_err(StoreError::no_random)

@@ -127,7 +127,6 @@ impl ClientRecord {
         hold(&self.about).serves.push(name);
     }
 
-    /// Takes that back.
     pub(crate) fn serve_no_more(&self, name: &Name) {
         let serves = &mut hold(&self.about).serves;
         if let Some(at) = serves.iter().position(|it| it == name) {

@@ -52,7 +52,6 @@ impl LeaseTable {
     }
 }
 
-/// A lease and its id in the schedule.
 type DueLease = (Id, Arc<LeaseRecord>);
 
 impl Renewal {

@@ -13,7 +13,6 @@ use crate::store::DedicatedConnection;
 const WAITS_MAX: usize = 32;
 /// How many connections stay open without a waiting request.
 const IDLE_MOST: usize = 4;
-/// The connections on which requests wait for replicas.
 #[derive(Debug)]
 pub(crate) struct ReplicaPool {
     permits: Semaphore,

@@ -43,16 +43,13 @@ pub(crate) struct Background {
     _stop: oneshot::Sender<()>,
 }
 
-/// The parts of the thread.
 pub(crate) struct Parts<'a> {
     pub(crate) store: &'a Executor,
     pub(crate) clock: &'a Clock,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock_watch: &'a Arc<ClockWatch>,
     pub(crate) log: &'a Arc<EventLog>,
-    /// The channel of the thread.
     pub(crate) channel: &'a str,
-    /// The channel of the connection of the requests.
     pub(crate) channel_along: &'a str,
 }
 

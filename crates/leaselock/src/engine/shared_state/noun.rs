@@ -77,7 +77,6 @@ impl ValidNoun {
         NounFailure { name, source }
     }
 
-    /// Makes one request.
     pub(crate) async fn ask<O: Votable>(&self, request: &O) -> Result<O::Reply, NounFailure> {
         let asked = self.engine.ask(request, OPERATOR_WITHIN).await;
         asked.map_err(|source| self.failure(source))

@@ -12,7 +12,6 @@ use super::resource::Resource;
 use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 
-/// Every script of a vote.
 pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
 
 static CAST_VOTE: Script = script!("quorum/vote");

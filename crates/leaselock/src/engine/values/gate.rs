@@ -90,7 +90,6 @@ impl Strict {
     }
 }
 
-/// The scripts that only concern the gate.
 pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
 static INIT: Script = script!("strict/init");

@@ -5,7 +5,6 @@ use crate::base::Ttl;
 use crate::base::process::Process;
 use crate::script::{Script, Scripts, script};
 
-/// The scripts of the client's record.
 pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
 
 pub(crate) static ANNOUNCE: Script = script!("client/announce");

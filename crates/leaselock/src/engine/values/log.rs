@@ -226,7 +226,6 @@ fn text(quoted: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The scripts of the event log.
 pub(crate) static SCRIPTS: Scripts = &[&NOTE_EVENTS, &READ_LOG];
 
 static NOTE_EVENTS: Script = script!("log/note");

@@ -155,14 +155,11 @@ pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 pub(crate) struct AcquireRequest {
     pub(crate) ttl: Ttl,
     pub(crate) priority: i32,
-    /// True if the lease is renewed in the background.
     pub(crate) renews: bool,
-    /// True if the lease has a fencing token.
     pub(crate) fences: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
     pub(crate) on_wait: Option<OnWait>,
-    /// The copies that must confirm a grant.
     pub(crate) copies: Option<Copies>,
     /// The protocol of another library; `None` for the native one.
     pub(crate) custom: Option<Arc<dyn CustomProtocol>>,

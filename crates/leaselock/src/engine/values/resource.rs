@@ -61,7 +61,6 @@ impl Resource {
         self.write_keys_and(call, &[]);
     }
 
-    /// Writes the keys that `release` takes.
     pub(crate) fn write_release_keys(&self, call: &mut Call) {
         self.write_keys_and(call, self.kind.release_keys);
     }

@@ -55,7 +55,6 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// The same for this owner.
     pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
         self.owner = owner;
         self

@@ -13,7 +13,6 @@ use crate::engine::services::CleanupGuard;
 use crate::engine::services::batch::BatchOutcome;
 use crate::engine::values::{Acquired, Item};
 
-/// What a first try came to.
 pub(super) enum FirstTry {
     Granted(Lease),
     /// A wait begins; from scratch when there was no try.

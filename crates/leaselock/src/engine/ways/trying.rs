@@ -17,7 +17,7 @@ use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, Token, Ttl};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::BroadcastListener;
-use crate::engine::services::broadcast::{self};
+use crate::engine::services::broadcast;
 use crate::engine::values::{Acquired, Resource, Seen, Wait};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};

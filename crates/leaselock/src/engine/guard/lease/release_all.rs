@@ -53,7 +53,6 @@ impl<M> Lease<M> {
     }
 }
 
-/// Releases each of them.
 async fn release_each(leases: Vec<Lease>, together: bool) -> Result<(), ReleaseError> {
     let released = match together {
         true => Box::pin(release_together(leases)).await,

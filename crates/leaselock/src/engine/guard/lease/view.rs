@@ -33,7 +33,6 @@ pub struct LeaseView<M = ()> {
 }
 
 impl LeaseView {
-    /// Creates the view of the lease with this record.
     pub(crate) fn of(record: Arc<LeaseRecord>) -> Self {
         LeaseView::new(record, Vec::new(), ())
     }

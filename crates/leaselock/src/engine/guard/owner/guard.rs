@@ -7,7 +7,6 @@ use crate::base::Ttl;
 use crate::engine::guard::lease::PassOn;
 use crate::engine::services::{Engine, Id, LeaseRecord};
 
-/// A guard of a lease of an owner.
 pub(crate) struct Guard {
     owner: Arc<OwnerState>,
     key: Arc<str>,

@@ -106,7 +106,6 @@ impl Holds {
         holds.position(|hold| hold.guards.iter().any(|(number, _)| *number == guard))
     }
 
-    /// Returns the hold of this guard.
     pub(crate) fn of_guard(&mut self, key: &str, guard: u64) -> Option<&mut Hold> {
         let place = self.place(key, guard)?;
         self.by_key.get_mut(key)?.get_mut(place)
@@ -173,7 +172,6 @@ impl Hold {
         self.changing = false;
     }
 
-    /// True if it has more than one guard.
     pub(crate) fn is_shared(&self) -> bool {
         self.guards.len() > 1
     }

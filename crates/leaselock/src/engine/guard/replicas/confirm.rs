@@ -93,7 +93,6 @@ pub(crate) async fn confirmed(
     }
 }
 
-/// Writes the grant once more.
 async fn grant_again<'a>(
     engine: &'a Engine,
     record: &LeaseRecord,

@@ -9,7 +9,6 @@ use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
-/// A request that can be batched.
 pub(crate) trait Batchable: Send + Sync + 'static {
     type Reply: Send + 'static;
     type Many<'a>: Votable<Reply = Replies<Self::Reply>> + Send + Sync;

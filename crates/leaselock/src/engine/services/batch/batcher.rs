@@ -150,7 +150,6 @@ impl<B: Batchable> Batcher<B> {
 
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 
-/// The permit of a request that is sent alone.
 pub(crate) struct SoloPermit<'a, B: Batchable>(&'a BatchState<B>);
 
 impl<B: Batchable> Drop for SoloPermit<'_, B> {

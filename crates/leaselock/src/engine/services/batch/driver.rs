@@ -16,7 +16,6 @@ use crate::engine::values::{Item, Replies};
 pub(super) struct BatchDriver<B: Batchable> {
     shared: Arc<BatchState<B>>,
     slot: BatchSlot,
-    /// The requests in flight.
     sent: Option<Sent<B::Reply>>,
 }
 

@@ -27,7 +27,6 @@ const PASSED_OVER_MAX: usize = 256;
 /// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// A request in the queue.
 struct QueueItem<R> {
     item: Item,
     asked: BatchRequest<R>,
@@ -127,7 +126,6 @@ impl<R> BatchQueue<R> {
         self.batch_max = 1;
     }
 
-    /// Appends a request.
     pub(super) fn enqueue(
         &mut self,
         item: Item,

@@ -19,7 +19,6 @@ pub(super) struct BatchState<B: Batchable> {
     pub(super) contended: Arc<ContentionFilter>,
     /// True if a task watches the timeouts of queued requests.
     pub(super) is_watched: AtomicBool,
-    /// Wakes the watch at once.
     pub(super) wake_watch: Arc<Notify>,
 }
 

@@ -229,7 +229,6 @@ impl LeaseRecord {
         )
     }
 
-    /// Returns how long the holder may act.
     pub(crate) fn remaining(&self) -> Duration {
         match self.lost_by_now() {
             Some(_) => Duration::ZERO,
@@ -240,7 +239,6 @@ impl LeaseRecord {
         }
     }
 
-    /// Returns how long ago the store last confirmed the lease.
     pub(crate) fn unconfirmed_for(&self) -> Duration {
         let now = self.clock.now();
         self.core().unconfirmed_for(now)

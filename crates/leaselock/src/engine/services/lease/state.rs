@@ -45,7 +45,7 @@ pub(crate) struct LeaseTerms {
     pub(crate) hold_until: Option<Moment>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LeaseMachine {
     ttl: Ttl,
     drift: Drift,
@@ -53,7 +53,6 @@ pub(crate) struct LeaseMachine {
     hold_until: Option<Moment>,
     renews: bool,
     renew_at: Moment,
-    /// True if a renewal is in flight.
     renewing: bool,
     /// The error of the latest renewal.
     trouble: Option<StoreError>,
@@ -113,18 +112,14 @@ impl LeaseMachine {
         };
         LeaseMachine {
             ttl,
-            drift: self.drift,
             deadline,
             hold_until,
-            renews: self.renews,
             renew_at,
             renewing: false,
-            trouble: self.trouble.clone(),
-            confirmed: self.confirmed,
-            doubted: self.doubted,
             changing: false,
             offered: true,
             phase: LeasePhase::Held,
+            ..self.clone()
         }
     }
 
@@ -152,12 +147,10 @@ impl LeaseMachine {
         self.trouble.is_some() && self.phase == LeasePhase::Held
     }
 
-    /// Returns the error of the latest renewal.
     pub(crate) fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()
     }
 
-    /// Returns the time since the store last confirmed the lease.
     pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
         now.saturating_since(self.confirmed)
     }

@@ -25,12 +25,7 @@ impl Renewal {
             record.resource.kind.extend_many.is_none()
                 || custom.is_some_and(|custom| custom.extends_itself())
         });
-        for (id, record) in alone {
-            let renewal = Arc::clone(self);
-            drop(tokio::spawn(async move {
-                renewal.renew_alone(id, &record).await
-            }));
-        }
+        alone.for_each(|due| self.start_alone(due));
         renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
         let alike = |(_, one): &DueLease, (_, other): &DueLease| {
             one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
@@ -97,10 +92,7 @@ impl Renewal {
         let mut alarms = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                let renewal = Arc::clone(self);
-                drop(tokio::spawn(async move {
-                    renewal.renew_alone(id, &record).await
-                }));
+                self.start_alone((id, record));
                 continue;
             };
             let record = self.current(id, &record);
@@ -114,6 +106,13 @@ impl Renewal {
             }
         }
         self.set_alarms(alarms);
+    }
+
+    fn start_alone(self: &Arc<Self>, (id, record): DueLease) {
+        let renewal = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            renewal.renew_alone(id, &record).await
+        }));
     }
 
     async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {

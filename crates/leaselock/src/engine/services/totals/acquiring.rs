@@ -17,7 +17,6 @@ pub(crate) struct Acquiring<'a> {
     clock: &'a Clock,
     began: Moment,
     totals: Option<&'a Arc<KindTotals>>,
-    /// In which it runs.
     pub(crate) span: Span,
 }
 

@@ -48,7 +48,6 @@ pub(crate) struct KindTotals {
     pub(crate) headroom: Histogram<9>,
     /// Leases that were held, without those whose records went before they ended.
     pub(super) held: AtomicU64,
-    /// Acquisitions that have begun.
     pub(super) begun: AtomicU64,
 }
 

@@ -200,7 +200,6 @@ impl Notifier {
         }
     }
 
-    /// True if the waiter of this token is there.
     pub(crate) fn waits(&self, token: &Token) -> bool {
         hold(&self.waiters).contains_key(token)
     }

@@ -5,7 +5,6 @@ use crate::base::token;
 use crate::engine::values::operation;
 use crate::script::{Answer, Call, LockKeys, Malformed, Operation, Script, Scripts, script};
 
-/// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[
     &PUBLISH,
     &WITHDRAW_WAIT,

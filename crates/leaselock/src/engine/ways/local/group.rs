@@ -80,13 +80,11 @@ pub(crate) struct LocalGroup {
 #[derive(Debug, Default)]
 pub(crate) struct GroupState {
     pub(crate) turns: TurnBudget<GroupWaiter>,
-    /// True if a task waits by itself.
     pub(crate) has_solo: bool,
     /// True if several tasks used it: it is not used again when it is empty.
     pub(crate) used: bool,
     /// The entry of the task that waited by itself.
     pub(crate) handed_over: Option<(QueueEntry, Patience)>,
-    /// True if the group's task runs.
     pub(crate) has_task: bool,
     pub(crate) current: Option<Current>,
     /// The latest answer of the store.

@@ -72,7 +72,6 @@ impl<'w, 'a> Poller<'w, 'a> {
         Ok(outcome)
     }
 
-    /// Makes the whole request.
     pub(super) async fn request(
         &self,
         waits: bool,

@@ -27,7 +27,6 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) enum Round {
     Won {
         fence: Option<Fence>,
-        /// True if every node voted for us.
         unanimous: bool,
     },
     Lost(LostRound),
@@ -39,7 +38,6 @@ pub(super) struct LostRound {
     pub(super) seen: Seen,
     /// Another has a majority. Otherwise the votes were split, and the next round may have a winner.
     pub(super) held: bool,
-    /// How many nodes voted for us.
     pub(super) ours: usize,
 }
 
