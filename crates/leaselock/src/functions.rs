@@ -4,15 +4,14 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::{Client, views};
 use crate::engine::values::{ballot, gate, identity, log};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
-use crate::script::Script;
-use crate::script::library::Library;
-use crate::store::functions::LoadedFunctions;
+use crate::script::{Library, Script};
+use crate::store::LoadedFunctions;
 use crate::{KINDS, SCRIPTS};
 
 /// Lists every script that a server may run.

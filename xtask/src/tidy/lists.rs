@@ -15,9 +15,9 @@ const LIBRARIES: [&str; 3] = [
 /// The page with the table of events, and the heading above it.
 const EVENTS_PAGE: (&str, &str) = ("docs/operations.md", "## What to watch");
 
-/// The page that names every way of waiting, and the traits that make one.
+/// The page that names every wait, and the traits that make one.
 const WAITING_PAGE: &str = "docs/internals/waiting.md";
-const WAITS: [&str; 3] = ["Way", "Attempt", "Callers"];
+const WAITS: [&str; 2] = ["Attempts", "Callers"];
 
 /// Levels whose events each have a row. Of the others the page may list what it likes.
 const WATCHED: [&str; 3] = ["error", "warn", "info"];

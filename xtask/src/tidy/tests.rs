@@ -320,9 +320,9 @@ fn every_way_of_waiting_has_a_row() {
         ("docs/internals/waiting.md", "| `Queued` | |"),
         (
             LIBRARY,
-            "impl Attempt for Queued<'_> {} impl<T: Try> Attempt for Trying<'_, T> {}",
+            "impl Attempts for Queued<'_> {} impl<T: Try> Attempts for Trying<'_, T> {}",
         ),
     ];
     let found = list_complaints(&files);
-    assert_eq!(found, ["the Attempt \"Trying\" is not listed"]);
+    assert_eq!(found, ["the Attempts \"Trying\" is not listed"]);
 }

@@ -192,7 +192,6 @@ impl Alarm {
         Alarm { clock }
     }
 
-    /// Waits until `moment`.
     pub(crate) async fn ring_at(&self, moment: Moment) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &self.timer

@@ -21,7 +21,6 @@ pub(crate) struct ClockWatch {
     several: bool,
     bounds: Mutex<Option<Bounds>>,
     jumps: AtomicU64,
-    /// The size of the last jump, in milliseconds.
     last_ms: AtomicI64,
 }
 

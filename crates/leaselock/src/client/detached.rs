@@ -4,26 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease_handle::Handle;
-use crate::base::error::{InvalidInput, LeaseError, Lost, LostReason, ReleaseError, StoreError};
+use crate::base::error::{LeaseError, Lost, LostReason, ReleaseError};
 use crate::base::process::Process;
-use crate::base::token;
-use crate::base::token::{ClientId, Token};
-use crate::base::ttl::Ttl;
+use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
 use crate::engine::guard::lease::mode::{Detachable, Mode, SingleName};
 use crate::engine::guard::lease::{Lease, release};
-use crate::engine::services::cleanup::PendingCleanup;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::calls::{Extend, Release};
+use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
 use crate::engine::values::detach::{Detach, Detached};
-use crate::engine::values::grant::ExtendAnswer;
-use crate::engine::values::identity::{Announce, Who};
-use crate::engine::values::kind::Kind;
-use crate::engine::values::note::Note;
-use crate::engine::values::resource::Resource;
-use crate::script::Script;
-use crate::script::keys;
+use crate::engine::values::{Announce, Extend, ExtendAnswer, Kind, Note, Release, Resource, Who};
+use crate::script::{Script, keys};
 
 impl<M: Detachable> Lease<M> {
     /// Turns the lease into a handle with which another process can extend or release it.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::state::{ClientState, CloseReport};
 use super::stats::Stats;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::values::identity::Who;
-use crate::store::report::Report;
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::Who;
+use crate::store::Report;
 
 /// A store, or a majority of independent servers, under one identity. Cheap to clone; clones share everything.
 ///
@@ -95,9 +95,6 @@ impl Client {
     /// # Waiting
     /// For 2 s at most.
     ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
     /// # Errors
     /// [`StoreError`]: by its [`kind`](StoreError::kind) the store did not reply, or refuses the user.
     ///
@@ -175,7 +172,7 @@ impl Client {
         self.state.engine.block_on(future)
     }
 
-    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
+    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most. To drop it ends the wait.
     ///
     /// New acquisitions are refused from here on, by its clones too; leases that are held stay held. What
     /// nodes of a quorum that are down have not confirmed ends there by itself at its ttl.

@@ -10,17 +10,15 @@ use leaselock_fence::{Fence, Name};
 use super::handle::Client;
 use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
-use crate::base::error::{BreakError, RequestError, StoreError};
+use crate::base::error::{BreakError, RequestError};
 use crate::base::process::{Process, tame};
-use crate::base::{clock, token};
-use crate::engine::services::core::Engine;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::log::LogEvent;
+use crate::base::{StoreError, clock, token};
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::{LockMode, LogEvent};
+use crate::script::LockKeys;
 use crate::script::damage::Types;
-use crate::script::keys::{self, LockKeys};
+use crate::script::keys;
 
-/// How long a request of an operator may take.
-pub(super) const WITHIN: Duration = Duration::from_secs(2);
 const WHY_MAX: usize = 200;
 
 /// Reads each client's record once.
@@ -46,7 +44,7 @@ impl People<'_> {
         let new = clients
             .into_iter()
             .filter(|it| !self.known.contains_key(*it));
-        let found = join_all(new.map(|client| self.engine.who(client, WITHIN))).await;
+        let found = join_all(new.map(|client| self.engine.who(client, OPERATOR_WITHIN))).await;
         for process in found {
             let process = process?;
             self.known.insert(process.client.clone(), process);
@@ -62,7 +60,7 @@ impl People<'_> {
         if let Some(process) = self.known.get(client) {
             return Ok(process.clone());
         }
-        let process = self.engine.who(client, WITHIN).await?;
+        let process = self.engine.who(client, OPERATOR_WITHIN).await?;
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
     }
@@ -79,9 +77,6 @@ impl Client {
     /// Shows which client holds a name, why, since when, and which clients wait for it.
     ///
     /// On a quorum, the holder is the client with the votes of a majority. A quorum has no queue and shows no waiters.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// [`RequestError`] when the name is bad or the store, or a majority, does not reply.
@@ -153,7 +148,7 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
     let mut seen = look(engine, name, &mut People::of(engine)).await?;
     if !engine.store.is_majority() {
         let types = Types::beside(&LockKeys::new(&engine.ids.prefix, name)?);
-        let found = engine.store.ask_one(&types, WITHIN).await?;
+        let found = engine.store.ask_one(&types, OPERATOR_WITHIN).await?;
         let mut damaged = types.damage(&found);
         damaged.retain(|one| !seen.damaged.contains(one));
         seen.damaged.append(&mut damaged);
@@ -167,7 +162,9 @@ async fn look(
     people: &mut People<'_>,
 ) -> Result<Inspection, RequestError> {
     let keys = LockKeys::new(&engine.ids.prefix, name)?;
-    let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
+    let seen = engine
+        .ask(&Inspect { keys: &keys }, OPERATOR_WITHIN)
+        .await?;
     shown(name, seen, people).await
 }
 
@@ -263,7 +260,7 @@ pub(crate) async fn break_lease(
         ends: &keys::wake_channel_ends(&keys.lock, sharded),
     };
     let name = || name.clone();
-    match engine.ask(&step, WITHIN).await? {
+    match engine.ask(&step, OPERATOR_WITHIN).await? {
         Broke::Broken {
             holder,
             fence,
@@ -280,7 +277,7 @@ pub(crate) async fn break_lease(
             }
             let process = match &holder {
                 Some(client) => {
-                    let found = engine.who(client, WITHIN).await;
+                    let found = engine.who(client, OPERATOR_WITHIN).await;
                     Some(found.unwrap_or_else(|_| Process::unknown(client.clone())))
                 }
                 None => None,

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use leaselock_fence::{Fence, Name};
 
-use crate::base::error::{ErrorKind, StoreError};
 use crate::base::process::{Process, tame};
 #[cfg(feature = "serde")]
 use crate::base::serde_units::{ms, option_ms, unix_ms};
-use crate::engine::values::lock_mode::LockMode;
+use crate::base::{ErrorKind, StoreError};
+use crate::engine::values::LockMode;
 
 /// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,17 +6,10 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use crate::base::error::InvalidInput;
-use crate::base::fence;
-use crate::base::token;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::kind::Kind;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::resource::Resource;
-use crate::script::keys::LockKeys;
+use crate::base::{InvalidInput, Token, Ttl, fence, token};
+use crate::engine::services::{Engine, LeaseRecord};
+use crate::engine::values::{Kind, LockMode, Resource};
+use crate::script::LockKeys;
 
 const VERSION: &str = "ll1";
 /// The end of a handle that extends only.

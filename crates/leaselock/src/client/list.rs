@@ -7,14 +7,15 @@ use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::handle::Client;
-use super::inspect::{People, WITHIN, shown};
+use super::inspect::{People, shown};
 use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
-use crate::base::error::{InvalidInput, RequestError, StoreError};
+use crate::base::error::RequestError;
 use crate::base::process::Process;
-use crate::base::token;
-use crate::engine::services::core::Engine;
-use crate::script::keys::{self, LockKeys};
+use crate::base::{InvalidInput, StoreError, token};
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::script::LockKeys;
+use crate::script::keys;
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;
@@ -26,9 +27,6 @@ impl Client {
     /// [`inspect`](Client::inspect) for them by name.
     ///
     /// Uses `SCAN`: a lock that is acquired or released meanwhile may or may not be in the list.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// [`RequestError`] when the store does not reply.
@@ -55,9 +53,6 @@ impl Client {
     /// Lists the held locks that match page by page, for a store with very many: `each` says whether to go on.
     ///
     /// A page may be empty, and a lock may be on two of them.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// As [`list`](Client::list); `each` has had the pages before.
@@ -98,13 +93,7 @@ impl Client {
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
     ///
-    /// Uses `SCAN`, as [`list`](Client::list).
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
-    /// # Errors
-    /// [`RequestError`] when the store does not reply.
+    /// Uses `SCAN`, and has the errors of [`list`](Client::list).
     ///
     /// # Examples
     /// ```
@@ -132,13 +121,7 @@ impl Client {
     /// Lists the clients that hold a lock, wait for one or run a schedule, in no order: those of this prefix that a minute
     /// ago did so are among them.
     ///
-    /// Uses `SCAN`, as [`list`](Client::list), and reads the record that each client writes of itself.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
-    /// # Errors
-    /// [`RequestError`] when the store does not reply.
+    /// Uses `SCAN`, has the errors of [`list`](Client::list), and reads the record that each client writes of itself.
     ///
     /// # Examples
     /// ```
@@ -167,7 +150,7 @@ impl Client {
 async fn all_keys(engine: &Engine, pattern: &str) -> Result<Vec<String>, StoreError> {
     let (mut found, mut cursor) = (Vec::new(), 0);
     loop {
-        let (next, keys) = engine.store.scan(cursor, pattern, WITHIN).await?;
+        let (next, keys) = engine.store.scan(cursor, pattern, OPERATOR_WITHIN).await?;
         found.extend(keys);
         cursor = next;
         if cursor == 0 {
@@ -198,7 +181,7 @@ async fn list_page(
     from: u64,
     people: &mut People<'_>,
 ) -> Result<(Vec<Inspection>, u64), RequestError> {
-    let (next, found) = engine.store.scan(from, pattern, WITHIN).await?;
+    let (next, found) = engine.store.scan(from, pattern, OPERATOR_WITHIN).await?;
     let prefix = &engine.ids.prefix;
     // Keys that cannot be names are left out before any request about them.
     let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
@@ -207,7 +190,8 @@ async fn list_page(
         .unzip();
 
     let at_once = (engine.store.capabilities().keys_per_call / KEYS_EACH).max(1);
-    let survey = |candidates| async move { engine.ask(&Survey { candidates }, WITHIN).await };
+    let survey =
+        |candidates| async move { engine.ask(&Survey { candidates }, OPERATOR_WITHIN).await };
     let surveys = join_all(keys.chunks(at_once).map(survey)).await;
     let mut locks = Vec::new();
     for (chunk, held) in surveys.into_iter().enumerate() {
@@ -223,7 +207,11 @@ async fn list_page(
         .map(async |(at, state)| {
             let seen = match state {
                 Some(state) => state.into(),
-                None => engine.ask(&Inspect { keys: &keys[at] }, WITHIN).await?,
+                None => {
+                    engine
+                        .ask(&Inspect { keys: &keys[at] }, OPERATOR_WITHIN)
+                        .await?
+                }
             };
             Ok::<_, StoreError>((&names[at], seen))
         });

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 
 use super::handle::Client;
-use super::inspect::WITHIN;
 use crate::base::error::RequestError;
-use crate::engine::values::log::{KEPT, LogEntry, entries};
+use crate::engine::services::OPERATOR_WITHIN;
+use crate::engine::values::LogEntry;
+use crate::engine::values::log::{KEPT, entries};
 
 impl Client {
     /// Reads the event log of this prefix, the newest entry last: losses, breaks, deadlocks, and what else is rare.
@@ -19,9 +20,6 @@ impl Client {
     ///
     /// # Waiting
     /// For one request, 2 s at most.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// [`RequestError::Store`]: the store, or each of several, does not reply, or the user may not read the log.
@@ -37,7 +35,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn log(&self, back: Duration) -> Result<Vec<LogEntry>, RequestError> {
-        let written = self.engine().log.read(back, KEPT, WITHIN).await?;
+        let written = self.engine().log.read(back, KEPT, OPERATOR_WITHIN).await?;
         Ok(entries(&written))
     }
 

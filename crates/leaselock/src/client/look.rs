@@ -1,21 +1,16 @@
 //! Inspecting the holder of a lock, by the protocol in which the lock is taken.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leaselock_fence::Name;
 
 use super::inspect;
 use super::inspection::{Holder, Holding};
 use crate::base::error::RequestError;
-use crate::engine::services::core::Engine;
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, calls, setnx_getset};
-use crate::script::Value;
-use crate::script::keys::LockKeys;
-
-/// How long reading who holds a lock may take.
-const WITHIN: Duration = Duration::from_secs(2);
+use crate::script::{LockKeys, Value};
 
 /// Reads the state of the lock and changes nothing.
 pub(crate) async fn look(
@@ -32,7 +27,10 @@ pub(crate) async fn look(
     let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
         (Protocol::SetnxGetset, Holding::Held { mut holders, count }) => {
-            let value = engine.store.plain(&["GET", &keys.lock], WITHIN).await?;
+            let value = engine
+                .store
+                .plain(&["GET", &keys.lock], OPERATOR_WITHIN)
+                .await?;
             let Some(remaining) = setnx_getset::left(&value)? else {
                 return Ok(Holding::Free);
             };
@@ -42,7 +40,11 @@ pub(crate) async fn look(
             Holding::Held { holders, count }
         }
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
-            match engine.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
+            match engine
+                .store
+                .plain(&["PTTL", &keys.lock], OPERATOR_WITHIN)
+                .await?
+            {
                 Value::Int(-2) => Holding::Free,
                 Value::Int(pttl_ms) => Holding::by(Holder::foreign(calls::remaining(pttl_ms))),
                 _ => Holding::NotALock { kind },

@@ -8,18 +8,11 @@ use tracing::Instrument;
 
 use super::options::Options;
 use super::state::ClientState;
-use crate::base::debug::debug_as;
-use crate::base::error::{AcquireError, InvalidInput, NounFailure};
+use crate::base::error::{AcquireError, NounFailure};
+use crate::base::{InvalidInput, debug_as};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::services::totals::acquiring::Acquiring;
-use crate::engine::services::totals::kind_totals::KindTotals;
-use crate::engine::values::kind::Kind;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
-use crate::engine::ways::acquire::acquire;
+use crate::engine::services::{Acquiring, KindTotals, OPERATOR_WITHIN, broadcast};
+use crate::engine::values::{Kind, LockMode, Resource, Wait};
 use crate::engine::ways::ask::Ask;
 use crate::quorum::votable::Votable;
 
@@ -49,7 +42,6 @@ impl Named {
         }
     }
 
-    /// Returns the same lock, to be held in this way.
     pub(crate) fn with_mode(mut self, mode: impl Into<Arc<str>>) -> Self {
         self.mode = Some(mode.into());
         self
@@ -64,7 +56,6 @@ impl Named {
         }
     }
 
-    /// Replaces the name.
     pub(crate) fn rename(&mut self, name: impl FnOnce(&Name) -> Result<Name, InvalidInput>) {
         if let Ok(old) = &self.name {
             self.name = name(old);
@@ -85,7 +76,6 @@ impl Named {
         self.resource().map(drop)
     }
 
-    /// Returns what is locked.
     pub(crate) fn resource(&self) -> Result<Resource, InvalidInput> {
         let (resource, _) = self.state.request(self.kind, self.name()?, &self.options)?;
         Ok(resource.with_mode(self.mode.clone()))
@@ -99,7 +89,6 @@ impl Named {
         Ok((resource, channel))
     }
 
-    /// Makes one request of this name.
     pub(crate) async fn request<O, E>(&self, request: &O) -> Result<O::Reply, E>
     where
         O: Votable,
@@ -151,16 +140,12 @@ impl Named {
 
     /// The same for one of several names, which count as one acquisition.
     pub(crate) async fn wait_uncounted(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        acquire(self.ask()?, wait, &self.state.groups).await
+        self.ask()?.acquire(wait, &self.state.groups).await
     }
 
     /// One request; `None` when the lock is busy.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        match self.wait(Wait::Never).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::TimedOut { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).await)
     }
 
     /// Waits as the options say.
@@ -220,11 +205,20 @@ impl Named {
         }
         let ask = self.ask()?.changing(record.token.clone(), into);
         let wait = wait.unwrap_or_else(|| self.options.patience());
-        acquire(ask, wait, &self.state.groups).await
+        ask.acquire(wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.wait_or_who_holds(Wait::Timeout(limit)).await
+    }
+}
+
+/// The outcome of one try; `None` when the lock is busy.
+pub(crate) fn unless_busy<L>(tried: Result<L, AcquireError>) -> Result<Option<L>, AcquireError> {
+    match tried {
+        Ok(lease) => Ok(Some(lease)),
+        Err(AcquireError::TimedOut { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::debug::debug_as;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
-use crate::base::ttl::{DEFAULT_TTL, Ttl};
+use crate::base::ttl::DEFAULT_TTL;
+use crate::base::{InvalidInput, Ttl, debug_as, span};
 use crate::engine::guard::owner::Owner;
-use crate::engine::values::request::{Copies, OnWait, Wait};
+use crate::engine::values::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 
@@ -288,7 +286,6 @@ impl Options {
         Ttl::new(ttl)
     }
 
-    /// Refuses options that the protocol does not support.
     fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
         if protocol.is_native() {
@@ -329,7 +326,6 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses options of a lock that a run cannot have.
     pub(crate) fn check_run(&self) -> Result<(), InvalidInput> {
         if self.fencing == Some(false) || !self.renews() {
             return Err(InvalidInput::new(
@@ -344,13 +340,11 @@ impl Options {
         Ok(())
     }
 
-    /// True if leases are renewed.
     pub(crate) fn renews(&self) -> bool {
         self.renewal
             .unwrap_or(self.protocol.why_no_renewal().is_none())
     }
 
-    /// True if leases have a fencing token.
     pub(crate) fn fences(&self) -> bool {
         self.fencing.unwrap_or(self.protocol.is_native())
     }

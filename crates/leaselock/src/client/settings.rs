@@ -7,17 +7,12 @@ use leaselock_fence::Name;
 
 use super::options::{DEFAULT_DRIFT_PPM, Options};
 use super::state::{ClassOf, ClientState};
-use crate::base::clock::Clock;
-use crate::base::debug::debug_as;
-use crate::base::error::InvalidInput;
 use crate::base::process::Process;
-use crate::base::token::ClientId;
-use crate::base::ttl::Drift;
-use crate::engine::services::core;
-use crate::engine::services::core::Engine;
-use crate::engine::values::gate::Strict;
+use crate::base::{ClientId, Clock, Drift, InvalidInput, debug_as};
+use crate::engine::services::{Engine, core};
+use crate::engine::values::Strict;
 use crate::quorum::executor::Executor;
-use crate::script::library::Library;
+use crate::script::Library;
 use crate::store::url::RedisUrl;
 
 /// The largest drift that can be set: a clock with more leaves little of a lease, and needs repair.
@@ -106,7 +101,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the state of a client with these settings.
     pub(super) fn client(
         self,
         id: ClientId,
@@ -137,7 +131,6 @@ pub(super) fn functions_need_a_url() -> InvalidInput {
     InvalidInput::new(wrong)
 }
 
-/// Returns the id of a new client.
 pub(super) fn new_id() -> Result<ClientId, InvalidInput> {
     let no_random =
         |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));

@@ -5,18 +5,14 @@ use std::sync::Arc;
 use leaselock_fence::Name;
 
 use super::options::Options;
-use crate::base::debug::debug_as;
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::{InvalidInput, StoreError, debug_as};
 use crate::engine::guard::lease::LeaseView;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
-use crate::engine::values::kind::Kind;
-use crate::engine::values::request::AcquireRequest;
-use crate::engine::values::resource::Resource;
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::{AcquireRequest, Kind, Resource};
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
 use crate::interop::protocol::supported::check_supported;
-use crate::store::report;
-use crate::store::report::Report;
+use crate::store::{Report, report};
 
 pub(crate) struct ClientState {
     pub(crate) engine: Arc<Engine>,
@@ -26,7 +22,6 @@ pub(crate) struct ClientState {
     pub(crate) class_of: Option<ClassOf>,
 }
 
-/// Says the class of a name.
 pub(crate) type ClassOf = Box<dyn Fn(&str) -> &str + Send + Sync>;
 
 /// What remained to be cleaned up when a client was closed.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use crate::engine::services::core::Engine;
 use crate::engine::services::totals::histogram::Histogram;
-use crate::engine::services::totals::kind_totals::KindTotals;
+use crate::engine::services::{Engine, KindTotals};
 
 /// What a client has counted since it was built; see [`Client::stats`](crate::Client::stats).
 ///

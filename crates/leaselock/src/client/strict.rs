@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::handle::Client;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::base::{ErrorKind, StoreError};
+use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::gate::{Init, Status, StrictStatus};
 use crate::script::quarantine_key;
-use crate::store::report::Finding;
+use crate::store::Finding;
 
 /// How many gates of a cluster are read at once, of thousands.
 ///
@@ -98,9 +98,6 @@ impl Client {
     ///
     /// Folders and memory need none, and have none. On a cluster there are many gates; the result is that of the gate
     /// whose quarantine lasts longest.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not reply or is not a server.

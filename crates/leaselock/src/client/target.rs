@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::settings;
 use super::settings::Settings;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
-use crate::base::token::ClientId;
-use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
+use crate::base::ttl::{TTL_MAX, TTL_MIN};
+use crate::base::{ClientId, Drift, InvalidInput, span};
 use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::NodeTerms;
@@ -117,7 +115,6 @@ impl StoreTerms {
     }
 }
 
-/// Returns the servers that the target names.
 fn servers(target: &mut Target) -> &mut [RedisUrl] {
     match target {
         Target::Redis(server) => std::slice::from_mut(server),

@@ -6,12 +6,9 @@ use leaselock_fence::Fence;
 
 use super::inspection::{BreakOptions, PermitCount};
 use crate::base::{fence, token};
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::operation::operation;
-use crate::script::keys::LockKeys;
-use crate::script::{Answer, Malformed, Script, Scripts, Value, damage, script};
+use crate::engine::values::{LockMode, operation};
+use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, Value, damage, script};
 
-/// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
 
 operation! {
@@ -51,7 +48,6 @@ pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
     /// In order; the first of them.
     pub(crate) queue: Vec<SeenWaiter>,
-    /// How many wait.
     pub(crate) waiter_count: usize,
     pub(crate) permits: Option<PermitCount>,
     /// Damage of its side keys, with the remedy.
@@ -127,7 +123,6 @@ impl Inspected {
     }
 }
 
-/// Reads what lies beside the lock.
 fn beside(state: InspectedState, answer: &Answer) -> Result<Inspected, Malformed> {
     let [Value::Int(waiter_count), waiters @ ..] = answer.array(1)? else {
         return Err(Malformed);

@@ -5,9 +5,8 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::proclamation::Proclamation;
-use crate::base::token::Token;
-use crate::engine::values::operation::operation;
-use crate::engine::values::resource::Resource;
+use crate::base::Token;
+use crate::engine::values::{Resource, operation};
 use crate::script::{Script, script};
 
 pub(super) static PROCLAIM: Script = script!("election/proclaim");

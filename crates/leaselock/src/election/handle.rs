@@ -10,13 +10,14 @@ use super::kind::LEADERSHIP;
 use super::mode::Leader;
 use super::observer::LeaderObserver;
 use super::proclamation::Proclamation;
-use crate::base::error::{AcquireError, InvalidInput, OperationError, RequestError};
+use crate::base::InvalidInput;
+use crate::base::error::{AcquireError, OperationError, RequestError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
 
 /// Followers read the value with each change, so it is an address and no state.
@@ -87,7 +88,6 @@ impl Election {
         ": the name, the value, or an option."
     );
 
-    /// Refuses what an election cannot have.
     fn checked(&self) -> Result<&Named, InvalidInput> {
         let options = &self.named.options;
         let refused = |text: String| Err(InvalidInput::new(text));
@@ -142,13 +142,10 @@ impl Election {
         Ok(Lease::leads(lease, &self.value))
     }
 
-    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not.
+    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not. See [`campaign`](Election::campaign).
     ///
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// As [`campaign`](Election::campaign).
     ///
     /// # Errors
     /// As [`campaign`](Election::campaign); that another client leads is not an error.
@@ -169,13 +166,10 @@ impl Election {
         Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
     }
 
-    /// Campaigns for at most `limit`.
+    /// Campaigns for at most `limit`. See [`campaign`](Election::campaign).
     ///
     /// # Waiting
     /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`campaign`](Election::campaign).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
@@ -285,9 +279,6 @@ impl Election {
     ///
     /// # Waiting
     /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
     ///
     /// # Errors
     /// [`RequestError`]: it is not known who leads.

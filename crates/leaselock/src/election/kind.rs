@@ -5,7 +5,7 @@
 
 use super::calls::{OBSERVE, PROCLAIM};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, kind, step};
+use crate::engine::values::{Kind, kind, step};
 use crate::script::script;
 
 pub(crate) static LEADERSHIP: Kind = kind! {

@@ -9,8 +9,7 @@ use super::proclaimer::NOUN;
 use super::proclamation::Proclamation;
 use crate::base::error::RequestError;
 use crate::client::named::Named;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::services::{OPERATOR_WITHIN, broadcast};
 use crate::engine::shared_state::watch::Watch;
 
 /// A key is gone one millisecond after it expires.

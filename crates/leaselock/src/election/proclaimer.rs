@@ -9,15 +9,12 @@ use tokio::sync::watch;
 
 use super::calls::{Proclaim, Proclaimed};
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{LostReason, StoreError};
-use crate::base::sync::hold;
+use crate::base::error::LostReason;
+use crate::base::{Clock, Moment, StoreError, hold};
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::lease::mode::Granted;
-use crate::engine::services::broadcast;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::services::renewal::Renewal;
+use crate::engine::services::{Id, LeaseRecord, broadcast};
 use crate::quorum::executor::Executor;
 
 /// What the followers' channel is called.

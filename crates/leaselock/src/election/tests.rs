@@ -8,11 +8,11 @@ use super::handle::Election;
 use super::kind::LEADERSHIP;
 use super::mode::Leader;
 use super::proclaimer::Proclaimer;
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
-use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::LeaseRecord;
 use crate::{Lease, LeaseError};
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.

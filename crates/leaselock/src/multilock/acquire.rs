@@ -11,16 +11,14 @@ use futures_util::future::join_all;
 use leaselock_fence::Name;
 
 use super::mode::Several;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{AcquireError, InvalidInput, Lost, OperationError};
+use crate::base::error::{AcquireError, Lost, OperationError};
+use crate::base::{Clock, InvalidInput, Moment};
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::lease::loss::LossWatch;
-use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
-use crate::engine::ways::all::{All, TryAll};
+use crate::engine::services::LossWatch;
+use crate::engine::values::{Resource, Wait};
+use crate::engine::ways::all::{TryAll, acquire_all};
 use crate::engine::ways::schedule;
-use crate::engine::ways::way::Way;
 
 /// One script reads all of them.
 const NAMES_MAX: usize = 100;
@@ -169,7 +167,7 @@ impl<'a> Plan<'a> {
     async fn try_together(&self) -> Result<TryAll, AcquireError> {
         let asks = self.names.iter().map(Named::ask);
         let mut asks = asks.collect::<Result<Vec<_>, _>>()?;
-        All(&mut asks).run().await
+        acquire_all(&mut asks).await
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
@@ -200,7 +198,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Holds the leases as one.
 fn as_one(leases: Vec<Lease>, together: bool) -> Result<Lease<Several>, InvalidInput> {
     Lease::of_several(leases, together, Several).ok_or_else(no_name)
 }

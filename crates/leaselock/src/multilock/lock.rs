@@ -9,11 +9,12 @@ use tracing::Instrument;
 
 use super::acquire::Plan;
 use super::mode::Several;
-use crate::base::error::{AcquireError, InvalidInput};
-use crate::client::named::Named;
+use crate::base::InvalidInput;
+use crate::base::error::AcquireError;
+use crate::client::named::{Named, unless_busy};
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::values::request::Wait;
+use crate::engine::values::Wait;
 use crate::mutex::Mutex;
 
 /// The mutexes of several names, acquired as one: at most 100, in any order.
@@ -111,11 +112,7 @@ impl MultiLock {
     /// # Ok(()) }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Lease<Several>>, AcquireError> {
-        match self.wait(Wait::Never).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::TimedOut { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).await)
     }
 
     /// Acquires every name, and waits as the options say: in the queues without a limit, unless set otherwise.
@@ -151,14 +148,11 @@ impl MultiLock {
         self.wait(wait.unwrap_or(Wait::Never)).await
     }
 
-    /// Acquires every name, and waits for at most `limit` in all.
+    /// Acquires every name, and waits for at most `limit` in all. See [`acquire`](MultiLock::acquire).
     ///
     /// # Waiting
-    /// As [`acquire`](MultiLock::acquire). Returns within `limit` and three request timeouts, two of which are for
+    /// Returns within `limit` and three request timeouts, two of which are for
     /// giving back what was acquired.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](MultiLock::acquire).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] names the lock that other clients held to the end. Nothing is held then, and no queue

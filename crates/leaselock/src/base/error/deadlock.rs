@@ -20,7 +20,6 @@ pub struct Link {
     pub since: Duration,
 }
 
-/// The text of the error.
 pub(super) fn in_words(circle: &[Link], way_out: Option<&str>) -> String {
     let each = |link: &Link| {
         let (owner, holds) = (&link.owner, &link.holds);

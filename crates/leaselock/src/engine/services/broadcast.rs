@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Engine;
-use crate::base::clock::Moment;
+use super::node_subscription::NodeSubscription;
+use crate::base::Moment;
 use crate::script::keys;
-use crate::store::subscriptions::{Subscription, Subscriptions};
+use crate::store::Subscriptions;
 
 /// How long a reader waits for its subscription before it reads.
 pub(crate) const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
@@ -27,21 +28,18 @@ pub(crate) fn channel_of(engine: &Engine, noun: &str, lock: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct BroadcastListener {
     engine: Arc<Engine>,
+    noun: &'static str,
     lock: Arc<str>,
-    /// What its channel is called, plain and sharded.
-    names: [String; 2],
-    current: Option<Subscription>,
+    subscription: NodeSubscription,
 }
 
 impl BroadcastListener {
-    /// Creates it; nothing is subscribed yet.
-    pub(crate) fn new(engine: &Arc<Engine>, noun: &str, lock: &Arc<str>) -> Self {
-        let name = |sharded| keys::broadcast_channel(&engine.ids.prefix, noun, lock, sharded);
+    pub(crate) fn new(engine: &Arc<Engine>, noun: &'static str, lock: &Arc<str>) -> Self {
         BroadcastListener {
             engine: Arc::clone(engine),
+            noun,
             lock: Arc::clone(lock),
-            names: [name(false), name(true)],
-            current: None,
+            subscription: NodeSubscription::default(),
         }
     }
 
@@ -50,24 +48,13 @@ impl BroadcastListener {
     ///
     /// # Cancel safety
     /// Safe: the subscription stays.
-    pub(crate) async fn listens(&mut self, within: Duration) -> bool {
-        // The first time may show that the servers have no sharded channels.
-        for _ in 0..2 {
-            let Some((set, sharded)) = self.subscriptions() else {
-                return false;
-            };
-            let name = &self.names[usize::from(sharded)];
-            let fit = self.current.take().filter(|it| it.is_for(&set, name));
-            let current = fit.unwrap_or_else(|| set.subscribe(name, |_| true));
-            let current = self.current.insert(current);
-            if current.ready(within).await {
-                return true;
-            }
-            if !current.is_refused() {
-                return false;
-            }
-        }
-        false
+    pub(crate) async fn listens(&self, within: Duration) -> bool {
+        let prefix = &self.engine.ids.prefix;
+        let name = |sharded| keys::broadcast_channel(prefix, self.noun, &self.lock, sharded);
+        let heard = self
+            .subscription
+            .listens(|| self.subscriptions(), name, |_| true, within);
+        heard.await.is_some()
     }
 
     /// Ends when there was a change, or may have been one, and at this moment at the latest.
@@ -86,10 +73,7 @@ impl BroadcastListener {
     /// # Cancel safety
     /// Safe: a message in between is there for the next call.
     pub(crate) async fn told(&self) {
-        match &self.current {
-            Some(current) => current.woken().await,
-            None => std::future::pending().await,
-        }
+        self.subscription.woken().await;
     }
 
     fn subscriptions(&self) -> Option<(Arc<Subscriptions>, bool)> {

@@ -15,13 +15,8 @@ use tokio::sync::{Notify, mpsc};
 use super::batch::Batcher;
 use super::batch::batchable::Releases;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
-use crate::base::token::Token;
-use crate::engine::values::calls::{Cancel, Release};
-use crate::engine::values::custom::CustomLock;
-use crate::engine::values::resource::Resource;
+use crate::base::{Clock, Moment, StoreError, Token, hold};
+use crate::engine::values::{Cancel, CustomLock, Release, Resource};
 use crate::quorum::executor::Executor;
 
 /// Pauses between two attempts while the store does not reply; the last one repeats.
@@ -73,13 +68,11 @@ impl PendingCleanup {
         }
     }
 
-    /// Sets whether it was in the queue.
     pub(crate) fn queued(mut self, queued: bool) -> Self {
         self.queued = queued;
         self
     }
 
-    /// Sets the pause before the first attempt.
     fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -300,7 +293,6 @@ impl CleanupTask {
     }
 }
 
-/// Sends cleanup requests to the store.
 struct CleanupClient {
     /// Batches the releases of leases that were dropped at the same moment.
     releases: Batcher<Releases>,

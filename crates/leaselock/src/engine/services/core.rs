@@ -19,19 +19,11 @@ use super::shared::SharedStates;
 use super::thread;
 use super::thread::{Background, Parts};
 use super::totals::of_client::Totals;
-use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
-use crate::base::debug::debug_as;
-use crate::base::error::{AcquireError, InvalidInput, StoreError};
+use crate::base::error::AcquireError;
 use crate::base::process::Process;
-use crate::base::token::{ClientId, Token};
-use crate::base::ttl::{Drift, Ttl};
-use crate::engine::values::custom::Connections;
-use crate::engine::values::gate::Strict;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::identity::Who;
-use crate::engine::values::note::Note;
-use crate::engine::values::resource::Resource;
+use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Token, Ttl, debug_as};
+use crate::engine::values::{Connections, Note, Resource, Seen, Strict, Who};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 use crate::script::keys;
@@ -52,11 +44,9 @@ pub(crate) struct Engine {
     pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
     pub(crate) limits: Limits,
-    /// Set in strict mode.
     pub(crate) strict: Option<Strict>,
     /// What its tasks share for one key.
     pub(crate) shared: SharedStates,
-    /// What it counts.
     pub(crate) totals: Totals,
     pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
@@ -65,7 +55,6 @@ pub(crate) struct Engine {
     pub(crate) record: Arc<ClientRecord>,
 }
 
-/// The parts of an engine.
 pub(crate) struct EngineSettings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
@@ -306,7 +295,6 @@ impl Engine {
         Err(InvalidInput::new(text).because(reason))
     }
 
-    /// Refuses a ttl that strict mode does not allow.
     pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
         self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
     }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::base::error::StoreError;
-use crate::base::token::{ClientId, Stock, Token};
+use crate::base::token::Stock;
+use crate::base::{ClientId, StoreError, Token};
 use crate::script::keys;
 
 /// Who a client is, and where it is reached.
@@ -35,7 +35,6 @@ impl Ids {
         }
     }
 
-    /// Draws a token.
     pub(crate) fn token(&self, fencing: bool) -> Result<Token, StoreError> {
         let token = self.tokens.token(&self.client, fencing);
         token.map_err(StoreError::no_random)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cleanup::SECOND_ATTEMPT_AFTER;
 use super::core::{Engine, OPERATOR_WITHIN};
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 

@@ -8,13 +8,11 @@ use super::replica_pool::ReplicaPool;
 use crate::base::keyed_mutex::KeyedMutex;
 use crate::engine::values::custom::OWN_CONNECTIONS_MOST;
 
-/// Turns and connections.
 pub(crate) struct Limits {
     /// Lets one task of this client at a time poll a lock that has no queue.
     pub(crate) poll_mutexes: KeyedMutex,
     /// Limits how many locks have a connection of their own.
     pub(crate) own_connections: Arc<Semaphore>,
-    /// The connections on which requests wait for replicas.
     pub(crate) replica_pool: ReplicaPool,
 }
 

@@ -11,13 +11,9 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::sleep;
 
 use crate::base::clock_watch::ClockWatch;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
-use crate::base::token::ClientId;
-use crate::engine::values::log::{
-    AT_ONCE, LogEntry, LogEvent, NoteEvents, ReadLog, Written, entries,
-};
+use crate::base::{ClientId, ErrorKind, StoreError, debug_as, hold};
+use crate::engine::values::log::{AT_ONCE, NoteEvents, ReadLog, Written, entries};
+use crate::engine::values::{LogEntry, LogEvent};
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 

@@ -9,9 +9,8 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use crate::base::process::Process;
-use crate::base::sync::hold;
-use crate::base::ttl::Ttl;
-use crate::engine::values::identity::Announce;
+use crate::base::{Ttl, hold};
+use crate::engine::values::Announce;
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 
@@ -128,7 +127,6 @@ impl ClientRecord {
         hold(&self.about).serves.push(name);
     }
 
-    /// Takes that back.
     pub(crate) fn serve_no_more(&self, name: &Name) {
         let serves = &mut hold(&self.about).serves;
         if let Some(at) = serves.iter().position(|it| it == name) {

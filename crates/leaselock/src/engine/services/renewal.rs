@@ -14,11 +14,10 @@ use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
 use super::lease::state::{EARLY_MAX, NextStep};
 use super::log::EventLog;
-use crate::base::clock::{Alarm, Clock, Moment};
+use crate::base::clock::Alarm;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
-use crate::base::sync::hold;
-use crate::base::ttl::Ttl;
+use crate::base::{Clock, Moment, Ttl, hold};
 use crate::quorum::executor::Executor;
 use crate::store::LeaseHolder;
 
@@ -53,7 +52,6 @@ impl LeaseTable {
     }
 }
 
-/// A lease and its id in the schedule.
 type DueLease = (Id, Arc<LeaseRecord>);
 
 impl Renewal {

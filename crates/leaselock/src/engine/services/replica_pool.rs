@@ -6,15 +6,13 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{ErrorKind, StoreError, hold};
 use crate::store::DedicatedConnection;
 
 /// The most requests of a client that wait for replicas at once, each on a connection of its own.
 const WAITS_MAX: usize = 32;
 /// How many connections stay open without a waiting request.
 const IDLE_MOST: usize = 4;
-/// The connections on which requests wait for replicas.
 #[derive(Debug)]
 pub(crate) struct ReplicaPool {
     permits: Semaphore,

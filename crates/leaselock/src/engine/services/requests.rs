@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use super::batch::batchable::{Acquires, Releases};
 use super::batch::{Batcher, ContentionFilter};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::engine::values::calls::Acquire;
-use crate::engine::values::calls_many::Item;
-use crate::engine::values::grant::Acquired;
+use crate::base::{Clock, Moment, StoreError};
+use crate::engine::values::{Acquire, Acquired, Item};
 use crate::quorum::executor::Executor;
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::base::sync::hold;
+use crate::base::hold;
 
 /// How many states there may be before a sweep removes those without a user.
 const SWEEP_FROM: usize = 64;

@@ -10,12 +10,10 @@ use super::log::EventLog;
 use super::renewal::Renewal;
 use super::wakeups::notifier::Notifier;
 use super::wakeups::rights::Rights;
-use crate::base::clock::Clock;
 use crate::base::clock_watch::ClockWatch;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{Clock, ErrorKind, StoreError};
 use crate::quorum::executor::Executor;
-use crate::store::LeaseHolder;
-use crate::store::subscriptions::Subscriptions;
+use crate::store::{LeaseHolder, Subscriptions};
 
 /// How long the thread goes on with cleanup after the client was dropped.
 const LAST_CLEANUP: Duration = Duration::from_secs(5);
@@ -45,16 +43,13 @@ pub(crate) struct Background {
     _stop: oneshot::Sender<()>,
 }
 
-/// The parts of the thread.
 pub(crate) struct Parts<'a> {
     pub(crate) store: &'a Executor,
     pub(crate) clock: &'a Clock,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock_watch: &'a Arc<ClockWatch>,
     pub(crate) log: &'a Arc<EventLog>,
-    /// The channel of the thread.
     pub(crate) channel: &'a str,
-    /// The channel of the connection of the requests.
     pub(crate) channel_along: &'a str,
 }
 

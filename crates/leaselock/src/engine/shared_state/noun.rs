@@ -6,13 +6,11 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::watch::Watch;
-use crate::base::clock::Moment;
-use crate::base::error::{InvalidInput, NounFailure, StoreError};
-use crate::base::token::Token;
-use crate::engine::services::broadcast;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::base::error::NounFailure;
+use crate::base::{InvalidInput, Moment, StoreError, Token};
+use crate::engine::services::{Engine, OPERATOR_WITHIN, broadcast};
 use crate::quorum::votable::Votable;
-use crate::script::keys::LockKeys;
+use crate::script::LockKeys;
 
 /// Why a majority of servers has none of them.
 const NO_MAJORITY: &str = "the sums of several servers are not one sum";
@@ -79,7 +77,6 @@ impl ValidNoun {
         NounFailure { name, source }
     }
 
-    /// Makes one request.
     pub(crate) async fn ask<O: Votable>(&self, request: &O) -> Result<O::Reply, NounFailure> {
         let asked = self.engine.ask(request, OPERATOR_WITHIN).await;
         asked.map_err(|source| self.failure(source))

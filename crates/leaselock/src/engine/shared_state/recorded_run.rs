@@ -6,13 +6,13 @@
 use tracing::Instrument;
 
 use super::attempt::Attempt;
-use crate::base::error::{AcquireError, ErrorKind, NounFailure, StoreError};
+use crate::base::error::{AcquireError, NounFailure};
+use crate::base::{ErrorKind, StoreError};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::totals::acquiring::Acquiring;
-use crate::engine::values::request::Wait;
+use crate::engine::services::Acquiring;
+use crate::engine::values::Wait;
 use crate::engine::ways::ask::Ask;
-use crate::engine::ways::trying::{CallNumbers, RunTerms, Tries};
-use crate::engine::ways::way::Way;
+use crate::engine::ways::trying::{CallNumbers, RunTerms};
 
 /// Asks until a run begins, or there is no reason to wait for one.
 ///
@@ -24,14 +24,8 @@ pub(crate) async fn begin<T: RunTerms>(
     calls: &CallNumbers,
     wait: Wait,
 ) -> Result<(Option<Lease>, T::Told), AcquireError> {
-    let ask = &mut ask;
-    let tries = Tries {
-        ask,
-        asked,
-        calls,
-        wait,
-    };
-    let begun = tries.run().instrument(acquiring.span.clone()).await;
+    let begun = ask.begin_run(asked, calls, wait);
+    let begun = begun.instrument(acquiring.span.clone()).await;
     if let Ok((None, _)) = &begun {
         acquiring.end_untold();
         return begun;

@@ -5,11 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::NounFailure;
-use crate::engine::services::broadcast;
-use crate::engine::services::broadcast::BroadcastListener;
-use crate::engine::services::core::Engine;
+use crate::engine::services::{BroadcastListener, Engine, broadcast};
 
 /// One wait.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl Watch {
     /// Watches what this noun broadcasts of a name, until this moment or without a limit.
     pub(crate) fn new(
         engine: &Arc<Engine>,
-        noun: &str,
+        noun: &'static str,
         lock: &Arc<str>,
         until: Option<Moment>,
     ) -> Self {

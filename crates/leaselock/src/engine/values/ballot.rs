@@ -9,11 +9,9 @@ use leaselock_fence::Fence;
 use super::grant::{ReleaseAnswer, Seen, seen_at};
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 
-/// Every script of a vote.
 pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
 
 static CAST_VOTE: Script = script!("quorum/vote");

@@ -3,8 +3,7 @@
 use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
 
 /// Acquires the lock, or joins the queue. Runs the kind's `acquire`.

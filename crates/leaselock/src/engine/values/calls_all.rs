@@ -6,9 +6,7 @@ use super::grant::{Acquired, Seen, seen_at};
 use super::kind::StepScripts;
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::fence;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl, fence};
 use crate::script::Malformed;
 
 /// The reply to a request for several locks.

@@ -5,10 +5,7 @@ use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::BatchScripts;
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::debug::debug_as;
-use crate::base::fence;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl, debug_as, fence};
 use crate::script::{Arg, Call, Malformed, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.

@@ -11,13 +11,9 @@ use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
 use super::resource::Resource;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Clock, Moment, StoreError, Token, Ttl};
 use crate::quorum::executor::Executor;
-use crate::store::DedicatedConnection;
-use crate::store::subscriptions::Subscriptions;
+use crate::store::{DedicatedConnection, Subscriptions};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -6,11 +6,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
 use crate::base::error::Quarantine;
-use crate::base::span::rounded;
-use crate::base::sync::hold;
-use crate::base::ttl::Ttl;
+use crate::base::{Moment, Ttl, hold, rounded};
 use crate::engine::values::operation::operation;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::script::{Answer, Malformed, Script, script};
@@ -93,7 +90,6 @@ impl Strict {
     }
 }
 
-/// The scripts that only concern the gate.
 pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
 static INIT: Script = script!("strict/init");

@@ -4,7 +4,7 @@
 //! type in its own folder. [`calls`](super::calls) encodes the requests of the scripts, [`grant`](super::grant) decodes
 //! their replies.
 
-use crate::base::debug::debug_as;
+use crate::base::debug_as;
 use crate::script::Script;
 
 /// The scripts of one primitive. An optional script is a feature that the primitive has or lacks.
@@ -31,7 +31,6 @@ pub(crate) struct Kind {
     pub(crate) confirm: Option<Script>,
     /// Gives a lease another token, with which another process continues it.
     pub(crate) detach: Option<Script>,
-    /// The side keys that `detach` takes.
     pub(crate) detach_keys: &'static [&'static str],
     /// Writes the holder's note beside a lease.
     pub(crate) note: Option<Script>,
@@ -143,14 +142,12 @@ impl StepScripts {
         StepScripts { plain, strict }
     }
 
-    /// Returns the script to run.
     pub(crate) fn script(&self, is_strict: bool) -> &Script {
         if is_strict { &self.strict } else { &self.plain }
     }
 }
 
 impl Kind {
-    /// Lists every script of the kind.
     pub(crate) fn scripts(&'static self) -> impl Iterator<Item = &'static Script> {
         let steps = [&self.acquire, &self.release, &self.cancel];
         let steps = steps

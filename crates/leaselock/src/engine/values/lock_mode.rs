@@ -3,7 +3,7 @@
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::resource::{Resource, mode_word};
-use crate::base::token::Token;
+use crate::base::Token;
 
 /// How a lock is held or asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock_fence::{Fence, Name};
 
+use super::operation::operation;
 use crate::base::clock;
 use crate::base::printable::printable;
 use crate::base::process::tame;
@@ -13,7 +14,7 @@ use crate::base::process::tame;
 use crate::base::serde_units::at_unix_ms;
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::Votable;
-use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, Value, script};
+use crate::script::{Malformed, Script, Scripts, Value, script};
 
 /// So many entries are kept, the newest, and for how long after the latest.
 pub(crate) const KEPT: u64 = 1_000;
@@ -225,35 +226,25 @@ fn text(quoted: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The scripts of the event log.
 pub(crate) static SCRIPTS: Scripts = &[&NOTE_EVENTS, &READ_LOG];
 
-/// Writes entries. Runs `lua/log/note.lua`.
-#[derive(Debug)]
-pub(crate) struct NoteEvents<'a> {
-    pub(crate) events: &'a str,
-    pub(crate) entries: &'a [String],
-}
-
 static NOTE_EVENTS: Script = script!("log/note");
+static READ_LOG: Script = script!("log/read", reads_only);
 
-impl Operation for NoteEvents<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &NOTE_EVENTS
+operation! {
+    /// Writes entries. Runs `lua/log/note.lua`.
+    pub(crate) struct NoteEvents<'a> {
+        events: &'a str,
+        entries: &'a [String],
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.events).arg(KEPT).arg(KEPT_MS);
-        call.args(self.entries.iter());
+    script &NOTE_EVENTS;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(events).arg(KEPT).arg(KEPT_MS);
+        call.args(entries.iter());
     }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "noted" => Ok(()),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> () {
+        "noted" => (),
     }
 }
 
@@ -267,13 +258,22 @@ impl Votable for NoteEvents<'_> {
     }
 }
 
-/// Reads the newest entries. Runs `lua/log/read.lua`.
-#[derive(Debug)]
-pub(crate) struct ReadLog<'a> {
-    pub(crate) events: &'a str,
-    /// How old an entry may be.
-    pub(crate) back: Duration,
-    pub(crate) most: u64,
+operation! {
+    /// Reads the newest entries. Runs `lua/log/read.lua`.
+    pub(crate) struct ReadLog<'a> {
+        events: &'a str,
+        /// How old an entry may be.
+        back: Duration,
+        most: u64,
+    }
+    script &READ_LOG;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(events).arg((*back).min(Duration::from_millis(KEPT_MS))).arg(*most);
+    }
+    fn decode(answer) -> Written {
+        "entries" => answer.array(0)?.chunks_exact(2).map(written).collect::<Result<_, _>>()?,
+    }
 }
 
 /// The entries as they lie there, each with its time in milliseconds.
@@ -287,28 +287,6 @@ pub(crate) fn entries(written: &Written) -> Vec<LogEntry> {
         .collect();
     all.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
     all
-}
-
-static READ_LOG: Script = script!("log/read", reads_only);
-
-impl Operation for ReadLog<'_> {
-    type Reply = Written;
-
-    fn script(&self) -> &'static Script {
-        &READ_LOG
-    }
-
-    fn encode(&self, call: &mut Call) {
-        let back = self.back.min(Duration::from_millis(KEPT_MS));
-        call.key(self.events).arg(back).arg(self.most);
-    }
-
-    fn decode(answer: &Answer) -> Result<Written, Malformed> {
-        match answer.tag() {
-            "entries" => answer.array(0)?.chunks_exact(2).map(written).collect(),
-            _ => Err(Malformed),
-        }
-    }
 }
 
 fn written(pair: &[Value]) -> Result<(String, u64), Malformed> {

@@ -21,3 +21,17 @@ pub(crate) mod request;
 pub(crate) mod resource;
 pub(crate) mod shortcut;
 pub(crate) mod verdicts;
+
+pub(crate) use self::calls::{Acquire, Cancel, Extend, Release};
+pub(crate) use self::calls_many::{Item, Replies};
+pub(crate) use self::custom::{Connections, CustomLock};
+pub(crate) use self::gate::Strict;
+pub(crate) use self::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen};
+pub(crate) use self::identity::{Announce, Who};
+pub(crate) use self::kind::{Kind, kind, step};
+pub(crate) use self::lock_mode::LockMode;
+pub(crate) use self::log::{LogEntry, LogEvent};
+pub(crate) use self::note::Note;
+pub(crate) use self::operation::operation;
+pub(crate) use self::request::{AcquireRequest, Copies, OnWait, Wait, Waiting};
+pub(crate) use self::resource::Resource;

@@ -2,8 +2,7 @@
 
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::script::Script;
 
 operation! {

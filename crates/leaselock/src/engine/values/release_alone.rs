@@ -3,7 +3,7 @@
 use super::grant::ReleaseAnswer;
 use super::operation::operation;
 use super::resource::Resource;
-use crate::base::token::Token;
+use crate::base::Token;
 use crate::script::{Script, script};
 
 pub(crate) static RELEASE_ALONE: Script = script!("hold/release_alone");

@@ -7,12 +7,11 @@ use leaselock_fence::Name;
 
 use super::custom::CustomProtocol;
 use super::grant::Seen;
-use crate::base::error::{InvalidInput, Quarantine, StoreError};
+use crate::base::error::Quarantine;
 use crate::base::process::Process;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::ms;
-use crate::base::span::span;
-use crate::base::ttl::Ttl;
+use crate::base::{InvalidInput, StoreError, Ttl, span};
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
 ///
@@ -156,14 +155,11 @@ pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 pub(crate) struct AcquireRequest {
     pub(crate) ttl: Ttl,
     pub(crate) priority: i32,
-    /// True if the lease is renewed in the background.
     pub(crate) renews: bool,
-    /// True if the lease has a fencing token.
     pub(crate) fences: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
     pub(crate) on_wait: Option<OnWait>,
-    /// The copies that must confirm a grant.
     pub(crate) copies: Option<Copies>,
     /// The protocol of another library; `None` for the native one.
     pub(crate) custom: Option<Arc<dyn CustomProtocol>>,

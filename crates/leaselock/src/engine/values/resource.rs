@@ -4,9 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::kind::{Kind, StepScripts};
-use crate::script::keys::LockKeys;
 use crate::script::quarantine_key::QuarantineKey;
-use crate::script::{Call, Script};
+use crate::script::{Call, LockKeys, Script};
 
 /// Returns the first word of how a name is held.
 pub(crate) fn mode_word(mode: Option<&str>) -> Option<&str> {
@@ -62,7 +61,6 @@ impl Resource {
         self.write_keys_and(call, &[]);
     }
 
-    /// Writes the keys that `release` takes.
     pub(crate) fn write_release_keys(&self, call: &mut Call) {
         self.write_keys_and(call, self.kind.release_keys);
     }

@@ -8,7 +8,7 @@ use super::detach::{Detach, Detached};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, Who};
 use super::note::Note;
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::{Votable, counted};
 use crate::script::{Answer, Call, Operation, Script};

@@ -1,15 +1,12 @@
 //! Several locks by one request: all of them or none.
 
 use super::ask::Ask;
-use super::way::Way;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
-use crate::base::slots;
+use crate::base::error::AcquireError;
+use crate::base::{Moment, StoreError, slots};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::cleanup::guard::CleanupGuard;
+use crate::engine::services::CleanupGuard;
 use crate::engine::values::calls_all::{AcquireAll, AcquiredAll};
-use crate::engine::values::grant::Acquired;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::{Acquired, Resource};
 use crate::quorum::executor::Executor;
 
 /// What one request for several locks came to.
@@ -39,52 +36,46 @@ pub(crate) fn share_a_call<'a>(
 }
 
 /// Acquires all locks by one request, if each is free and has no waiter. They are asked for with the same options.
-pub(crate) struct All<'w, 'a>(pub(crate) &'w mut [Ask<'a>]);
-
-impl Way for All<'_, '_> {
-    type Got = TryAll;
-
-    /// An error says that the store did not serve the request.
-    async fn run(self) -> Result<TryAll, AcquireError> {
-        let All(asks) = self;
-        let Some((first, others)) = asks.split_first_mut() else {
-            return Ok(TryAll::OneByOne);
-        };
-        for other in others {
-            other.token = first.token.clone();
-        }
-        let (first, engine) = (&asks[0], asks[0].engine);
-        let resources: Vec<&Resource> = asks.iter().map(|one| &one.resource).collect();
-        let Some(step) = &first.resource.kind.acquire_all else {
-            return Ok(TryAll::OneByOne);
-        };
-        // Replicas confirm each grant by itself; an owner may hold some of the names.
-        let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
-        if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
-            return Ok(TryAll::OneByOne);
-        }
-        let t0 = engine.clock.now();
-        let guards: Vec<CleanupGuard> = asks.iter().map(|one| one.guard_from(t0)).collect();
-        let acquire = AcquireAll {
-            step,
-            resources: &resources,
-            token: &first.token,
-            ttl: first.request.ttl,
-        };
-        let outcome = match engine.store.ask_one(&acquire, first.within()).await {
-            Ok(answer) => understood(asks, t0, answer),
-            Err(source) => Err(source),
-        };
-        let may_exist = outcome.as_ref().is_err_and(StoreError::maybe_applied);
-        for guard in guards {
-            guard.settle_unless(may_exist);
-        }
-        match outcome {
-            Ok(outcome) => Ok(outcome),
-            // One of the names, or the call as such, may have caused an error that does not pass.
-            Err(source) if !may_exist && !source.is_transient() => Ok(TryAll::OneByOne),
-            Err(source) => Err(asks[0].error(source, may_exist)),
-        }
+///
+/// An error says that the store did not serve the request.
+pub(crate) async fn acquire_all(asks: &mut [Ask<'_>]) -> Result<TryAll, AcquireError> {
+    let Some((first, others)) = asks.split_first_mut() else {
+        return Ok(TryAll::OneByOne);
+    };
+    for other in others {
+        other.token = first.token.clone();
+    }
+    let (first, engine) = (&asks[0], asks[0].engine);
+    let resources: Vec<&Resource> = asks.iter().map(|one| &one.resource).collect();
+    let Some(step) = &first.resource.kind.acquire_all else {
+        return Ok(TryAll::OneByOne);
+    };
+    // Replicas confirm each grant by itself; an owner may hold some of the names.
+    let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
+    if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
+        return Ok(TryAll::OneByOne);
+    }
+    let t0 = engine.clock.now();
+    let guards: Vec<CleanupGuard> = asks.iter().map(|one| one.guard_from(t0)).collect();
+    let acquire = AcquireAll {
+        step,
+        resources: &resources,
+        token: &first.token,
+        ttl: first.request.ttl,
+    };
+    let outcome = match engine.store.ask_one(&acquire, first.within()).await {
+        Ok(answer) => understood(asks, t0, answer),
+        Err(source) => Err(source),
+    };
+    let may_exist = outcome.as_ref().is_err_and(StoreError::maybe_applied);
+    for guard in guards {
+        guard.settle_unless(may_exist);
+    }
+    match outcome {
+        Ok(outcome) => Ok(outcome),
+        // One of the names, or the call as such, may have caused an error that does not pass.
+        Err(source) if !may_exist && !source.is_transient() => Ok(TryAll::OneByOne),
+        Err(source) => Err(asks[0].error(source, may_exist)),
     }
 }
 

@@ -5,17 +5,12 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
-use crate::base::token::Token;
+use crate::base::error::AcquireError;
+use crate::base::{Moment, StoreError, Token};
 use crate::engine::guard::owner::Owner;
-use crate::engine::services::cleanup::PendingCleanup;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::core::Engine;
 use crate::engine::services::thread::Background;
-use crate::engine::values::custom::CustomLock;
-use crate::engine::values::request::AcquireRequest;
-use crate::engine::values::resource::Resource;
+use crate::engine::services::{CleanupGuard, Engine, PendingCleanup};
+use crate::engine::values::{AcquireRequest, CustomLock, Resource};
 
 /// One acquisition of one name. A way changes nothing of it but the try.
 pub(crate) struct Ask<'a> {
@@ -60,7 +55,6 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// The same for this owner.
     pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
         self.owner = owner;
         self

@@ -1,4 +1,7 @@
-//! The choice of a way: by the wait policy, the protocol and the store.
+//! The choice of a way: by the owner, the wait policy, the protocol and the store.
+//!
+//! Each way is a method of [`Ask`], from the first request to the grant or the error. What a dropped future may have left
+//! on the store is cleaned up in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,90 +10,77 @@ use super::ask::Ask;
 use super::first_try::FirstTry;
 use super::local::group::GroupTerms;
 use super::local::groups::LocalGroups;
-use super::local::way::Local;
-use super::poll::Poll;
 use super::queue::way::Queue;
-use super::retry::Retry;
-use super::vote::way::Rounds;
-use super::way::Way;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
-use crate::engine::values::request::Wait;
+use crate::engine::values::Wait;
 
-/// Acquires from the store; a grant counts once there are as many copies of it as were asked for.
-pub(super) async fn grant(
-    ask: &mut Ask<'_>,
-    wait: Wait,
-    groups: &Arc<LocalGroups>,
-) -> Result<Lease, AcquireError> {
-    let copies = ask.request.copies;
-    let lease = granted_by(ask, wait, groups).await?;
-    match copies {
-        None => Ok(lease),
-        Some(copies) => Box::pin(confirmed(lease, copies, GiveBack::Release)).await, // seldom
-    }
-}
-
-/// Each way but the last one is boxed: its future is large, and most locks are free.
-async fn granted_by(
-    ask: &mut Ask<'_>,
-    wait: Wait,
-    groups: &Arc<LocalGroups>,
-) -> Result<Lease, AcquireError> {
-    let start = ask.now();
-    let retry = |ask, count, delay, jitter_percent| Retry {
-        ask,
-        start,
-        count,
-        delay,
-        jitter_percent,
-    };
-    let end = match wait {
-        Wait::Never => {
-            let once = retry(ask, Some(0), Duration::ZERO, 0);
-            return Box::pin(once.run()).await;
+impl Ask<'_> {
+    /// Follows the wait policy to its end.
+    pub(crate) async fn acquire(
+        mut self,
+        wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        match self.owner.clone().filter(|_| self.becomes.is_none()) {
+            None => self.grant(wait, groups).await, // the owner of a lease that changes holds it already
+            Some(owner) => Box::pin(self.acquire_for(owner, wait, groups)).await, // seldom
         }
-        Wait::Poll {
-            count,
-            delay,
-            jitter_percent,
-        } => return Box::pin(retry(ask, count, delay, jitter_percent).run()).await,
-        Wait::Timeout(limit) => Some(start.plus(limit)),
-        Wait::Forever => None,
-    };
-    if ask.request.custom.is_some() {
-        return Box::pin(Poll { ask, start, end }.run()).await;
     }
-    if let Some(quorum) = ask.engine.store.majority() {
-        let rounds = Rounds {
-            ask,
-            quorum,
-            start,
-            end,
+
+    /// Acquires from the store; a grant counts once there are as many copies of it as were asked for.
+    pub(super) async fn grant(
+        &mut self,
+        wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        let copies = self.request.copies;
+        let lease = self.granted_by(wait, groups).await?;
+        match copies {
+            None => Ok(lease),
+            Some(copies) => Box::pin(confirmed(lease, copies, GiveBack::Release)).await, // seldom
+        }
+    }
+
+    /// Each way but the last one is boxed: its future is large, and most locks are free.
+    async fn granted_by(
+        &mut self,
+        wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        let start = self.now();
+        let end = match wait {
+            Wait::Never => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
+            Wait::Poll {
+                count,
+                delay,
+                jitter_percent,
+            } => return Box::pin(self.retry(start, count, delay, jitter_percent)).await,
+            Wait::Timeout(limit) => Some(start.plus(limit)),
+            Wait::Forever => None,
         };
-        return Box::pin(rounds.run()).await;
-    }
-    let is_waited_for = || groups.has(&ask.resource.lock);
-    let first = ask.try_with_others(is_waited_for, start).await;
-    let begun = match first.map_err(|source| ask.error(source, false))? {
-        FirstTry::Granted(lease) => return Ok(lease),
-        FirstTry::StartedWait(begun) => begun,
-    };
-    let terms = GroupTerms::of(ask.resource.kind, &ask.request, wait);
-    match terms.filter(|_| ask.owner.is_none()) {
-        Some(terms) => {
-            let local = Local {
-                ask,
-                groups,
-                terms,
-                start,
-                end,
-                begun,
-            };
-            local.run().await
+        if self.request.custom.is_some() {
+            return Box::pin(self.poll(start, end)).await;
         }
-        None => Box::pin(Queue::new(ask, start, end, begun).run()).await,
+        let engine = self.engine;
+        if let Some(quorum) = engine.store.majority() {
+            return Box::pin(self.vote(quorum, start, end)).await;
+        }
+        let is_waited_for = || groups.has(&self.resource.lock);
+        let first = self.try_with_others(is_waited_for, start).await;
+        let begun = match first.map_err(|source| self.error(source, false))? {
+            FirstTry::Granted(lease) => return Ok(lease),
+            FirstTry::StartedWait(begun) => begun,
+        };
+        let terms = GroupTerms::of(self.resource.kind, &self.request, wait);
+        match terms.filter(|_| self.owner.is_none()) {
+            Some(terms) => {
+                self.wait_with_others(groups, terms, start, end, begun)
+                    .await
+            }
+            None => Box::pin(Queue::new(self, start, end, begun).run()).await,
+        }
     }
 }

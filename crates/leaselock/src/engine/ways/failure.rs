@@ -1,11 +1,10 @@
 //! The error that a failed acquisition ends with, and what it may have left behind.
 
 use super::ask::Ask;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, Detail, Lost, LostReason, StoreError};
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::lock_mode::LockMode;
+use crate::base::error::{AcquireError, Detail, Lost, LostReason};
+use crate::base::{Moment, StoreError};
+use crate::engine::services::CleanupGuard;
+use crate::engine::values::{LockMode, Seen};
 
 impl Ask<'_> {
     /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may

@@ -7,15 +7,12 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::patience::Patience;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::CleanupGuard;
 use crate::engine::services::batch::BatchOutcome;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::values::calls_many::Item;
-use crate::engine::values::grant::Acquired;
+use crate::engine::values::{Acquired, Item};
 
-/// What a first try came to.
 pub(super) enum FirstTry {
     Granted(Lease),
     /// A wait begins; from scratch when there was no try.

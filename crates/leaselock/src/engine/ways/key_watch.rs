@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::schedule::RateLimit;
-use crate::base::clock::{Clock, Moment};
+use crate::base::{Clock, Moment};
 use crate::store::subscriptions::Subscription;
 
 /// What a waiter knows of such a holder.
@@ -16,7 +16,6 @@ pub(super) struct Foreign {
     subscription: Option<Subscription>,
     /// True if the waiter listens since the latest poll, or does not listen yet.
     begins: bool,
-    /// True if there is a reason for a poll that was not made yet.
     due: bool,
     pace: RateLimit,
 }

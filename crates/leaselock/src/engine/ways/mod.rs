@@ -1,6 +1,5 @@
 //! The ways of acquiring, and what they have in common: the loop, its pauses, and what a reply means.
 
-pub(crate) mod acquire;
 pub(crate) mod all;
 pub(crate) mod ask;
 mod choice;
@@ -28,4 +27,3 @@ pub(crate) mod trying;
 mod turn;
 pub(crate) mod turn_budget;
 mod vote;
-pub(crate) mod way;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use super::ask::Ask;
 use super::first_try::FirstTry;
 use super::outcome::Outcome;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
-use crate::engine::values::custom::{CustomLock, TakeOutcome};
-use crate::engine::values::grant::Seen;
+use crate::engine::values::custom::TakeOutcome;
+use crate::engine::values::{CustomLock, Seen};
 
 impl Ask<'_> {
     /// The lease, or what keeps it from being granted.

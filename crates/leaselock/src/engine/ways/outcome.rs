@@ -7,20 +7,14 @@ use leaselock_fence::Fence;
 
 use super::ask::Ask;
 use super::turn_budget::Share;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::span::span;
-use crate::base::ttl::Ttl;
+use crate::base::{ErrorKind, Moment, StoreError, Ttl, span};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::services::lease::state::LeaseMachine;
 use crate::engine::services::wakeups::grant_deadline;
 use crate::engine::services::wakeups::grant_deadline::{
-    ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain,
+    ClockContext, LeaseWindow, ReceivedGrant, Uncertain,
 };
-use crate::engine::values::calls::Acquire;
-use crate::engine::values::grant::{Acquired, Seen};
-use crate::engine::values::log::LogEvent;
+use crate::engine::services::{ClockSample, LeaseMachine, LeaseRecord};
+use crate::engine::values::{Acquire, Acquired, LogEvent, Seen};
 use crate::quorum::executor::Executor;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs

@@ -4,61 +4,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::choice::grant;
 use super::local::groups::LocalGroups;
-use super::way::Way;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::{AcquireError, Link};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::guard::owner::guard::Guard;
 use crate::engine::guard::owner::holds::FoundHold;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::request::Wait;
+use crate::engine::values::{LockMode, Seen, Wait};
 
-/// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
-pub(super) struct Owned<'w, 'a> {
-    pub(super) ask: &'w mut Ask<'a>,
-    pub(super) owner: Owner,
-    pub(super) wait: Wait,
-    pub(super) groups: &'w Arc<LocalGroups>,
-}
-
-impl Way for Owned<'_, '_> {
-    type Got = Lease;
-
-    async fn run(self) -> Result<Lease, AcquireError> {
-        let Owned {
-            ask,
-            owner,
-            mut wait,
-            groups,
-        } = self;
-        let mode = LockMode::of(&ask.resource);
-        if let Some(lease) = ask.covered(&owner, mode)? {
+impl Ask<'_> {
+    /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
+    pub(super) async fn acquire_for(
+        &mut self,
+        owner: Owner,
+        mut wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        let mode = LockMode::of(&self.resource);
+        if let Some(lease) = self.covered(&owner, mode)? {
             return Ok(lease);
         }
-        let start = ask.now();
+        let start = self.now();
         let mut turn = None;
         if !matches!(mode, LockMode::Permits(_)) {
-            turn = Some(ask.turn(&owner, wait, start).await?);
-            if let Some(lease) = ask.covered(&owner, mode)? {
+            turn = Some(self.turn(&owner, wait, start).await?);
+            if let Some(lease) = self.covered(&owner, mode)? {
                 return Ok(lease); // another task of the owner has acquired it meanwhile
             }
         }
         if let Wait::Timeout(limit) = wait {
-            wait = Wait::Timeout(limit.saturating_sub(ask.now().saturating_since(start)));
+            wait = Wait::Timeout(limit.saturating_sub(self.now().saturating_since(start)));
         }
-        let lease = grant(ask, wait, groups).await?;
-        let number = owner.state.holds().add(mode, &lease, &ask.request);
+        let lease = self.grant(wait, groups).await?;
+        let number = owner.state.holds().add(mode, &lease, &self.request);
         drop(turn); // after the entry, which the next task of the owner finds
-        Ok(ask.guarded(&owner, lease, number))
+        Ok(self.guarded(&owner, lease, number))
     }
-}
 
-impl Ask<'_> {
     fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
         let guard = Guard::new(&owner.state, &self.resource.lock, number);
         lease.shared(Arc::new(guard))

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::schedule;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::engine::values::grant::Seen;
+use crate::base::{Moment, StoreError};
+use crate::engine::values::Seen;
 
 /// A wait that never had an answer is given up after this time, also one without a timeout: a wait for a holder is one
 /// thing, a wait for a server that was never there another. A store that others keep busy is there.

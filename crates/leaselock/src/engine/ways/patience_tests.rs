@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use testkit::{TempDir, tempdir};
 
 use super::patience::NEVER_ANSWERED;
-use crate::base::clock::Clock;
-use crate::base::error::{AcquireError, ErrorKind};
+use crate::base::error::AcquireError;
+use crate::base::{Clock, ErrorKind};
 use crate::engine::guard::lease::Lease;
 use crate::{Client, Mutex};
 

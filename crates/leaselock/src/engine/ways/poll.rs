@@ -9,43 +9,34 @@ use super::patience::Patience;
 use super::run::{AttemptReply, Attempts, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
-use super::way::Way;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
+use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::ReleaseSignal;
 
-/// Tries until the lock is granted or the time is over.
-pub(super) struct Poll<'w, 'a> {
-    pub(super) ask: &'w mut Ask<'a>,
-    pub(super) start: Moment,
-    pub(super) end: Option<Moment>,
-}
-
-impl Way for Poll<'_, '_> {
-    type Got = Lease;
-
-    async fn run(self) -> Result<Lease, AcquireError> {
-        let Poll { ask, start, end } = self;
-        let turn = ask.wait_for_turn(start, end).await?;
-        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
-        let solo = Solo::without_queue(ask, start, end);
+impl Ask<'_> {
+    /// Tries until the lock is granted or the time is over.
+    pub(super) async fn poll(
+        &mut self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let turn = self.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let solo = Solo::without_queue(self, start, end);
         let mut polling = Polling {
-            ask,
+            ask: self,
             turn: &turn,
             end,
             signal: None,
             has_tried: false,
         };
         let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
-        polling
-            .ask
-            .without_queue(ended, Some(&turn), start, &patience)
+        let ask = polling.ask;
+        ask.without_queue(ended, Some(&turn), start, &patience)
     }
-}
 
-impl Ask<'_> {
     /// Subscribes to what the lock's other users announce, while there is time.
     async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;

@@ -4,44 +4,38 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::schedule;
-use super::way::Way;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 
-/// Each try has a token of its own.
-pub(super) struct Retry<'w, 'a> {
-    pub(super) ask: &'w mut Ask<'a>,
-    pub(super) start: Moment,
-    /// How many tries follow the first one; `None`: no limit.
-    pub(super) count: Option<u32>,
-    pub(super) delay: Duration,
-    pub(super) jitter_percent: u8,
-}
-
-impl Way for Retry<'_, '_> {
-    type Got = Lease;
-
-    /// Counts tries, so it has a loop of its own.
-    async fn run(self) -> Result<Lease, AcquireError> {
-        let ask = self.ask;
-        let mut left = self.count;
+impl Ask<'_> {
+    /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
+    ///
+    /// It counts tries, so it has a loop of its own.
+    pub(super) async fn retry(
+        &mut self,
+        start: Moment,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<Lease, AcquireError> {
+        let mut left = count;
         let mut retries: u32 = 0;
         loop {
-            let error = match ask.try_once().await {
+            let error = match self.try_once().await {
                 Ok(Ok(lease)) => return Ok(lease.after(retries)),
-                Ok(Err(seen)) => ask.still_busy(self.start, Some(seen)).after(retries),
-                Err(source) if !source.is_transient() => return Err(ask.error(source, false)),
-                Err(source) => ask.error(source, false),
+                Ok(Err(seen)) => self.still_busy(start, Some(seen)).after(retries),
+                Err(source) if !source.is_transient() => return Err(self.error(source, false)),
+                Err(source) => self.error(source, false),
             };
             if left == Some(0) {
                 return Err(error);
             }
             left = left.map(|left| left - 1);
             retries = retries.saturating_add(1);
-            let pause = schedule::jittered(self.delay, self.jitter_percent);
-            ask.engine.clock.sleep(pause).await;
-            ask.renew_token()?;
+            let pause = schedule::jittered(delay, jitter_percent);
+            self.engine.clock.sleep(pause).await;
+            self.renew_token()?;
         }
     }
 }

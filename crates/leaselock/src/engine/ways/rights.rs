@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::ask::Ask;
-use crate::base::token::Token;
+use crate::base::Token;
 use crate::engine::services::wakeups::notifier::Notifier;
 use crate::quorum::executor::Executor;
 

@@ -8,9 +8,8 @@
 use std::time::Duration;
 
 use super::patience::Patience;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::engine::values::grant::Seen;
+use crate::base::{Clock, Moment, StoreError};
+use crate::engine::values::Seen;
 
 /// What one request came to.
 pub(super) enum AttemptReply<T> {

@@ -12,8 +12,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::engine::values::grant::Seen;
+use crate::base::Moment;
+use crate::engine::values::Seen;
 
 /// The head polls at least this often.
 const HEAD_MOST: Duration = Duration::from_secs(5);

@@ -8,10 +8,8 @@ use tokio::sync::Notify;
 use super::ask::Ask;
 use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
 use super::run::{Callers, Review, Wake};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::request::{OnWait, Waiting};
+use crate::base::{Clock, Moment, StoreError};
+use crate::engine::values::{OnWait, Seen, Waiting};
 
 /// A task that waits for itself.
 pub(super) struct Solo<'a> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::base::clock::Clock;
+use crate::base::Clock;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
 use crate::store::Event;

@@ -13,16 +13,12 @@ use super::patience::Patience;
 use super::run::{AttemptReply, Attempts, Callers, Wake, run};
 use super::schedule;
 use super::solo::Solo;
-use super::way::Way;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::error::AcquireError;
+use crate::base::{Moment, StoreError, Token, Ttl};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::broadcast::{self, BroadcastListener};
-use crate::engine::values::grant::{Acquired, Seen};
-use crate::engine::values::request::Wait;
-use crate::engine::values::resource::Resource;
+use crate::engine::services::BroadcastListener;
+use crate::engine::services::broadcast;
+use crate::engine::values::{Acquired, Resource, Seen, Wait};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
@@ -77,33 +73,31 @@ impl<T: RunTerms> Operation for BeginRun<T> {
 
 impl<T: RunTerms> Votable for BeginRun<T> {}
 
-/// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
-pub(crate) struct Tries<'w, 'a, T> {
-    pub(crate) ask: &'w mut Ask<'a>,
-    pub(crate) asked: T,
-    pub(crate) calls: &'w CallNumbers,
-    pub(crate) wait: Wait,
-}
-
-impl<T: RunTerms> Way for Tries<'_, '_, T> {
-    type Got = (Option<Lease>, T::Told);
-
-    async fn run(self) -> Result<Self::Got, AcquireError> {
-        let start = self.ask.now();
-        let end = match self.wait {
+impl Ask<'_> {
+    /// Tries until the lock is granted or there is no reason to acquire it. The lease comes with what its grant told.
+    pub(crate) async fn begin_run<T: RunTerms>(
+        &mut self,
+        asked: T,
+        calls: &CallNumbers,
+        wait: Wait,
+    ) -> Result<(Option<Lease>, T::Told), AcquireError> {
+        let start = self.now();
+        let end = match wait {
             Wait::Never => Some(start),
             Wait::Timeout(limit) => Some(start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
-        let (engine, mut patience) = (self.ask.engine, Patience::default());
-        let solo = Solo::without_queue(self.ask, start, end);
+        let (engine, mut patience) = (self.engine, Patience::default());
+        let solo = Solo::without_queue(self, start, end);
         let mut trying = Trying {
-            listener: BroadcastListener::new(engine, T::NOUN, &self.ask.resource.lock),
-            tries: self,
+            listener: BroadcastListener::new(engine, T::NOUN, &self.resource.lock),
+            ask: self,
+            asked,
+            calls,
             watches: false,
         };
         let ended = run(&engine.clock, None, &mut patience, &solo, &mut trying).await;
-        let ask = trying.tries.ask;
+        let ask = trying.ask;
         ask.without_queue(ended, None, start, &patience)
     }
 }
@@ -135,7 +129,9 @@ impl CallNumbers {
 }
 
 struct Trying<'w, 'a, T> {
-    tries: Tries<'w, 'a, T>,
+    ask: &'w mut Ask<'a>,
+    asked: T,
+    calls: &'w CallNumbers,
     listener: BroadcastListener,
     /// True once a reply said that a broadcast will follow.
     watches: bool,
@@ -148,15 +144,13 @@ impl<T: RunTerms> Trying<'_, '_, T> {
         t0: Moment,
         within: Duration,
     ) -> Result<(Option<Outcome>, T::Told), StoreError> {
-        let Tries {
-            ask, asked, calls, ..
-        } = &self.tries;
+        let ask = &*self.ask;
         let request = BeginRun {
             resource: ask.resource.clone(),
             token: ask.token.clone(),
             ttl: ask.request.ttl,
-            asked: asked.clone(),
-            number: calls.next(&ask.token),
+            asked: self.asked.clone(),
+            number: self.calls.next(&ask.token),
         };
         let (guard, era) = (ask.guard_from(t0), ask.era(None));
         let outcome = match ask.engine.ask(&request, within).await {
@@ -203,7 +197,7 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
         if self.watches {
             let subscribed = broadcast::SUBSCRIBED_WITHIN.min(within);
             is_heard = self.listener.listens(subscribed).await;
-            t0 = self.tries.ask.now();
+            t0 = self.ask.now();
         }
         let seen = match self.try_once(t0, within).await {
             Ok((None, told)) => return Ok(AttemptReply::Granted((None, told))),
@@ -211,9 +205,8 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
                 return Ok(AttemptReply::Granted((Some(lease), told)));
             }
             Ok((Some(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)), told)) => {
-                let watched =
-                    std::mem::replace(&mut self.watches, self.tries.asked.is_watched(&told));
-                self.tries.ask.draw_token()?;
+                let watched = std::mem::replace(&mut self.watches, self.asked.is_watched(&told));
+                self.ask.draw_token()?;
                 callers.tell(&seen, 0);
                 patience.answered(seen.clone(), 0);
                 if self.watches && !watched && !callers.end_before_pause(patience) {
@@ -222,7 +215,7 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
                 seen
             }
             Err(source) => {
-                self.tries.ask.draw_token()?;
+                self.ask.draw_token()?;
                 return Err(source);
             }
         };

@@ -3,7 +3,7 @@
 use super::ask::Ask;
 use super::patience::{NEVER_ANSWERED, Patience};
 use super::run::WaitEnd;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// How many turns one grant has at most, and how many fencing tokens it reserves. At a few microseconds a turn, the
 /// round trip of a hand-over is spread over so many; and fences run ahead of the server's clock by no more than this.

@@ -1,9 +1,9 @@
 //! Ending a lease by a request of its kind: a run whose end is recorded in the step that gives the name back.
 
 use super::handle::Lease;
+use crate::base::StoreError;
 use crate::base::backoff::Backoff;
-use crate::base::error::StoreError;
-use crate::engine::values::calls::Cancel;
+use crate::engine::values::Cancel;
 
 /// Pauses between two attempts to record an end; the last one repeats.
 const PAUSES_MS: &[u64] = &[20, 50, 100, 250];

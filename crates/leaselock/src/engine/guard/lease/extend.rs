@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::handle::Lease;
+use crate::base::Ttl;
 use crate::base::error::LeaseError;
-use crate::base::ttl::Ttl;
-use crate::engine::values::calls::Extend;
-use crate::engine::values::grant::ExtendAnswer;
+use crate::engine::values::{Extend, ExtendAnswer};
 
 impl<M> Lease<M> {
     /// Extends the lease to `ttl` from now. Later renewals use the same `ttl`.

@@ -1,19 +1,13 @@
 //! The lease: the right to hold a name for a bounded time.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::mode::{Exclusive, Mode};
 use super::pass_on::PassOn;
-use super::view;
-use crate::base::error::{InvalidInput, Lost, LostReason};
-use crate::engine::services::cleanup::PendingCleanup;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::services::totals::hold::CountedHold;
-use crate::engine::values::custom::CustomLock;
+use crate::base::InvalidInput;
+use crate::base::error::{Lost, LostReason};
+use crate::engine::services::{CleanupGuard, CountedHold, Engine, Id, LeaseRecord, PendingCleanup};
+use crate::engine::values::CustomLock;
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///
@@ -42,7 +36,7 @@ pub struct Lease<M = Exclusive> {
     pub(super) several: Box<[Lease]>,
     /// True if one request acquired all of them, so that one request can release them.
     pub(super) together: bool,
-    mode: M,
+    pub(super) mode: M,
 }
 
 impl Lease {
@@ -111,20 +105,10 @@ impl<M> Lease<M> {
         &self.several
     }
 
-    /// Returns what the mode knows of the lease.
-    pub(crate) fn known(&self) -> &M {
-        &self.mode
-    }
-
     /// Returns the records of the other names, if there are several.
-    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<LeaseRecord>> + Clone {
+    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<LeaseRecord>> {
         let others = self.several.iter().skip(1);
         others.map(|lease| &lease.record)
-    }
-
-    pub(crate) fn records(&self) -> impl Iterator<Item = &LeaseRecord> + Clone {
-        let others = self.others().map(|record| &**record);
-        std::iter::once(&*self.record).chain(others)
     }
 
     /// Sets how many tries after the first the acquisition took.
@@ -253,11 +237,5 @@ impl<M> Drop for Lease<M> {
             drop(self.give_up());
             self.engine.erase_note(&self.record);
         }
-    }
-}
-
-impl<M> fmt::Debug for Lease<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        view::show(f, "Lease", self.records())
     }
 }

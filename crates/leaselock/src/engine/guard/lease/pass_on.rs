@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::ttl::Ttl;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
+use crate::base::Ttl;
+use crate::engine::services::{Engine, Id, LeaseRecord};
 
 /// Who gets a lease without a request when its holder releases it: a waiting task of this client, or the other guards of
 /// an [owner](crate::engine::guard::owner::Owner).

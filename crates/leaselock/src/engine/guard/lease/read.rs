@@ -1,5 +1,6 @@
-//! What a lease tells its holder.
+//! What a lease tells its holder, and a view of it other tasks.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -7,45 +8,180 @@ use leaselock_fence::{Name, Sequencer};
 
 use super::handle::Lease;
 use super::mode::{Granted, SingleName};
-use super::view::{self, LeaseState, LeaseView};
-use crate::base::clock::Moment;
-use crate::base::error::{Lost, StoreError};
-use crate::engine::services::lease::loss::LossWatch;
-use crate::engine::services::lease::record::LeaseRecord;
+use super::view::{LeaseState, LeaseView};
+use crate::base::error::Lost;
+use crate::base::{Moment, StoreError};
+use crate::engine::services::{LeaseRecord, LossWatch};
 
-impl<M: SingleName> Lease<M> {
-    /// Returns the name that the lease protects.
-    pub fn name(&self) -> &Name {
-        &self.record.name
-    }
+/// Gives what has the records of a lease all that it tells. Of several names it is about all of them.
+macro_rules! reads {
+    ($($Of:ident)*) => {$(
+        impl<M: SingleName> $Of<M> {
+            /// Returns the name that the lease protects.
+            pub fn name(&self) -> &Name {
+                &self.record.name
+            }
 
-    /// Returns the fencing token, which stays the same for the whole life of the lease.
-    ///
-    /// An `Option`, `None` without fencing; for a leader and for a run, which always have one, the
-    /// [`Fence`](crate::Fence) itself. Where the resource can keep a text, hand over the
-    /// [`sequencer`](Lease::sequencer): it says whose number it is.
-    pub fn fence(&self) -> M::Fence {
-        M::Fence::of(self.record.fence)
-    }
+            /// Returns the fencing token, which stays the same for the whole life of the lease.
+            ///
+            /// An `Option`, `None` without fencing; for a leader and for a run, which always have one, the
+            /// [`Fence`](crate::Fence) itself. Where the resource can keep a text, hand over the
+            /// [`sequencer`](Lease::sequencer): it says whose number it is.
+            pub fn fence(&self) -> M::Fence {
+                M::Fence::of(self.record.fence)
+            }
 
-    /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
-    ///
-    /// `None` without fencing. It stays the same for the whole life of the lease. The fence checkers of the crate
-    /// [`leaselock-fence`](leaselock_fence) admit it or refuse it.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let lease = client.mutex("invoices").acquire().await?;
-    /// let shown = lease.sequencer().ok_or("fencing is on")?;
-    /// println!("Leaselock-Sequencer: {shown}"); // a header of each request to the service that keeps the invoices
-    /// # Ok(()) }
-    /// ```
-    pub fn sequencer(&self) -> Option<Sequencer> {
-        self.record.sequencer()
-    }
+            /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
+            ///
+            /// `None` without fencing. It stays the same for the whole life of the lease. The fence checkers of the crate
+            /// [`leaselock-fence`](leaselock_fence) admit it or refuse it.
+            ///
+            /// # Examples
+            /// ```
+            /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let client = leaselock::Client::open("mem:")?;
+            /// let lease = client.mutex("invoices").acquire().await?;
+            /// let shown = lease.sequencer().ok_or("fencing is on")?;
+            /// println!("Leaselock-Sequencer: {shown}"); // a header of each request to the service that keeps the invoices
+            /// # Ok(()) }
+            /// ```
+            pub fn sequencer(&self) -> Option<Sequencer> {
+                self.record.sequencer()
+            }
+        }
+
+        impl<M> $Of<M> {
+            /// Returns what the mode knows of the lease.
+            pub(crate) fn known(&self) -> &M {
+                &self.mode
+            }
+
+            pub(crate) fn records(&self) -> impl Iterator<Item = &LeaseRecord> {
+                let others = self.others().map(|record| &**record);
+                std::iter::once(&*self.record).chain(others)
+            }
+
+            /// Returns the first loss, judged by the clock.
+            fn lost_by_now(&self) -> Option<Lost> {
+                self.records().find_map(LeaseRecord::lost_by_now)
+            }
+
+            /// Returns the ttl that each renewal asks for.
+            pub fn ttl(&self) -> Duration {
+                self.record.ttl().as_duration()
+            }
+
+            /// Returns until when the holder may act unless it is extended: counted from before the request was sent,
+            /// less drift.
+            ///
+            /// Until its first renewal, a lease that was handed over lasts at most 5 s.
+            pub fn deadline(&self) -> Moment {
+                let deadlines = self.records().map(|record| record.core().deadline());
+                deadlines.min().unwrap_or(Moment::from_nanos(0))
+            }
+
+            /// Returns how long the holder may still act, unless the lease is extended; zero when it is lost.
+            ///
+            /// # Examples
+            /// ```
+            /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let client = leaselock::Client::open("mem:")?;
+            /// let lease = client.mutex("invoices").acquire().await?;
+            /// if lease.remaining() < std::time::Duration::from_secs(1) {
+            ///     return Ok(()); // too little for the next step
+            /// }
+            /// # Ok(()) }
+            /// ```
+            pub fn remaining(&self) -> Duration {
+                let left = self.records().map(LeaseRecord::remaining);
+                left.min().unwrap_or_default()
+            }
+
+            /// Returns true if the holder may act now. Reads the clock, so it is exact even when no other code has run.
+            pub fn is_held(&self) -> bool {
+                self.lost_by_now().is_none()
+            }
+
+            /// Returns whether the lease is held, suspect or lost: lost if that of one name is, suspect if one is suspect.
+            pub fn state(&self) -> LeaseState {
+                if let Some(lost) = self.lost_by_now() {
+                    return LeaseState::Lost(lost.reason);
+                }
+                match self.records().any(|record| record.core().is_suspect()) {
+                    true => LeaseState::Suspect,
+                    false => LeaseState::Held,
+                }
+            }
+
+            /// Returns the error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
+            ///
+            /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the
+            /// server, without its password.
+            pub fn last_error(&self) -> Option<StoreError> {
+                self.records().find_map(|record| record.core().trouble().cloned())
+            }
+
+            /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply.
+            pub fn unconfirmed_for(&self) -> Duration {
+                let each = self.records().map(LeaseRecord::unconfirmed_for);
+                each.max().unwrap_or_default()
+            }
+
+            /// Returns a future that resolves when the lease ends. See [`LossWatch`].
+            ///
+            /// # Examples
+            /// ```
+            /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let client = leaselock::Client::open("mem:")?;
+            /// # let lease = client.mutex("invoices").acquire().await?;
+            /// # async fn settle_invoices() {}
+            /// tokio::select! {
+            ///     () = settle_invoices() => {}
+            ///     lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+            /// }
+            /// # Ok(()) }
+            /// ```
+            pub fn lost(&self) -> LossWatch {
+                LossWatch::new(Arc::clone(&self.record)).and(self.others().cloned())
+            }
+
+            /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
+            ///
+            /// # Errors
+            /// [`Lost`]: stop work on what the lease protects.
+            ///
+            /// # Examples
+            /// ```
+            /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let client = leaselock::Client::open("mem:")?;
+            /// # async fn settle(_: u32) {}
+            /// let lease = client.mutex("invoices").acquire().await?;
+            /// for invoice in 1..4 {
+            ///     lease.check()?; // between two steps
+            ///     settle(invoice).await;
+            /// }
+            /// # Ok(()) }
+            /// ```
+            pub fn check(&self) -> Result<(), Lost> {
+                self.lost_by_now().map_or(Ok(()), Err)
+            }
+        }
+
+        /// By name, token and state.
+        impl<M> fmt::Debug for $Of<M> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut shown = f.debug_struct(stringify!($Of));
+                for record in self.records() {
+                    shown.field("name", &record.name);
+                    shown.field("fence", &record.fence);
+                }
+                shown.field("state", &self.state()).finish_non_exhaustive()
+            }
+        }
+    )*};
 }
+
+reads!(Lease LeaseView);
 
 impl<M> Lease<M> {
     /// Returns how many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
@@ -54,96 +190,6 @@ impl<M> Lease<M> {
     /// no tries, so its lease returns 0.
     pub fn retries(&self) -> u32 {
         self.retries
-    }
-
-    /// Returns the ttl that each renewal asks for.
-    pub fn ttl(&self) -> Duration {
-        self.record.ttl().as_duration()
-    }
-
-    /// Returns until when you may act unless it is extended: counted from before the request was sent, less drift.
-    ///
-    /// Until its first renewal, a lease that was handed over lasts at most 5 s.
-    pub fn deadline(&self) -> Moment {
-        view::deadline(self.records())
-    }
-
-    /// Returns how long you may still act, unless the lease is extended; zero when it is lost.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let lease = client.mutex("invoices").acquire().await?;
-    /// if lease.remaining() < std::time::Duration::from_secs(1) {
-    ///     return Ok(()); // too little for the next step
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn remaining(&self) -> Duration {
-        view::remaining(self.records())
-    }
-
-    /// Returns true if you may act now. Reads the clock, so it is exact even when no other code has run.
-    pub fn is_held(&self) -> bool {
-        view::lost_by_now(self.records()).is_none()
-    }
-
-    /// Returns whether the lease is held, suspect or lost.
-    pub fn state(&self) -> LeaseState {
-        view::state(self.records())
-    }
-
-    /// Returns the error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
-    ///
-    /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the server,
-    /// without its password.
-    pub fn last_error(&self) -> Option<StoreError> {
-        view::last_error(self.records())
-    }
-
-    /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply.
-    pub fn unconfirmed_for(&self) -> Duration {
-        view::unconfirmed_for(self.records())
-    }
-
-    /// Returns a future that resolves when the lease ends. See [`LossWatch`].
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// # let lease = client.mutex("invoices").acquire().await?;
-    /// # async fn settle_invoices() {}
-    /// tokio::select! {
-    ///     () = settle_invoices() => {}
-    ///     lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn lost(&self) -> LossWatch {
-        LossWatch::new(Arc::clone(&self.record)).and(self.others().cloned())
-    }
-
-    /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
-    ///
-    /// # Errors
-    /// [`Lost`]: stop work on what the lease protects.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// # async fn settle(_: u32) {}
-    /// let lease = client.mutex("invoices").acquire().await?;
-    /// for invoice in 1..4 {
-    ///     lease.check()?; // between two steps
-    ///     settle(invoice).await;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn check(&self) -> Result<(), Lost> {
-        view::lost_by_now(self.records()).map_or(Ok(()), Err)
     }
 
     /// Calls `call` once, on the client's own thread, when the lease ends: also by a release.

@@ -6,12 +6,10 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 
 use super::handle::Lease;
-use crate::base::error::{Lost, LostReason, ReleaseError, StoreError};
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::calls::Release;
-use crate::engine::values::custom::CustomLock;
-use crate::engine::values::grant::ReleaseAnswer;
+use crate::base::StoreError;
+use crate::base::error::{Lost, LostReason, ReleaseError};
+use crate::engine::services::{Engine, LeaseRecord};
+use crate::engine::values::{CustomLock, Release, ReleaseAnswer};
 
 /// Releases by token. Without a reply, the request is sent once more: "not held" then means that the first one worked.
 pub(crate) async fn release(

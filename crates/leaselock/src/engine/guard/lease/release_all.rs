@@ -6,10 +6,11 @@ use futures_util::future::join_all;
 
 use super::handle::Lease;
 use super::release::{self, given_back, release_of};
-use crate::base::error::{ReleaseError, StoreError};
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::values::calls_many::{Item, ReleaseMany};
-use crate::engine::values::grant::ReleaseAnswer;
+use crate::base::StoreError;
+use crate::base::error::ReleaseError;
+use crate::engine::services::CleanupGuard;
+use crate::engine::values::calls_many::ReleaseMany;
+use crate::engine::values::{Item, ReleaseAnswer};
 
 impl<M> Lease<M> {
     /// Releases the lease, and returns whether it was still held: a reader's or permits as well, and a leader resigns.
@@ -52,7 +53,6 @@ impl<M> Lease<M> {
     }
 }
 
-/// Releases each of them.
 async fn release_each(leases: Vec<Lease>, together: bool) -> Result<(), ReleaseError> {
     let released = match together {
         true => Box::pin(release_together(leases)).await,

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use super::handle::OwnerState;
-use crate::base::ttl::Ttl;
+use crate::base::Ttl;
 use crate::engine::guard::lease::PassOn;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::services::{Engine, Id, LeaseRecord};
 
-/// A guard of a lease of an owner.
 pub(crate) struct Guard {
     owner: Arc<OwnerState>,
     key: Arc<str>,

@@ -4,11 +4,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::holds::Holds;
-use crate::base::debug::debug_as;
-use crate::base::error::InvalidInput;
 use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::sync::hold;
-use crate::base::token::ClientId;
+use crate::base::{ClientId, InvalidInput, debug_as, hold};
 
 /// A label is for people; longer text belongs in a log.
 const LABEL_MAX: usize = 200;

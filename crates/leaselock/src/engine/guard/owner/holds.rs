@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::clock::Moment;
-use crate::base::error::{InvalidInput, Lost};
+use crate::base::error::Lost;
 use crate::base::token::client_of;
-use crate::base::ttl::Ttl;
+use crate::base::{InvalidInput, Moment, Ttl};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::services::lease::state::LeaseTerms;
-use crate::engine::values::lock_mode::{Beside, LockMode};
-use crate::engine::values::request::{AcquireRequest, Copies};
+use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
+use crate::engine::values::lock_mode::Beside;
+use crate::engine::values::{AcquireRequest, Copies, LockMode};
 
 /// The holds of an owner, by the lock's key. Only permits of one name may be several holds.
 #[derive(Debug, Default)]
@@ -110,7 +106,6 @@ impl Holds {
         holds.position(|hold| hold.guards.iter().any(|(number, _)| *number == guard))
     }
 
-    /// Returns the hold of this guard.
     pub(crate) fn of_guard(&mut self, key: &str, guard: u64) -> Option<&mut Hold> {
         let place = self.place(key, guard)?;
         self.by_key.get_mut(key)?.get_mut(place)
@@ -177,7 +172,6 @@ impl Hold {
         self.changing = false;
     }
 
-    /// True if it has more than one guard.
     pub(crate) fn is_shared(&self) -> bool {
         self.guards.len() > 1
     }

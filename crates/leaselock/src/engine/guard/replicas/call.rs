@@ -1,9 +1,7 @@
 //! The request that writes a lease once more, so that the client can wait for replicas.
 
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
-use crate::engine::values::operation::operation;
-use crate::engine::values::resource::Resource;
+use crate::base::{Token, Ttl};
+use crate::engine::values::{Resource, operation};
 use crate::script::Script;
 
 operation! {

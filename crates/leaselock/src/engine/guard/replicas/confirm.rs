@@ -15,12 +15,11 @@ use tokio::time::timeout;
 use super::Written;
 use super::call::{Confirm, Confirmed, ReplicaAck};
 use super::unconfirmed::{GiveBack, Unconfirmed};
-use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
-use crate::base::span::span;
+use crate::base::error::{AcquireError, ReleaseError};
+use crate::base::{ErrorKind, InvalidInput, StoreError, span};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::request::Copies;
+use crate::engine::services::{Engine, LeaseRecord};
+use crate::engine::values::Copies;
 
 impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
@@ -94,7 +93,6 @@ pub(crate) async fn confirmed(
     }
 }
 
-/// Writes the grant once more.
 async fn grant_again<'a>(
     engine: &'a Engine,
     record: &LeaseRecord,

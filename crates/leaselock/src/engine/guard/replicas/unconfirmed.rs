@@ -24,7 +24,6 @@ impl Unconfirmed {
         Unconfirmed { lease, how }
     }
 
-    /// Returns the lease if it is still held.
     pub(super) fn take_if_held(&mut self) -> Option<Lease> {
         self.lease.take_if(|lease| lease.is_held())
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use tokio::sync::SemaphorePermit;
 
 use super::call::ReplicaAck;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::services::core::Engine;
+use crate::base::{ErrorKind, Moment, StoreError};
+use crate::engine::services::Engine;
 use crate::engine::services::replica_pool::ReplicaPool;
-use crate::engine::values::request::Copies;
+use crate::engine::values::Copies;
 use crate::script::{Operation, Value};
 use crate::store::DedicatedConnection;
 

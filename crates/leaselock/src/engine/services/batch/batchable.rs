@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::engine::values::ballot::many::vote_together;
-use crate::engine::values::calls_many::{AcquireMany, BatchTerms, Item, ReleaseMany, Replies};
-use crate::engine::values::grant::{Acquired, ReleaseAnswer};
+use crate::engine::values::calls_many::{AcquireMany, BatchTerms, ReleaseMany};
+use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
-/// A request that can be batched.
 pub(crate) trait Batchable: Send + Sync + 'static {
     type Reply: Send + 'static;
     type Many<'a>: Votable<Reply = Replies<Self::Reply>> + Send + Sync;

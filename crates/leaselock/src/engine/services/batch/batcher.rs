@@ -12,10 +12,8 @@ use super::queue::BatchQueue;
 use super::reply;
 use super::reply::{BatchOutcome, PendingReply};
 use super::shared::BatchState;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
-use crate::engine::values::calls_many::Item;
+use crate::base::{Clock, Moment, StoreError, hold};
+use crate::engine::values::Item;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
@@ -152,7 +150,6 @@ impl<B: Batchable> Batcher<B> {
 
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 
-/// The permit of a request that is sent alone.
 pub(crate) struct SoloPermit<'a, B: Batchable>(&'a BatchState<B>);
 
 impl<B: Batchable> Drop for SoloPermit<'_, B> {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// How long a name counts as contended after it was last found contended.
 const REMEMBERED: Duration = Duration::from_secs(1);

@@ -6,10 +6,8 @@ use super::batchable::Batchable;
 use super::queue::{BatchSlot, Sent};
 use super::reply::BatchOutcome;
 use super::shared::BatchState;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
-use crate::engine::values::calls_many::{Item, Replies};
+use crate::base::{ErrorKind, Moment, StoreError, hold};
+use crate::engine::values::{Item, Replies};
 
 /// The task that sends batches.
 ///
@@ -18,7 +16,6 @@ use crate::engine::values::calls_many::{Item, Replies};
 pub(super) struct BatchDriver<B: Batchable> {
     shared: Arc<BatchState<B>>,
     slot: BatchSlot,
-    /// The requests in flight.
     sent: Option<Sent<B::Reply>>,
 }
 

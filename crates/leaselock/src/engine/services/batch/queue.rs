@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reply::{BatchOutcome, BatchReply};
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::values::calls_many::{Item, MANY_MAX};
+use crate::base::{ErrorKind, Moment, StoreError};
+use crate::engine::values::Item;
+use crate::engine::values::calls_many::MANY_MAX;
 
 /// How many requests of a kind may be in flight alone. With more, waiting for a batch is worth it.
 const SOLO_MAX: usize = 1;
@@ -27,7 +27,6 @@ const PASSED_OVER_MAX: usize = 256;
 /// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// A request in the queue.
 struct QueueItem<R> {
     item: Item,
     asked: BatchRequest<R>,
@@ -127,7 +126,6 @@ impl<R> BatchQueue<R> {
         self.batch_max = 1;
     }
 
-    /// Appends a request.
     pub(super) fn enqueue(
         &mut self,
         item: Item,

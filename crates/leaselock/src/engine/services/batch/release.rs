@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use super::batchable::Releases;
 use super::batcher::Batcher;
-use crate::base::error::StoreError;
-use crate::base::ttl::Ttl;
-use crate::engine::values::calls::Release;
-use crate::engine::values::calls_many::Item;
-use crate::engine::values::grant::ReleaseAnswer;
+use crate::base::{StoreError, Ttl};
+use crate::engine::values::{Item, Release, ReleaseAnswer};
 
 impl Batcher<Releases> {
     /// Releases a lease, also one that was broken and has not ended.

@@ -9,8 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{StoreError, hold};
 
 /// What a request in a batch comes to.
 #[derive(Debug)]

@@ -9,9 +9,7 @@ use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
 use super::queue::{BatchQueue, Late};
 use super::reply::BatchOutcome;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
 use crate::quorum::executor::Executor;
 
 pub(super) struct BatchState<B: Batchable> {
@@ -21,7 +19,6 @@ pub(super) struct BatchState<B: Batchable> {
     pub(super) contended: Arc<ContentionFilter>,
     /// True if a task watches the timeouts of queued requests.
     pub(super) is_watched: AtomicBool,
-    /// Wakes the watch at once.
     pub(super) wake_watch: Arc<Notify>,
 }
 

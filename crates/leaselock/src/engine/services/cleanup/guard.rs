@@ -1,7 +1,7 @@
 //! What a caller that goes away leaves to the cleanup.
 
 use super::{Cleanup, PendingCleanup};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// Queues a cleanup when it is dropped, unless it was disarmed.
 ///

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::record::LeaseRecord;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 
 /// An empty schedule keeps memory for at most this many leases.
 const ROOM_KEPT: usize = 1024;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::record::LeaseRecord;
-use crate::base::debug::debug_as;
+use crate::base::debug_as;
 use crate::base::error::Lost;
 
 /// A future that resolves when its lease ends, with the reason; [`check`](LossWatch::check) tests without awaiting.
@@ -81,9 +81,6 @@ impl LossWatch {
     }
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only waits.
     ///
     /// # Examples
     /// ```

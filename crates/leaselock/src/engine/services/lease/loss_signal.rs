@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 use std::task::Waker;
 
 use crate::base::error::Lost;
-use crate::base::sync::hold;
+use crate::base::hold;
 
 /// A signal that is set once and wakes all tasks that wait for it.
 #[derive(Debug, Default)]

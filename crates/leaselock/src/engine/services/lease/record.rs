@@ -2,25 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, NextStep};
-use crate::base::clock::{Clock, Moment};
-use crate::base::debug::debug_as;
 use crate::base::error::{Lost, LostReason};
-use crate::base::fence;
-use crate::base::span::rounded;
-use crate::base::sync::hold;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Clock, Moment, Token, Ttl, debug_as, fence, hold, rounded};
 use crate::engine::services::log::EventLog;
 use crate::engine::services::totals::hold::CountedHold;
-use crate::engine::values::custom::CustomLock;
-use crate::engine::values::lock_mode::LockMode;
-use crate::engine::values::log::{LogEntry, LogEvent};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::{CustomLock, LockMode, LogEntry, LogEvent, Resource};
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
@@ -235,6 +227,21 @@ impl LeaseRecord {
                 .cloned()
                 .unwrap_or_else(|| self.loss(reason)),
         )
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.lost_by_now() {
+            Some(_) => Duration::ZERO,
+            None => {
+                let deadline = self.core().deadline();
+                self.clock.left(deadline)
+            }
+        }
+    }
+
+    pub(crate) fn unconfirmed_for(&self) -> Duration {
+        let now = self.clock.now();
+        self.core().unconfirmed_for(now)
     }
 
     /// Ends the lease for a reason from outside the state machine. True if it had not ended before.

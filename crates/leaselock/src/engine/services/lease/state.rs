@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::base::error::{LostReason, StoreError};
-use crate::base::ttl::{Drift, Ttl};
+use crate::base::error::LostReason;
+use crate::base::{Drift, Moment, StoreError, Ttl};
 
 /// A renewal follows after a third of the remaining time, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;
@@ -46,7 +45,7 @@ pub(crate) struct LeaseTerms {
     pub(crate) hold_until: Option<Moment>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LeaseMachine {
     ttl: Ttl,
     drift: Drift,
@@ -54,7 +53,6 @@ pub(crate) struct LeaseMachine {
     hold_until: Option<Moment>,
     renews: bool,
     renew_at: Moment,
-    /// True if a renewal is in flight.
     renewing: bool,
     /// The error of the latest renewal.
     trouble: Option<StoreError>,
@@ -114,18 +112,14 @@ impl LeaseMachine {
         };
         LeaseMachine {
             ttl,
-            drift: self.drift,
             deadline,
             hold_until,
-            renews: self.renews,
             renew_at,
             renewing: false,
-            trouble: self.trouble.clone(),
-            confirmed: self.confirmed,
-            doubted: self.doubted,
             changing: false,
             offered: true,
             phase: LeasePhase::Held,
+            ..self.clone()
         }
     }
 
@@ -153,12 +147,10 @@ impl LeaseMachine {
         self.trouble.is_some() && self.phase == LeasePhase::Held
     }
 
-    /// Returns the error of the latest renewal.
     pub(crate) fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()
     }
 
-    /// Returns the time since the store last confirmed the lease.
     pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
         now.saturating_since(self.confirmed)
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::Renewal;
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
+use crate::engine::values::ExtendAnswer;
 use crate::engine::values::ballot::{CastVote, VoteAnswer, Withdraw};
-use crate::engine::values::grant::ExtendAnswer;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 
 impl Renewal {

@@ -4,15 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DueLease, Renewal, request_timeout};
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::ttl::Ttl;
+use crate::base::{ErrorKind, Moment, StoreError, Ttl};
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::calls::Extend;
-use crate::engine::values::calls_many::{ExtendMany, MANY_MAX, Replies};
-use crate::engine::values::grant::ExtendAnswer;
-use crate::engine::values::note::Note;
+use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
+use crate::engine::values::{Extend, ExtendAnswer, Note, Replies};
 use crate::quorum::votable::Votable;
 
 impl Renewal {
@@ -29,12 +25,7 @@ impl Renewal {
             record.resource.kind.extend_many.is_none()
                 || custom.is_some_and(|custom| custom.extends_itself())
         });
-        for (id, record) in alone {
-            let renewal = Arc::clone(self);
-            drop(tokio::spawn(async move {
-                renewal.renew_alone(id, &record).await
-            }));
-        }
+        alone.for_each(|due| self.start_alone(due));
         renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
         let alike = |(_, one): &DueLease, (_, other): &DueLease| {
             one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
@@ -101,10 +92,7 @@ impl Renewal {
         let mut alarms = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                let renewal = Arc::clone(self);
-                drop(tokio::spawn(async move {
-                    renewal.renew_alone(id, &record).await
-                }));
+                self.start_alone((id, record));
                 continue;
             };
             let record = self.current(id, &record);
@@ -118,6 +106,13 @@ impl Renewal {
             }
         }
         self.set_alarms(alarms);
+    }
+
+    fn start_alone(self: &Arc<Self>, (id, record): DueLease) {
+        let renewal = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            renewal.renew_alone(id, &record).await
+        }));
     }
 
     async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {

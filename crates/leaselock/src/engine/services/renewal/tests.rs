@@ -3,10 +3,9 @@
 use leaselock_fence::Name;
 
 use super::*;
-use crate::base::token::{ClientId, Token};
-use crate::base::ttl::Drift;
+use crate::base::{ClientId, Drift, Token};
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::Resource;
 use crate::mutex::MUTEX;
 use crate::store::EmbeddedStore;
 

@@ -8,8 +8,8 @@ use tracing::field::Empty;
 
 use super::hold::CountedHold;
 use super::kind_totals::{CANCELLED, GRANTED, KindTotals, outcome};
-use crate::base::clock::{Clock, Moment};
 use crate::base::error::AcquireError;
+use crate::base::{Clock, Moment};
 
 /// Counts how an acquisition ends; one that is dropped was cancelled.
 #[must_use = "dropping it counts a cancelled acquisition"]
@@ -17,7 +17,6 @@ pub(crate) struct Acquiring<'a> {
     clock: &'a Clock,
     began: Moment,
     totals: Option<&'a Arc<KindTotals>>,
-    /// In which it runs.
     pub(crate) span: Span,
 }
 

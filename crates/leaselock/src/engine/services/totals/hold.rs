@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kind_totals::{KindTotals, loss};
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::LostReason;
 
 /// The records of several names share one: the first of them that ends is the end of the lease.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::counts::Counts;
 use super::histogram::{Histogram, SHARES, TIMES};
+use crate::base::Ttl;
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
-use crate::base::ttl::Ttl;
 
 const OUTCOMES: [&str; 11] = [
     GRANTED,
@@ -48,7 +48,6 @@ pub(crate) struct KindTotals {
     pub(crate) headroom: Histogram<9>,
     /// Leases that were held, without those whose records went before they ended.
     pub(super) held: AtomicU64,
-    /// Acquisitions that have begun.
     pub(super) begun: AtomicU64,
 }
 

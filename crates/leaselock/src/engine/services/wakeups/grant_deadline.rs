@@ -6,8 +6,7 @@
 //! asks the server instead, which costs it a round trip and nothing else.
 
 use super::grant_message::Grant;
-use crate::base::clock::Moment;
-use crate::base::ttl::Drift;
+use crate::base::{Drift, Moment};
 
 /// A message that is surely late by more than this share of the lease was held up on its way, or the server's clock
 /// went back: either way something is wrong.

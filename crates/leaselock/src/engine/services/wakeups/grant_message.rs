@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::fence;
-use crate::base::ttl::Ttl;
+use crate::base::{Ttl, fence};
 
 /// A message as it came: whom it is for, and what it says when it is understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,8 @@ use tokio::sync::{Notify, watch};
 
 use super::grant_deadline::ReceivedGrant;
 use super::grant_message::Message;
-use crate::base::clock::Clock;
-use crate::base::sync::hold;
-use crate::base::token::{ByRandom, Token};
+use crate::base::token::ByRandom;
+use crate::base::{Clock, Token, hold};
 use crate::engine::services::cleanup::Cleanup;
 use crate::quorum::executor::Executor;
 use crate::store::{Event, LeaseHolder};
@@ -201,7 +200,6 @@ impl Notifier {
         }
     }
 
-    /// True if the waiter of this token is there.
     pub(crate) fn waits(&self, token: &Token) -> bool {
         hold(&self.waiters).contains_key(token)
     }

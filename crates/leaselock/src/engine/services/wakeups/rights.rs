@@ -15,7 +15,6 @@ pub(crate) struct KnownRights {
     pub(crate) refused: AtomicBool,
     /// The number of the connections over which the store last replied.
     pub(crate) told_in: AtomicU64,
-    /// True while a task asks.
     pub(crate) asking: AtomicBool,
 }
 
@@ -31,7 +30,6 @@ impl Default for Rights {
 }
 
 impl Rights {
-    /// Returns the rights for channels like this one.
     pub(crate) fn of(&self, channel: &str) -> &KnownRights {
         &self.0[usize::from(channel.ends_with(":s"))]
     }

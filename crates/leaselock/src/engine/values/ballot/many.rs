@@ -8,7 +8,7 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::micros;
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::engine::values::calls_many::{BatchTerms, Item, Replies, each, released};
 use crate::engine::values::grant::{Acquired, ReleaseAnswer};

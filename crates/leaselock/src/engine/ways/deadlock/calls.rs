@@ -2,12 +2,9 @@
 
 use super::graph::{GraphHold, GraphShare, GraphWait, GraphWaiter, Lock};
 use crate::base::token;
-use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::engine::values::operation;
+use crate::script::{Answer, Call, LockKeys, Malformed, Operation, Script, Scripts, script};
 
-/// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[
     &PUBLISH,
     &WITHDRAW_WAIT,

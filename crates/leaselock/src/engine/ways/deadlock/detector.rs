@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 use super::calls::{InspectHolds, InspectedHolds, Waits, WakeVictim};
 use super::graph::{Circle, Digest, Graph, GraphWait};
 use super::published::Published;
-use crate::base::error::{Link, StoreError};
+use crate::base::StoreError;
+use crate::base::error::Link;
 use crate::base::process::tame;
 use crate::engine::guard::owner::OwnerState;
-use crate::engine::services::core::Engine;
-use crate::script::keys;
-use crate::script::keys::LockKeys;
+use crate::engine::services::Engine;
+use crate::script::{LockKeys, keys};
 
 /// The second check follows soon: the other side of a circle may have come at the same moment.
 const SECOND_CHECK: Duration = Duration::from_secs(1);

@@ -164,12 +164,10 @@ impl Graph {
         queue.find(|waiter| waiter.digest == wait.waiter && waiter.is_alive)
     }
 
-    /// What this owner waits for.
     pub(crate) fn wait_of(&self, owner: &str) -> Option<&GraphWait> {
         self.waits.values().find(|wait| wait.owner == owner)
     }
 
-    /// The waiter of this owner.
     pub(crate) fn waiter_of(&self, owner: &str) -> Option<&GraphWaiter> {
         self.find(self.wait_of(owner)?)
     }

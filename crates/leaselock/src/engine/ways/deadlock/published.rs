@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use super::calls::{Publish, WithdrawWait};
 use super::graph::GraphWait;
-use crate::base::error::StoreError;
+use crate::base::StoreError;
 use crate::engine::guard::owner::OwnerState;
-use crate::engine::services::core::Engine;
-use crate::engine::services::leftover::{Leftover, Undo};
+use crate::engine::services::{Engine, Leftover, Undo};
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 

@@ -11,18 +11,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::handoff::Handoff;
-use crate::base::clock::Moment;
-use crate::base::debug::debug_as;
 use crate::base::error::LostReason;
-use crate::base::sync::hold;
-use crate::base::ttl::Ttl;
+use crate::base::{Moment, Ttl, debug_as, hold};
 use crate::engine::guard::lease::{Lease, PassOn};
-use crate::engine::services::core::Engine;
-use crate::engine::services::lease::deadlines::Id;
-use crate::engine::services::lease::record::LeaseRecord;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::kind::Kind;
-use crate::engine::values::request::{AcquireRequest, OnWait, Wait};
+use crate::engine::services::{Engine, Id, LeaseRecord};
+use crate::engine::values::{AcquireRequest, Kind, OnWait, Seen, Wait};
 use crate::engine::ways::outcome::PASSED;
 use crate::engine::ways::patience::Patience;
 use crate::engine::ways::queue::entry::QueueEntry;
@@ -87,13 +80,11 @@ pub(crate) struct LocalGroup {
 #[derive(Debug, Default)]
 pub(crate) struct GroupState {
     pub(crate) turns: TurnBudget<GroupWaiter>,
-    /// True if a task waits by itself.
     pub(crate) has_solo: bool,
     /// True if several tasks used it: it is not used again when it is empty.
     pub(crate) used: bool,
     /// The entry of the task that waited by itself.
     pub(crate) handed_over: Option<(QueueEntry, Patience)>,
-    /// True if the group's task runs.
     pub(crate) has_task: bool,
     pub(crate) current: Option<Current>,
     /// The latest answer of the store.

@@ -6,12 +6,9 @@ use std::time::Duration;
 use leaselock_fence::Name;
 
 use super::group::{GroupState, LocalGroup};
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::engine::services::core::Engine;
-use crate::engine::values::grant::Seen;
-use crate::engine::values::request::{AcquireRequest, Waiting};
-use crate::engine::values::resource::Resource;
+use crate::base::{Moment, StoreError};
+use crate::engine::services::Engine;
+use crate::engine::values::{AcquireRequest, Resource, Seen, Waiting};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 use crate::engine::ways::queue::entry::QueueEntry;

@@ -8,8 +8,8 @@ use leaselock_fence::Name;
 
 use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
 use super::group::{GroupTerms, GroupWaiter, LocalGroup, Registry};
-use crate::base::sync::hold;
-use crate::engine::services::core::Engine;
+use crate::base::hold;
+use crate::engine::services::Engine;
 
 /// All groups of a client, by the key of the lock.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use super::group::GroupWaiter;
 use super::group_task::{GRANT_UNTAKEN, GroupTask, is_over};
-use crate::base::error::{AcquireError, StoreError};
-use crate::engine::values::grant::Seen;
-use crate::engine::values::request::OnWait;
+use crate::base::StoreError;
+use crate::base::error::AcquireError;
+use crate::engine::values::{OnWait, Seen};
 use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 
 impl GroupTask {

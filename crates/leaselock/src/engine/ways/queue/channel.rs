@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::poller::Poller;
+use crate::script::keys;
 
 impl Poller<'_, '_> {
     /// Returns whether the next request enters the queue, and the channel at which this client listens. The channel is
@@ -73,9 +74,11 @@ impl Poller<'_, '_> {
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
         let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
-        let node = &self.subscription;
-        let heard = Box::pin(node.listens(&engine.store, &engine.ids.channel, lock, within));
-        heard.await.unwrap_or_default()
+        let at = || engine.store.subscriptions_at(lock);
+        let name = |sharded| keys::wake_channel_at(&engine.ids.channel, lock, sharded);
+        // A message names the waiter that it wakes. The subscription itself says only that messages may have been missed.
+        let heard = self.subscription.listens(at, name, |_| false, within);
+        Box::pin(heard).await.unwrap_or_default()
     }
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.

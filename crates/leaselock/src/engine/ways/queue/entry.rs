@@ -2,9 +2,7 @@
 
 use super::far::Far;
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::cleanup::guard::CleanupGuard;
-use crate::engine::services::wakeups::grant_deadline::ClockSample;
-use crate::engine::services::wakeups::notifier::Registration;
+use crate::engine::services::{CleanupGuard, ClockSample, Registration};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::key_watch::Foreign;
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::store::Traffic;
 
 /// Up to this position every poll is a full request. It locks and writes the file, so only those who may soon be the

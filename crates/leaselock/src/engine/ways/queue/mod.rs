@@ -3,7 +3,6 @@
 mod channel;
 pub(super) mod entry;
 mod far;
-mod node_subscription;
 pub(super) mod poller;
 pub(super) mod queued;
 pub(super) mod way;

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use super::entry::QueueEntry;
 use super::far::{Far, NEAR, SOON};
-use super::node_subscription::NodeSubscription;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::engine::services::wakeups::grant_deadline::ClockSample;
-use crate::engine::values::grant::Seen;
+use crate::base::{Moment, StoreError};
+use crate::engine::services::{ClockSample, NodeSubscription};
+use crate::engine::values::Seen;
 use crate::engine::values::position::{Position, PositionReply};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::outcome::Outcome;
@@ -74,7 +72,6 @@ impl<'w, 'a> Poller<'w, 'a> {
         Ok(outcome)
     }
 
-    /// Makes the whole request.
     pub(super) async fn request(
         &self,
         waits: bool,

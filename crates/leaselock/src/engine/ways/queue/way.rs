@@ -5,10 +5,10 @@ use tokio::sync::Notify;
 use super::entry::QueueEntry;
 use super::poller::Poller;
 use super::queued::Queued;
-use crate::base::clock::Moment;
+use crate::base::Moment;
 use crate::base::error::AcquireError;
 use crate::engine::guard::lease::Lease;
-use crate::engine::values::log::LogEvent;
+use crate::engine::values::LogEvent;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
@@ -16,7 +16,6 @@ use crate::engine::ways::patience::Patience;
 use crate::engine::ways::run::{Attempts, Callers, WaitEnd, run};
 use crate::engine::ways::solo::Solo;
 use crate::engine::ways::turn_budget::Share;
-use crate::engine::ways::way::Way;
 
 /// Waits in the queue until the lock is granted or the time is over.
 pub(crate) struct Queue<'w, 'a> {
@@ -143,12 +142,9 @@ impl<'w, 'a> Queue<'w, 'a> {
             (Err(busy), None) => Err(busy),
         }
     }
-}
 
-impl Way for Queue<'_, '_> {
-    type Got = Lease;
-
-    async fn run(self) -> Result<Lease, AcquireError> {
+    /// The same without others that take it over.
+    pub(crate) async fn run(self) -> Result<Lease, AcquireError> {
         match self.wait(None).await? {
             QueueEnd::Granted(lease, _) => Ok(lease),
             QueueEnd::HandedOver(..) => Err(AcquireError::Closed), // not without a call

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::process::Process;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::ballot::{Accept, AcceptAnswer, CastVote, VoteAnswer, Withdraw};
-use crate::engine::values::grant::{ReleaseAnswer, Seen};
+use crate::engine::values::{ReleaseAnswer, Seen};
 use crate::engine::ways::ask::Ask;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::Votes;
@@ -28,7 +27,6 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) enum Round {
     Won {
         fence: Option<Fence>,
-        /// True if every node voted for us.
         unanimous: bool,
     },
     Lost(LostRound),
@@ -40,7 +38,6 @@ pub(super) struct LostRound {
     pub(super) seen: Seen,
     /// Another has a majority. Otherwise the votes were split, and the next round may have a winner.
     pub(super) held: bool,
-    /// How many nodes voted for us.
     pub(super) ours: usize,
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::services::wakeups::notifier::Registration;
+use crate::engine::services::Registration;
+use crate::engine::values::Resource;
 use crate::engine::values::ballot::Withdraw;
-use crate::engine::values::resource::Resource;
 use crate::engine::ways::ask::Ask;
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 

@@ -9,50 +9,39 @@ use std::time::Duration;
 use super::backoff::{PollReason, RoundBackoff};
 use super::round::{PATIENCE, Round};
 use super::wakeups::VoteWakeups;
-use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, NodeVote, StoreError, Vote};
+use crate::base::error::{AcquireError, NodeVote, Vote};
 use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
 use crate::engine::ways::patience::Patience;
 use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Wake, run};
 use crate::engine::ways::solo::Solo;
-use crate::engine::ways::way::Way;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::tally::majority;
 
-/// Votes until the lock is granted or the time is over.
-pub(crate) struct Rounds<'w, 'a> {
-    pub(crate) ask: &'w mut Ask<'a>,
-    pub(crate) quorum: &'w QuorumStore,
-    pub(crate) start: Moment,
-    pub(crate) end: Option<Moment>,
-}
-
-impl Way for Rounds<'_, '_> {
-    type Got = Lease;
-
-    async fn run(self) -> Result<Lease, AcquireError> {
-        let Rounds {
-            ask,
-            quorum,
-            start,
-            end,
-        } = self;
-        let first = ask.try_with_others(|| false, start).await;
-        match first.map_err(|source| ask.error(source, false))? {
+impl Ask<'_> {
+    /// Votes until the lock is granted or the time is over.
+    pub(crate) async fn vote(
+        &mut self,
+        quorum: &QuorumStore,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let first = self.try_with_others(|| false, start).await;
+        match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
-            FirstTry::StartedWait(Some(begun)) => ask.goes_on(*begun, end).await?,
+            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
             FirstTry::StartedWait(None) => {}
         }
-        let turn = ask.wait_for_turn(start, end).await?;
-        let (clock, mut patience) = (&ask.engine.clock, Patience::default());
-        let solo = Solo::without_queue(ask, start, end);
+        let turn = self.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let solo = Solo::without_queue(self, start, end);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
-            wakeups: ask.is_contended().then(|| VoteWakeups::new(ask, quorum)),
-            ask,
+            wakeups: self.is_contended().then(|| VoteWakeups::new(self, quorum)),
+            ask: self,
             quorum,
             turn: &turn,
             end,
@@ -64,9 +53,7 @@ impl Way for Rounds<'_, '_> {
         drop(wakeups);
         ask.without_queue(ended, Some(&turn), start, &patience)
     }
-}
 
-impl Ask<'_> {
     /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
     async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
         let (now, error) = (self.now(), begun.patience.error.clone());

@@ -4,11 +4,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::base::token::{ClientId, Token};
-use crate::base::ttl::Ttl;
+use crate::base::{ClientId, Token, Ttl};
 use crate::engine::services::batch::reply;
 use crate::engine::services::batch::reply::PendingReply;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::Resource;
 use crate::mutex::MUTEX;
 
 fn at(ms: u64) -> Moment {

@@ -6,11 +6,9 @@ use leaselock_fence::Name;
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::clock::Clock;
-use crate::base::token::{ClientId, Token};
-use crate::base::ttl::{Drift, Ttl};
+use crate::base::{ClientId, Clock, Drift, Token, Ttl};
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::Resource;
 use crate::mutex::MUTEX;
 
 fn lease() -> Arc<LeaseRecord> {
