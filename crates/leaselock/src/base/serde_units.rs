@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A length of time.
 pub(crate) mod ms {
-    use super::*;
+    use crate::base::serde_units::*;
 
     pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
         whole(*time).serialize(to)
@@ -19,7 +19,7 @@ pub(crate) mod ms {
 
 /// A length of time that may be unknown.
 pub(crate) mod option_ms {
-    use super::*;
+    use crate::base::serde_units::*;
 
     pub(crate) fn serialize<S: Serializer>(
         time: &Option<Duration>,
@@ -31,7 +31,7 @@ pub(crate) mod option_ms {
 
 /// A time that may be unknown, from 1970 on.
 pub(crate) mod unix_ms {
-    use super::*;
+    use crate::base::serde_units::*;
 
     pub(crate) fn serialize<S: Serializer>(
         time: &Option<SystemTime>,
@@ -44,7 +44,7 @@ pub(crate) mod unix_ms {
 
 /// A time from 1970 on.
 pub(crate) mod at_unix_ms {
-    use super::*;
+    use crate::base::serde_units::*;
 
     pub(crate) fn serialize<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
         unix_ms::serialize(&Some(*time), to)

@@ -6,11 +6,8 @@ use std::time::Duration;
 use super::group::QuorumStore;
 use super::member::QuorumMember;
 use super::tally::majority;
-use crate::base::clock::CLOCK;
-use crate::base::error::StoreError;
-use crate::base::span::rounded;
-use crate::store::Store;
-use crate::store::report::{Finding, Guarantee, Report};
+use crate::base::{CLOCK, StoreError, rounded};
+use crate::store::{Finding, Guarantee, Report, Store};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.

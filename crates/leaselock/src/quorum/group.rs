@@ -11,9 +11,8 @@ use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
 use super::tally::{Absent, TallyVerdict, Votes};
 use super::votable::Votable;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, NodeVote, StoreError, Tally, Vote};
+use crate::base::error::{NodeVote, Tally, Vote};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as};
 use crate::store::interface::not_votable;
 use crate::store::{RedisStore, Store};
 

@@ -10,10 +10,7 @@ use std::time::Duration;
 use super::eligibility::Eligibility;
 use super::proposals::Proposals;
 use super::tally::Absent;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
-use crate::base::ttl::Drift;
+use crate::base::{CLOCK, Drift, ErrorKind, Moment, StoreError, hold};
 use crate::script::{Answer, Call, Value};
 use crate::store::{RedisStore, Store};
 

@@ -12,9 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, Moment, debug_as, hold};
 use crate::script::Call;
 use crate::store::{RedisStore, Store};
 

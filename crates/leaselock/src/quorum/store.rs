@@ -8,15 +8,10 @@ use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::tally::majority;
-use crate::base::clock::CLOCK;
-use crate::base::error::{InvalidInput, StoreError};
-use crate::base::span::span;
-use crate::script::library::Library;
-use crate::script::{Answer, Call};
-use crate::store::functions::LoadedFunctions;
+use crate::base::{CLOCK, InvalidInput, StoreError, span};
+use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
-use crate::store::report::Report;
-use crate::store::{Capabilities, Event, LeaseHolder, Sink, Store};
+use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
 
 impl Store for QuorumStore {
     async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {

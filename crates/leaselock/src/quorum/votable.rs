@@ -2,8 +2,7 @@
 
 use super::tally::{TallyVerdict, Votes};
 use crate::base::error::StoreError;
-use crate::script::Operation;
-use crate::script::{Answer, Call, Script};
+use crate::script::{Answer, Call, Operation, Script};
 
 /// An operation's behaviour on the nodes of a quorum.
 ///

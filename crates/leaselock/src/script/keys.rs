@@ -12,9 +12,7 @@ use leaselock_fence::Name;
 use super::arg::Arg;
 use super::call::Call;
 use super::quarantine_key::QuarantineKey;
-use crate::base::error::InvalidInput;
-use crate::base::slots;
-use crate::base::token::ClientId;
+use crate::base::{ClientId, InvalidInput, slots};
 
 /// The keys of one lock.
 ///

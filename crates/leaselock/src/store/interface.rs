@@ -10,10 +10,8 @@ use super::functions::LoadedFunctions;
 use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, InvalidInput, StoreError};
-use crate::script::library::Library;
-use crate::script::{Answer, Call, Value};
+use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
+use crate::script::{Answer, Call, Library, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
 ///

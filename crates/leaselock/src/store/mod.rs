@@ -24,7 +24,10 @@ pub(crate) use absent::AbsentStore as EmbeddedStore;
 pub(crate) use absent::{AbsentConnection as DedicatedConnection, AbsentStore as RedisStore};
 #[cfg(feature = "embedded")]
 pub(crate) use embedded::EmbeddedStore;
+pub(crate) use functions::LoadedFunctions;
 pub(crate) use interface::Store;
 pub(crate) use port::{Capabilities, Event, LeaseHolder, SharedSink, Sink, Timed, Traffic};
 #[cfg(feature = "redis")]
 pub(crate) use redis::{DedicatedConnection, RedisStore};
+pub(crate) use report::{Finding, Guarantee, Report};
+pub(crate) use subscriptions::Subscriptions;

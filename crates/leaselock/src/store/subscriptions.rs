@@ -13,8 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use self::channel::{Channel, ChannelState, ChannelStep, ChannelWaiter, Filter};
 use super::{Event, SharedSink};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{debug_as, hold};
 
 /// A set of channels that one connection serves, with those who wait for their messages.
 pub(crate) struct Subscriptions {

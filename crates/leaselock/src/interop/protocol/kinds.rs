@@ -10,8 +10,7 @@ use super::{python_redis_lock, setex_renamenx};
 use super::{redisson, setnx_pexpire};
 use crate::base::error::InvalidInput;
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
+use crate::script::{LockKeys, Scripts};
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///

@@ -11,8 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener, broadcast_name};
 use super::on_disk::FolderStore;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Event, Sink};
+use crate::store::{Event, Sink, Subscriptions};
 
 /// Ends its task when it is dropped.
 struct Task(AbortHandle);

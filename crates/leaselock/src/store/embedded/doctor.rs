@@ -10,9 +10,8 @@ use super::io_error::{FileError, system};
 use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
-use crate::base::error::{ErrorKind, StoreError};
 use crate::base::hex::hex;
-use crate::base::{clock, span};
+use crate::base::{ErrorKind, StoreError, clock, span};
 use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.

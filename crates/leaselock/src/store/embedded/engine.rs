@@ -10,8 +10,7 @@ use super::commands;
 use super::reply;
 use super::reply::{Failure, Reply, Words};
 use super::step::Step;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{ErrorKind, StoreError, hold};
 use crate::script::{Answer, Call, Script};
 
 /// The globals for scripts besides `redis`. Any other differs between Redis versions, or reaches outside.

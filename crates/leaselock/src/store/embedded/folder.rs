@@ -19,9 +19,7 @@ use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
 use super::time_anchor;
 use super::time_anchor::TimeAnchor;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]

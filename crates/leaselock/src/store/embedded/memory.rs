@@ -10,10 +10,7 @@ use super::engine;
 use super::image::Image;
 use super::step::{Step, Surroundings};
 use super::tag::one_tag;
-use crate::base::clock;
-use crate::base::clock::Clock;
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{Clock, StoreError, clock, hold};
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 

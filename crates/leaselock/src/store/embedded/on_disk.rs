@@ -20,11 +20,8 @@ use super::session::Session;
 use super::session_watch::SessionWatch;
 use super::step::Step;
 use super::tag::one_tag;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
 use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::span::rounded;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded};
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 

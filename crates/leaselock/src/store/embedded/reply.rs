@@ -3,8 +3,7 @@
 use mlua::{Lua, Value as LuaValue};
 
 use crate::base::error::ErrorKind;
-use crate::script::Value;
-use crate::script::damage;
+use crate::script::{Value, damage};
 
 /// The reply of one command.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::lockfile;
 use super::on_disk::FolderStore;
-use crate::base::clock::CLOCK;
-use crate::base::error::StoreError;
+use crate::base::{CLOCK, StoreError};
 
 /// How many files one page reads, and for how long: files may be large.
 const PAGE: usize = 256;

@@ -13,8 +13,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::opening;
 use super::opening::Unopened;
-use crate::base::clock::Moment;
-use crate::base::sync::hold;
+use crate::base::{Moment, hold};
 
 /// What remains of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

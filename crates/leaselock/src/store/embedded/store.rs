@@ -8,13 +8,9 @@ use std::time::Duration;
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
 use super::{broadcast, doctor, folder};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::token::ClientId;
+use crate::base::{ClientId, Clock, Moment, StoreError};
 use crate::script::{Answer, Call};
-use crate::store::report::Report;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, LeaseHolder, Sink, Store, Traffic};
+use crate::store::{Capabilities, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]

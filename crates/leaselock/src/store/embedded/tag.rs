@@ -1,7 +1,6 @@
 //! The file that holds the keys of a call.
 
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::slots;
+use crate::base::{ErrorKind, StoreError, slots};
 use crate::script::Call;
 
 /// Returns the common slot tag of all keys of a call, which determines their file.

@@ -15,9 +15,7 @@ use super::opening::Unopened;
 use super::peek::peek;
 use super::time;
 use super::time::{Meta, Traces, Unreadable};
-use crate::base::clock;
-use crate::base::clock::Clock;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{Clock, ErrorKind, StoreError, clock};
 
 const META: &str = "meta";
 const META_NEW: &str = "meta.new";

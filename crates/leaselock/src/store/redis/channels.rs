@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::endpoint::Endpoint;
 use super::subscriber::{self, Publisher, Refused};
 use crate::base::error::StoreError;
-use crate::store::Sink;
-use crate::store::subscriptions::Subscriptions;
+use crate::store::{Sink, Subscriptions};
 
 /// A server with temporary channels: one connection serves all of them, for any number of waiters.
 struct Temporary<'a>(&'a Endpoint);

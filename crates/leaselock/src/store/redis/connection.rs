@@ -20,9 +20,7 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::push_mode::PushMode;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, Moment, StoreError, hold};
 
 /// The connection, when there is one.
 #[derive(Debug)]

@@ -10,8 +10,7 @@ use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, StoreError, debug_as};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 /// A connection for one purpose. Closes when it is dropped.

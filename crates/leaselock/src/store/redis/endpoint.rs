@@ -13,8 +13,7 @@ use std::sync::OnceLock;
 use self::sentinel::PrimaryLocator;
 use super::error_map;
 use super::socket::SocketControl;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, StoreError, debug_as};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
 use crate::store::url::RedisUrl;

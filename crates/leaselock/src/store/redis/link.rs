@@ -11,10 +11,8 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::external_connection::{ExternalConnection, ExternalRequest};
 use super::{calls, error_map, external_connection};
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
-use crate::script::Call;
-use crate::script::library::Library;
+use crate::base::{CLOCK, Moment, StoreError};
+use crate::script::{Call, Library};
 
 #[derive(Clone)]
 pub(super) enum StoreLink {

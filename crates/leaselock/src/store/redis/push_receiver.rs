@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use redis::{PushInfo, PushKind, Value};
 
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{debug_as, hold};
 use crate::store::{Event, Sink};
 
 /// A channel, and the sink of its messages.

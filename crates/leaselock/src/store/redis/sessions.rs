@@ -7,8 +7,7 @@ use super::endpoint::Endpoint;
 use super::socket::SocketControl;
 use super::{error_map, heartbeat};
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError};
 
 /// A connection that lived for less was not a success: the next try waits longer.
 const STEADY: Duration = Duration::from_secs(2);

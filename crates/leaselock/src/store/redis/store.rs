@@ -19,15 +19,11 @@ use super::doctor::{ask_sentinels, examine};
 use super::external_connection::{self, ExternalRequest};
 use super::link::StoreLink;
 use super::{answer, calls, channels, error_map, health};
-use crate::base::clock::CLOCK;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::script::library::Library;
-use crate::script::{Answer, Call, Malformed, Value};
-use crate::store::functions::LoadedFunctions;
-use crate::store::report::Report;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, LeaseHolder, SharedSink, Sink, Store};
+use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
+use crate::script::{Answer, Call, Library, Malformed, Value};
+use crate::store::{
+    Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
+};
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::router::Cluster;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
+use crate::base::{CLOCK, Moment, StoreError};
 use crate::script::Call;
 use crate::store::redis::calls;
 

@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::topology::Topology;
-use crate::base::clock::CLOCK;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, StoreError};
 use crate::script::keys;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::subscriber::{self, Publisher, Refused};

@@ -18,18 +18,14 @@ use super::node_subscriber;
 use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
 use crate::script::library::Library;
-use crate::store::SharedSink;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
-use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
+use crate::store::{SharedSink, Subscriptions};
 
 /// A node that was not reached by then may not be the owner any more, so the others are asked.
 ///

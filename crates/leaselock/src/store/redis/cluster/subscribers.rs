@@ -10,10 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
 use super::slots::{SlotNode, SlotTable, slot_of};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
-use crate::store::SharedSink;
-use crate::store::subscriptions::Subscriptions;
+use crate::base::{debug_as, hold};
+use crate::store::{SharedSink, Subscriptions};
 
 /// The subscriptions at each node.
 pub(super) struct Subscribers {

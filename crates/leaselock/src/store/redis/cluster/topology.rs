@@ -14,10 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
 use crate::script::library::Library;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;

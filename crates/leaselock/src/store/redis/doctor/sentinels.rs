@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::base::error::StoreError;
-use crate::base::span::span;
+use crate::base::{StoreError, span};
 use crate::store::report::{Finding, Guarantee};
 
 /// How long a switch usually takes at most, once a primary is found to be down.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::facts::Facts;
-use crate::base::error::StoreError;
-use crate::base::span::rounded;
+use crate::base::{StoreError, rounded};
 use crate::store::report::Finding;
 
 /// Clocks further apart than this are not synchronised.
