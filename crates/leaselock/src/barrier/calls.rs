@@ -1,11 +1,8 @@
 //! The requests of a barrier.
 
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Script, script};
+use crate::script::{LockKeys, Script, Scripts, script};
 
 static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");
 static LEAVE: Script = script!("barrier/leave");

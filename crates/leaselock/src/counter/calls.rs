@@ -6,9 +6,7 @@ use leaselock_fence::{Fence, Name};
 
 use super::change::{Change, ChangeTerms, Settled};
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Malformed, Script, script};
+use crate::script::{LockKeys, Malformed, Script, Scripts, script};
 
 static CHANGE_ONCE: Script = script!("counter/change");
 static READ: Script = script!("counter/read", reads_only);

@@ -7,8 +7,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name, Sequencer};
 use tokio::sync::oneshot;
 
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::engine::values::request::Copies;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

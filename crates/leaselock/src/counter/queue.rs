@@ -11,9 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::change::{Batch, ChangeEnd, ChangeRequest, PendingChange};
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{Moment, StoreError, hold};
 use crate::engine::shared_state::noun::ValidNoun;
 
 /// The queue of one counter of one client: one request is in flight, the other changes wait.

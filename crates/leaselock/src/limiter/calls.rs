@@ -3,9 +3,7 @@
 use super::rate::CheckedRates;
 use crate::base::token::Token;
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Answer, Malformed, Script, script};
+use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, script};
 
 static TAKE: Script = script!("limiter/take");
 static GIVE_BACK_PERMITS: Script = script!("limiter/give_back");

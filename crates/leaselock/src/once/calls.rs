@@ -7,8 +7,7 @@ use leaselock_fence::Fence;
 
 use super::kind::{FINISH, FORGET, INSPECT_RUN};
 use super::state::{OnceResult, OnceState};
-use crate::base::fence;
-use crate::base::token::Token;
+use crate::base::{Token, fence};
 use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::operation::operation;
