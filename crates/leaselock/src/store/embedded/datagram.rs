@@ -228,7 +228,6 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Removes the socket of a dead listener.
     pub(super) fn sweep(&self, name: &str) {
         let identity = || {
             statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -284,7 +283,6 @@ impl Listener {
         stat.is_ok_and(|stat| stat.st_ino == self.inode)
     }
 
-    /// Returns the socket registered with the present runtime.
     pub(super) fn register(&self) -> std::io::Result<tokio::net::UnixDatagram> {
         tokio::net::UnixDatagram::from_std(self.socket.try_clone()?)
     }

@@ -17,8 +17,7 @@ use super::open_files::OpenFiles;
 use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
-use super::time_anchor;
-use super::time_anchor::TimeAnchor;
+use super::time_anchor::{self, TimeAnchor};
 use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
 
 /// The path of a folder and the client that uses it.
@@ -131,16 +130,11 @@ impl Folder {
     pub(super) fn look(&self, client: &str) -> Result<SessionRemains, StoreError> {
         match &self.session {
             Some(_) if client == self.settings.client => Ok(SessionRemains::Process),
-            _ => self
-                .living
-                .look(&self.sessions, client)
-                .map_err(|lack| self.cannot_look(client, lack)),
+            _ => self.living.look(&self.sessions, client).map_err(|lack| {
+                let path = self.settings.path.join("sessions").join(client);
+                system("see whether its holder lives in", &path, lack)
+            }),
         }
-    }
-
-    fn cannot_look(&self, client: &str, lack: Errno) -> StoreError {
-        let path = self.settings.path.join("sessions").join(client);
-        system("see whether its holder lives in", &path, lack)
     }
 }
 

@@ -12,8 +12,7 @@ use super::folder::Folder;
 use super::lockfile;
 use super::names::Names;
 use super::newborn;
-use super::session;
-use super::session::SessionRemains;
+use super::session::{self, SessionRemains};
 
 /// How many calls there are to one sweep.
 const EVERY: u32 = 256;

@@ -8,19 +8,15 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::entry::Content;
-use super::file_format;
-use super::file_format::{Found, Present, Record};
+use super::file_format::{self, Found, Present, Record, peek};
 use super::folder::{Folder, in_store_us};
 use super::holds;
-use super::image;
-use super::image::Image;
+use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
 use super::life::Life;
 use super::newborn;
 use super::open_files::LockFile;
-use super::opening;
-use super::opening::Unopened;
-use super::peek::peek;
+use super::opening::{self, Unopened};
 use super::session::SessionRemains;
 use super::time::boot_id;
 use crate::base::hex::hex;
@@ -127,8 +123,9 @@ enum OpenedFile {
 fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<OpenedFile, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(OpenedFile::Nothing),
-        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || blank(folder))?
-        {
+        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || {
+            record(folder, &Image::default(), folder.fixed_anchor_us())
+        })? {
             Some(made) => Ok(made),
             None => return Ok(OpenedFile::Overtaken),
         },
@@ -245,11 +242,6 @@ fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
         boot_us: folder.boot_us(),
         payload,
     }
-}
-
-/// Returns the content of a new file.
-fn blank(folder: &Folder) -> Record {
-    record(folder, &Image::default(), folder.fixed_anchor_us())
 }
 
 /// Returns the live keys in a record: by their ttl, by their holder's session, and by the machine's boot.

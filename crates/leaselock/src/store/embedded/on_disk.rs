@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 use super::datagram::{Listener, file_name};
 use super::engine;
+use super::file_format;
 use super::folder::{Folder, FolderSettings};
-use super::gc;
-use super::gc::Gc;
+use super::gc::{self, Gc};
 use super::image::Image;
 use super::io_error::{FileError, lacks_descriptors};
 use super::listings::Listings;
@@ -18,15 +18,14 @@ use super::lockfile;
 use super::receiver::Receiver;
 use super::session::Session;
 use super::session_watch::SessionWatch;
-use super::step::Step;
-use super::tag::one_tag;
+use super::step::{Step, one_tag};
 use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded, slots};
 use crate::script::{Answer, Call};
-use crate::store::{Event, Sink};
+use crate::store::{Event, Sink, Traffic};
 
 #[derive(Debug)]
-pub(super) struct FolderStore {
+pub(crate) struct FolderStore {
     pub(super) settings: FolderSettings,
     opened: Mutex<OpenedFolder>,
     /// The receiver of messages to this client.
@@ -190,19 +189,22 @@ impl FolderStore {
         }
         let open = Open(self, ear);
         *hold(&self.ear) = Some(Arc::clone(&open.1));
-        sink(Event::Ready);
-        tokio::select! {
-            () = open.1.attend() => {}
-            () = self.report_endings(sink) => {}
-        }
+        self.hear(&open.1, sink).await;
     }
 
-    /// Reports the ends of processes that may have held a lock, for ever.
-    pub(super) async fn report_endings(&self, sink: &Sink) {
-        let folder = self.folder().ok();
-        match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
-            Some(endings) => endings.report(sink).await,
-            None => std::future::pending().await,
+    /// Reports messages, and the ends of processes that may have held a lock, until senders cannot find the socket.
+    pub(super) async fn hear(&self, ear: &Receiver, sink: &Sink) {
+        let endings = async {
+            let folder = self.folder().ok();
+            match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
+                Some(endings) => endings.report(sink).await,
+                None => std::future::pending().await,
+            }
+        };
+        sink(Event::Ready);
+        tokio::select! {
+            () = ear.attend() => {}
+            () = endings => {}
         }
     }
 
@@ -251,6 +253,13 @@ impl FolderStore {
             }
         }
         Err(std::io::ErrorKind::TimedOut.into())
+    }
+
+    /// Returns how often a lock file was written, without its lock and without reading it.
+    pub(super) fn traffic(&self, key: &str) -> Option<Traffic> {
+        let name = lockfile::file_name(slots::tag(key));
+        let (commits, bytes) = file_format::newest(&self.folder().ok()?.locks, &name)?;
+        Some(Traffic { commits, bytes })
     }
 
     pub(super) fn describe(&self) -> String {

@@ -95,7 +95,6 @@ pub(super) fn place(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     within(folder, name, flags, Mode::empty())
 }
 
-/// Opens a sub-folder.
 pub(super) fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     within(root, name, flags | OFlags::NONBLOCK, Mode::empty())

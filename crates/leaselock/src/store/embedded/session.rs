@@ -11,8 +11,7 @@ use std::sync::Mutex;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::opening;
-use super::opening::Unopened;
+use super::opening::{self, Unopened};
 use crate::base::{Moment, hold};
 
 /// What remains of a client.
