@@ -111,7 +111,6 @@ impl Executor {
         }
     }
 
-    /// Returns the several servers.
     pub(crate) fn majority(&self) -> Option<&QuorumStore> {
         match self {
             Executor::Majority(quorum) => Some(quorum),

@@ -43,7 +43,7 @@ impl Store for QuorumStore {
         const EACH: Duration = Duration::from_millis(2);
         let until = self.until(within.min(self.common.terms.node_timeout));
         let is_clean = || {
-            let none = self.common.cleaning.load(Ordering::SeqCst) == 0;
+            let none = Arc::strong_count(&self.common.cleaning) == 1;
             none && self.mops.iter().all(|mop| mop.is_idle())
         };
         while !is_clean() && CLOCK.now() < until {

@@ -11,7 +11,6 @@ pub(crate) trait Votable: Operation {
     /// True if it is repeated in the background on a node that does not confirm it.
     const CLEANS_UP: bool = false;
 
-    /// Returns the call for each node.
     fn on_a_node(&self) -> Call {
         self.call()
     }
