@@ -64,17 +64,9 @@ operation! {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LeftBarrier {
-    /// Too late: the caller has passed.
-    Passed {
-        index: u32,
-    },
-    Left,
-}
-
 operation! {
-    /// Gives up waiting, as a party does that is dropped. Runs `barrier/leave`.
+    /// Gives up waiting, as a party does that is dropped; too late for one that has passed, with this index. Runs
+    /// `barrier/leave`.
     #[derive(Clone)]
     pub(super) struct Leave {
         keys: LockKeys,
@@ -85,8 +77,8 @@ operation! {
         call.key(keys.beside("barrier")).key(keys.beside("passed"));
         call.arg(token);
     }
-    fn decode(answer) -> LeftBarrier {
-        "passed" => LeftBarrier::Passed { index: answer.small(0)? },
-        "left" => LeftBarrier::Left,
+    fn decode(answer) -> Option<u32> {
+        "passed" => Some(answer.small(0)?),
+        "left" => None,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, LeftBarrier};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
 use super::error::BarrierError;
 use crate::base::{InvalidInput, Moment, Token, Ttl, hold};
 use crate::client::Client;
@@ -200,8 +200,8 @@ impl Barrier {
             if watch.is_over() {
                 let waited = engine.clock.now().saturating_since(began);
                 return match barrier.ask(place.what()).await? {
-                    LeftBarrier::Passed { index } => Ok(self.passed(place, generation, index)),
-                    LeftBarrier::Left => {
+                    Some(index) => Ok(self.passed(place, generation, index)),
+                    None => {
                         place.ends();
                         Err(BarrierError::TimedOut {
                             name: barrier.name,

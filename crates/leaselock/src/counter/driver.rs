@@ -5,12 +5,11 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::oneshot;
 
-use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange, Settled};
+use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
 use crate::quorum::executor::Executor;
 
-/// Asks for a change, and waits for what becomes of it.
 pub(super) async fn ask(
     queue: &Arc<ChangeQueue>,
     change: Change,
@@ -49,9 +48,9 @@ pub(super) async fn hear(
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
     let reply = hears.await.unwrap_or(forgotten);
     engine.totals.nouns.changes.add(match &reply.0 {
-        ChangeEnd::Settled(Settled::Done(_), _) => "counted",
-        ChangeEnd::Settled(..) | ChangeEnd::Refused(_) => "refused",
+        ChangeEnd::Done(..) => "counted",
         ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",
+        _ => "refused",
     });
     reply
 }

@@ -117,7 +117,7 @@ impl ChangeQueue {
     /// Notes how a request ended. A reply counts from every driver, any other end from the present one only.
     pub(super) fn finish(&self, driver: DriverId, number: u64, ended: &ChangeEnd) {
         let mut state = hold(&self.state);
-        let decides = matches!(ended, ChangeEnd::Settled(..)) || state.is_driven_by(driver);
+        let decides = ended.is_settled() || state.is_driven_by(driver);
         let is_it = |first: &mut Batch| decides && first.request.number == number;
         let Some(mut batch) = state.first.take_if(is_it) else {
             return;

@@ -122,7 +122,6 @@ impl RunTerms for AskedWork {
     }
 }
 
-/// Reads how a run ended.
 fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     let (fence, attempt) = (Fence::new(answer.number(0)?), answer.small(1)?);
     Ok(match answer.tag() {
@@ -204,15 +203,8 @@ operation! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ForgetAnswer {
-    Forgotten,
-    Absent,
-    Running { fence: Fence },
-}
-
 operation! {
-    /// Forgets the latest run. Runs `once/forget`.
+    /// Forgets the latest run; true if there was one. One that holds the name stays. Runs `once/forget`.
     pub(super) struct Forget<'a> {
         resource: &'a Resource,
     }
@@ -220,9 +212,9 @@ operation! {
     fn encode(call) {
         call.key(&resource.lock).key(resource.once());
     }
-    fn decode(answer) -> ForgetAnswer {
-        "forgotten" => ForgetAnswer::Forgotten,
-        "absent" => ForgetAnswer::Absent,
-        "running" => ForgetAnswer::Running { fence: Fence::new(answer.number(0)?) },
+    fn decode(answer) -> Result<bool, Fence> {
+        "forgotten" => Ok(true),
+        "absent" => Ok(false),
+        "running" => Err(Fence::new(answer.number(0)?)),
     }
 }
