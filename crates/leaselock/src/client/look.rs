@@ -9,7 +9,6 @@ use super::inspect;
 use super::inspection::{Holder, Holding};
 use crate::base::error::RequestError;
 use crate::engine::services::core::Engine;
-use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, calls, setnx_getset};
 use crate::script::Value;
 use crate::script::keys::LockKeys;
@@ -23,7 +22,7 @@ pub(crate) async fn look(
     protocol: Protocol,
     name: &Name,
 ) -> Result<Holding, RequestError> {
-    check_supported(engine, protocol)?;
+    protocol.check(engine)?;
     let name = match protocol {
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,

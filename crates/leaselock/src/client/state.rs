@@ -14,7 +14,6 @@ use crate::engine::values::request::AcquireRequest;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
-use crate::interop::protocol::supported::check_supported;
 use crate::store::report;
 use crate::store::report::Report;
 
@@ -98,7 +97,7 @@ impl ClientState {
             .behind(engine.gate());
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
-        check_supported(engine, protocol)?;
+        protocol.check(engine)?;
         let store = &engine.store;
         store.check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;

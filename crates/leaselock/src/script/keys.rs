@@ -51,7 +51,6 @@ impl LockKeys {
         Ok(Self::at(lock.into()))
     }
 
-    /// Creates the keys of the lock at this key.
     pub(crate) fn at(lock: Arc<str>) -> Self {
         LockKeys { lock, gate: None }
     }
@@ -98,7 +97,6 @@ impl LockKeys {
         }
     }
 
-    /// Returns the key of this name beside the lock.
     pub(crate) fn beside(&self, what: &'static str) -> SideKey<'_> {
         SideKey {
             lock: &self.lock,
@@ -155,7 +153,6 @@ const ONCE: &str = "once";
 const CRON: &str = "cron";
 const EVENTS: &str = "ll:events";
 
-/// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
@@ -166,7 +163,6 @@ pub(crate) fn is_of_records(pattern: &str) -> bool {
     LockKeys::of_cron(pattern).is_some() || pattern.ends_with(&client_record("", "*"))
 }
 
-/// Returns the key of the event log of a prefix.
 pub(crate) fn events(prefix: &str) -> String {
     format!("{prefix}{EVENTS}")
 }

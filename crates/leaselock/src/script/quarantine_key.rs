@@ -41,7 +41,6 @@ impl QuarantineKey {
         })
     }
 
-    /// Returns the gate of this lock.
     pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
         match &self.key {
             Some(key) => Cow::Borrowed(key),

@@ -263,7 +263,6 @@ impl Semaphore {
         run_under(self.acquire_many(count).await?, body).await
     }
 
-    /// Returns the request for `count` permits.
     fn asking_for(&self, count: u32) -> Result<Named, InvalidInput> {
         at_least_one(count)?;
         at_least_one(self.permits)?;

@@ -57,7 +57,6 @@ impl Subscriptions {
         Self::with(true, None)
     }
 
-    /// Creates the set of a store that subscribes to the channels.
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
@@ -129,14 +128,12 @@ impl Subscriptions {
         hold(&self.table).contains_key(name)
     }
 
-    /// Waits until a channel is wanted.
     pub(super) async fn wanted(&self) {
         while self.is_idle() {
             self.changed().await;
         }
     }
 
-    /// True if no channel is wanted.
     pub(super) fn is_idle(&self) -> bool {
         hold(&self.table).is_empty()
     }
@@ -179,7 +176,6 @@ impl Subscriptions {
         }
     }
 
-    /// Reports that the store refuses the subscription.
     pub(super) fn refused(&self, name: &str) {
         if let Some(channel) = hold(&self.table).get(name) {
             channel.refused();
@@ -195,7 +191,6 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    /// True if messages to the channel arrive.
     pub(super) fn is_subscribed(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
         let table = hold(&self.table);
@@ -215,7 +210,6 @@ impl Subscriptions {
         any
     }
 
-    /// Reports a message to the channel.
     pub(crate) fn message(&self, name: &[u8], words: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // not one of these channels
@@ -231,7 +225,6 @@ impl Subscriptions {
 
 /// For waiters that subscribe at a lock's node.
 impl Subscription {
-    /// True if it belongs to this set.
     pub(crate) fn is_among(&self, set: &Arc<Subscriptions>) -> bool {
         Arc::ptr_eq(&self.set, set)
     }
@@ -243,7 +236,6 @@ impl Subscription {
             && *self.state.borrow() != ChannelState::Gone
     }
 
-    /// True if the store refuses the subscription.
     pub(crate) fn is_refused(&self) -> bool {
         *self.state.borrow() == ChannelState::Refused
     }

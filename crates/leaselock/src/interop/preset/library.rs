@@ -109,9 +109,7 @@ impl Preset {
         }
         Ok(())
     }
-}
 
-impl Preset {
     /// Whether a lock of this protocol cannot be told from one of the library.
     fn looks_alike(self, protocol: Protocol) -> bool {
         self.0.protocol == Protocol::Native && protocol == Protocol::SetnxPexpire

@@ -21,7 +21,6 @@ impl Publisher for Temporary<'_> {
     }
 }
 
-/// Serves temporary subscriptions until it is dropped.
 pub(super) async fn serve(endpoint: &Endpoint, set: &Arc<Subscriptions>) {
     subscriber::serve(&Temporary(endpoint), set).await;
 }

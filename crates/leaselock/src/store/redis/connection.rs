@@ -101,7 +101,6 @@ impl Connection {
         self.answer_at(commands, behind_multi, until).await
     }
 
-    /// Waits until there is a connection.
     pub(super) async fn reached(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
         if self.live().is_some() {
             return Ok(());

@@ -41,7 +41,6 @@ impl DedicatedConnection {
         }
     }
 
-    /// True if it has not broken yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.raw.driver.is_over()
     }
@@ -56,7 +55,6 @@ impl DedicatedConnection {
         understood(answer, |line| self.endpoint.explain(line))
     }
 
-    /// Runs one script.
     pub(crate) async fn run<O: Operation>(
         &mut self,
         operation: &O,

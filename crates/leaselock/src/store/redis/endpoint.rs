@@ -58,7 +58,6 @@ impl Endpoint {
         &self.0.url
     }
 
-    /// Returns the locator of the server, if it has one.
     pub(super) fn watch(&self) -> Option<&PrimaryLocator> {
         self.0.watch.as_ref()
     }

@@ -22,7 +22,6 @@ pub(super) enum StoreLink {
 }
 
 impl StoreLink {
-    /// Creates a link that connects on first use.
     pub(super) fn to(endpoint: Endpoint) -> Self {
         StoreLink::Own(Connection::new(endpoint, ConnectionEvents::default()))
     }
@@ -62,7 +61,7 @@ impl StoreLink {
         match self {
             StoreLink::Own(own) => own.endpoint.explain(line),
             StoreLink::External(_) => error_map::from_line(line),
-            StoreLink::Cluster(cluster) => cluster.explain(line),
+            StoreLink::Cluster(cluster) => cluster.topology.explain(line),
         }
     }
 
@@ -71,7 +70,7 @@ impl StoreLink {
         match self {
             StoreLink::Own(own) => own.endpoint.url().functions,
             StoreLink::External(_) => None,
-            StoreLink::Cluster(cluster) => cluster.functions(),
+            StoreLink::Cluster(cluster) => cluster.topology.functions(),
         }
     }
 
@@ -92,7 +91,7 @@ impl StoreLink {
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
-            StoreLink::Cluster(cluster) => cluster.to_string(),
+            StoreLink::Cluster(cluster) => cluster.topology.to_string(),
         }
     }
 

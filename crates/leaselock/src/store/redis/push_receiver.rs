@@ -42,7 +42,6 @@ impl PushReceiver {
         &self.channel.name
     }
 
-    /// True if messages to the channel arrive here.
     pub(super) fn is_subscribed(&self) -> bool {
         *hold(&self.phase) == Phase::Subscribed
     }

@@ -64,11 +64,6 @@ pub(super) async fn until_silent(
 ) -> StoreError {
     match heartbeat::until_silent(connection, control).await {
         Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
-        None => silent(endpoint),
+        None => error_map::surely_not(endpoint.no_answer()),
     }
-}
-
-pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
-    let message = format!("no reply from {endpoint} in time");
-    StoreError::refused(ErrorKind::NoReply, message)
 }

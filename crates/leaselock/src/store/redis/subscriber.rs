@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
+use super::error_map;
 use super::heartbeat::PATIENCE;
 use super::sessions::{self, Sessions};
 use crate::base::error::{ErrorKind, StoreError};
@@ -73,7 +74,6 @@ pub(super) fn refuse(
     Ok(())
 }
 
-/// Serves the subscriptions until it is dropped.
 pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>) {
     let endpoint = publisher.endpoint();
     let mut sessions = Sessions::default();
@@ -201,7 +201,7 @@ async fn each<'a>(
     let answers = match timeout(PATIENCE, answers).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => return Err(endpoint.connecting(error)),
-        Err(_) => return Err(sessions::silent(endpoint)),
+        Err(_) => return Err(error_map::surely_not(endpoint.no_answer())),
     };
     let meaning = |answer| match answer {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),

@@ -41,7 +41,7 @@ impl Cluster {
         patience: Moment,
     ) -> Result<Value, StoreError> {
         let key = call.parameters.keys().next();
-        let library = self.functions();
+        let library = self.topology.functions();
         let short = calls::short(library, call);
         let answer = self.ask(&short, key, until, patience).await?;
         if !calls::is_noscript(&answer) {

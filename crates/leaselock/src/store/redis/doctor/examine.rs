@@ -25,7 +25,6 @@ const SETTINGS: [&str; 7] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-/// Examines one server.
 pub(crate) async fn one(link: &StoreLink, within: Duration) -> Result<Report, StoreError> {
     let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
     let promises = promises::of(&[facts]);

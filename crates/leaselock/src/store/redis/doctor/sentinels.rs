@@ -42,7 +42,6 @@ pub(crate) struct About {
 }
 
 impl View {
-    /// Returns the checks for leases of this length.
     pub(crate) fn checks(&self, ttl: Duration) -> Vec<Finding> {
         if self.voters().next().is_none() {
             return vec![self.answering()];

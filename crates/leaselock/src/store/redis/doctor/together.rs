@@ -23,7 +23,6 @@ fn answering(answered: usize, named: usize) -> Finding {
     Finding::advised("servers that answer", found, advice)
 }
 
-/// Reports a server that did not reply, in place of its checks.
 pub(super) fn silent(error: &StoreError) -> Finding {
     let advice = "start it, or see what keeps this machine from it";
     Finding::unfit("answer", error.to_string(), advice)

@@ -11,8 +11,7 @@ use tokio::time::timeout;
 use super::Endpoint;
 use super::sentinel::Located;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::socket;
-use crate::store::redis::socket::Stream;
+use crate::store::redis::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
 use crate::store::url::{Place, address};

@@ -67,7 +67,6 @@ impl Endpoint {
         )
     }
 
-    /// Returns the endpoint of one of the Sentinels, with their login.
     pub(crate) fn node(&self, watch: &PrimaryLocator, place: &Address) -> Endpoint {
         let sentinels = &watch.sentinels;
         let (host, port, tls) = (place.0.clone(), place.1, sentinels.tls);
@@ -242,7 +241,6 @@ fn seen(named: &Value, about: &Value, others: &Value) -> Option<SentinelAnswer> 
     })
 }
 
-/// Returns the addresses of the others.
 pub(crate) fn places_in(others: &Value) -> Vec<Address> {
     let Value::Array(others) = others else {
         return Vec::new();

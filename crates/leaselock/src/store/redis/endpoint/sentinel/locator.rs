@@ -54,14 +54,12 @@ impl PrimaryLocator {
         }
     }
 
-    /// Returns the latest named address.
     #[cfg(feature = "tls")]
     pub(crate) fn host(&self) -> Option<String> {
         let named = self.named.borrow();
         named.primary.as_ref().map(|(host, _)| host.clone())
     }
 
-    /// Returns the latest named address as text.
     pub(crate) fn place(&self) -> Option<String> {
         let named = self.named.borrow();
         let primary = named.primary.as_ref();
