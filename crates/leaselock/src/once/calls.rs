@@ -191,7 +191,7 @@ operation! {
     }
     script &INSPECT_RUN;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.once());
+        call.key(&resource.lock).key(resource.beside("once"));
     }
     fn decode(answer) -> OnceState {
         "absent" => OnceState::Absent,
@@ -210,7 +210,7 @@ operation! {
     }
     script &FORGET;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.once());
+        call.key(&resource.lock).key(resource.beside("once"));
     }
     fn decode(answer) -> Result<bool, Fence> {
         "forgotten" => Ok(true),

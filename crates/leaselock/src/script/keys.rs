@@ -70,12 +70,6 @@ impl LockKeys {
         fence: FENCE,
         /// Returns the key of the holder's note.
         note: "why",
-        /// Returns the key of the record of who leads.
-        leader: "leader",
-        /// Returns the key of the record of what became of a run.
-        once: ONCE,
-        /// Returns the key of the record of the latest ticks.
-        cron: CRON,
         /// Returns the key of how many permits there are and are used.
         usage: USAGE,
         /// Returns the key of the clients that a node of a quorum notifies of a release.

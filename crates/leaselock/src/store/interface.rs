@@ -86,10 +86,8 @@ pub(crate) trait Store: Sized {
         _library: &'static Library,
         _within: Duration,
     ) -> Result<Vec<LoadedFunctions>, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "functions are for servers, and this is a folder or memory",
-        ))
+        let message = "functions are for servers, and this is a folder or memory";
+        Err(StoreError::refused(ErrorKind::Unsupported, message))
     }
 
     // Of one server, or a cluster.
@@ -201,8 +199,6 @@ pub(crate) fn not_votable(what: &str) -> StoreError {
 
 /// Refuses what is not a script.
 pub(crate) fn no_commands() -> StoreError {
-    StoreError::refused(
-        ErrorKind::Unsupported,
-        "only one server takes commands; this store runs scripts",
-    )
+    let message = "only one server takes commands; this store runs scripts";
+    StoreError::refused(ErrorKind::Unsupported, message)
 }

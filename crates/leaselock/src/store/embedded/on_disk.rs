@@ -247,7 +247,7 @@ impl FolderStore {
                     continue;
                 }
             };
-            match folder.anchor_us() {
+            match folder.time() {
                 Ok(_) => return create(&folder),
                 Err(_) => self.forget(&folder),
             }
@@ -326,31 +326,30 @@ async fn pause(turn: u32, now: Moment) {
 
 /// Tries once. Everything between lock and unlock of the file happens here, without waiting.
 fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
-    let anchor_us = folder.anchor_us()?;
-    let now_us = folder.boot_us().saturating_add(anchor_us);
+    let time = folder.time()?;
     if call.script.reads_only {
-        let image = match lockfile::snapshot(folder, name, anchor_us, now_us)? {
+        let image = match lockfile::snapshot(folder, name, time)? {
             Some(image) => image,
             None => match lockfile::lock(folder, name, false)? {
-                Some(held) => held.load(anchor_us, now_us)?.0,
+                Some(held) => held.load(time)?.0,
                 None => Image::default(),
             },
         };
-        return Ok(engine::execute(call, Step::new(call, image, now_us, folder))?.0);
+        return Ok(engine::execute(call, Step::new(call, image, time.now_us, folder))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {
         return Err(FileError::Gone);
     };
     // Time is read again under the lock, so that times are in the order of the commits.
-    let now_us = folder.boot_us().saturating_add(anchor_us);
-    let (image, present) = held.load(anchor_us, now_us)?;
-    let (answer, step) = engine::execute(call, Step::new(call, image, now_us, folder))?;
-    held.commit(&step.image, present, anchor_us)?;
+    let time = folder.time_by(time.anchor_us);
+    let (image, present) = held.load(time)?;
+    let (answer, step) = engine::execute(call, Step::new(call, image, time.now_us, folder))?;
+    held.commit(&step.image, present, time.anchor_us)?;
     drop(held);
     for (channel, message) in &step.outbox {
         folder.wake.send(channel, message);
     }
     let mut anchor = hold(&folder.anchor);
-    anchor.record(&folder.root, now_us, folder.file_mode);
+    anchor.record(&folder.root, time.now_us, folder.file_mode);
     Ok(answer)
 }

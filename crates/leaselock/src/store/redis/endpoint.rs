@@ -111,10 +111,8 @@ impl Endpoint {
 
     /// Creates the error for a connection that the server has ended, or that was given up because the server moved.
     pub(super) fn ended(&self) -> StoreError {
-        StoreError::refused(
-            ErrorKind::Unreachable,
-            format!("the connection to {self} ended"),
-        )
+        let message = format!("the connection to {self} ended");
+        StoreError::refused(ErrorKind::Unreachable, message)
     }
 
     /// Converts a refusal from before any request.
@@ -142,10 +140,8 @@ impl Endpoint {
 
     /// Creates the error for no reply while connecting.
     pub(super) fn silent(&self) -> StoreError {
-        StoreError::refused(
-            ErrorKind::NoReply,
-            format!("no connection to {self} in time"),
-        )
+        let message = format!("no connection to {self} in time");
+        StoreError::refused(ErrorKind::NoReply, message)
     }
 }
 

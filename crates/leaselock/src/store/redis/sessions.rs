@@ -1,11 +1,8 @@
 //! The successive connections of one subscriber: what is logged of them, and the pauses between them.
 
-use redis::aio::MultiplexedConnection;
 use tokio::time::{Duration, sleep};
 
 use super::endpoint::Endpoint;
-use super::socket::SocketControl;
-use super::{error_map, heartbeat};
 use crate::base::backoff::Backoff;
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError};
 
@@ -53,17 +50,5 @@ impl Sessions {
             () = sleep(self.backoff.next_jittered()) => {}
             () = endpoint.moved() => {}
         }
-    }
-}
-
-/// Checks that the connection is alive; returns why it ended.
-pub(super) async fn until_silent(
-    endpoint: &Endpoint,
-    connection: MultiplexedConnection,
-    control: &SocketControl,
-) -> StoreError {
-    match heartbeat::until_silent(connection, control).await {
-        Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
-        None => error_map::surely_not(endpoint.no_answer()),
     }
 }

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::error_map;
-use super::heartbeat::PATIENCE;
-use super::sessions::{self, Sessions};
+use super::heartbeat::{PATIENCE, until_silent};
+use super::sessions::Sessions;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::subscriptions::{Due, Subscriptions};
 
@@ -110,7 +110,10 @@ async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result
     } = endpoint.for_messages(receive).await?;
     tokio::select! {
         () = driver => Err(endpoint.ended()),
-        error = sessions::until_silent(endpoint, connection.clone(), &control) => Err(error),
+        ended = until_silent(connection.clone(), &control) => Err(match ended {
+            Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
+            None => error_map::surely_not(endpoint.no_answer()),
+        }),
         outcome = follow(publisher, set, connection) => outcome,
         () = publisher.accompany(set) => Ok(()),
         // A push of the node is taken for a reply, so no reply can be trusted from here on.

@@ -80,10 +80,8 @@ impl Endpoint {
     /// Unreachable: URLs for TLS are refused without the feature.
     #[cfg(not(feature = "tls"))]
     async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "this build has no TLS in it: switch on the feature `tls`",
-        ))
+        let message = "this build has no TLS in it: switch on the feature `tls`";
+        Err(StoreError::refused(ErrorKind::Unsupported, message))
     }
 
     fn unreachable(place: &str, error: io::Error) -> StoreError {

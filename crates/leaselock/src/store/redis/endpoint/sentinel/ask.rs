@@ -30,12 +30,8 @@ struct Denials {
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
     pub(crate) async fn locate(&self) -> Result<Located, StoreError> {
-        let Some(watch) = self.watch() else {
-            return Err(StoreError::refused(
-                ErrorKind::Internal,
-                "nobody is watching",
-            ));
-        };
+        let nobody = || StoreError::refused(ErrorKind::Internal, "nobody is watching");
+        let watch = self.watch().ok_or_else(nobody)?;
         let known = watch.in_turn();
         let mut denials = Denials::default();
         for place in &known {
@@ -108,12 +104,10 @@ impl Endpoint {
         };
         let named = watch.named.borrow().primary.clone();
         let place = named.map_or_else(String::new, |(host, port)| address(&host, port));
-        Err(StoreError::refused(
-            ErrorKind::ReadOnly,
-            format!(
-                "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
-            ),
-        ))
+        let message = format!(
+            "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
+        );
+        Err(StoreError::refused(ErrorKind::ReadOnly, message))
     }
 }
 
