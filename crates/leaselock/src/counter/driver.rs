@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -42,7 +43,8 @@ pub(super) async fn hear(
         Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
         Role::Waits => {}
         Role::WaitsAndStartsWatch => {
-            drop(background.handle.spawn(watch(Arc::downgrade(queue))));
+            let watch = watch(Arc::downgrade(queue), within(engine));
+            drop(background.handle.spawn(watch));
         }
     }
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
@@ -116,11 +118,8 @@ impl Drop for CounterDriver {
 }
 
 /// Sends in place of a driver that makes no progress, because no thread drives its runtime, or its future is not polled.
-async fn watch(queue: Weak<ChangeQueue>) {
+async fn watch(queue: Weak<ChangeQueue>, every: Duration) {
     loop {
-        let Some(every) = queue.upgrade().map(|queue| within(&queue.noun.engine)) else {
-            return;
-        };
         tokio::time::sleep(every).await;
         let Some(queue) = queue.upgrade() else {
             return;

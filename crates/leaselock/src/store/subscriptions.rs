@@ -61,15 +61,9 @@ impl Subscriptions {
         Self::with(false, None)
     }
 
-    /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
-    pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
-        let at_once = false;
-        Self::with(false, Some(Observer { sink, at_once }))
-    }
-
-    /// Creates a set whose messages all go to the sink too, and the beginning and the end of each gap.
-    pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
-        let at_once = true;
+    /// Creates a set whose messages all go to the sink too, and each gap: `at_once` when that begins and when it ends,
+    /// otherwise when messages arrive again after it.
+    pub(super) fn observed(sink: SharedSink, at_once: bool) -> Arc<Self> {
         Self::with(false, Some(Observer { sink, at_once }))
     }
 
@@ -94,30 +88,23 @@ impl Subscriptions {
             filter,
             woken: Notify::new(),
         });
-        let (channel, state) = self.register(channel, &waiter);
+        let channel: Arc<str> = channel.into();
+        let state = if self.unavailable {
+            watch::channel(ChannelState::Refused).1
+        } else {
+            let mut table = hold(&self.table);
+            let wanted = table.entry(Arc::clone(&channel));
+            let state = wanted.or_insert_with(Channel::new).add(&waiter);
+            drop(table);
+            self.changed.notify_one();
+            state
+        };
         Subscription {
             set: Arc::clone(self),
             channel,
             state,
             waiter,
         }
-    }
-
-    fn register(
-        &self,
-        name: &str,
-        waiter: &Arc<ChannelWaiter>,
-    ) -> (Arc<str>, watch::Receiver<ChannelState>) {
-        let name: Arc<str> = name.into();
-        if self.unavailable {
-            return (name, watch::channel(ChannelState::Refused).1);
-        }
-        let mut table = hold(&self.table);
-        let channel = table.entry(Arc::clone(&name)).or_insert_with(Channel::new);
-        let state = channel.add(waiter);
-        drop(table);
-        self.changed.notify_one();
-        (name, state)
     }
 }
 

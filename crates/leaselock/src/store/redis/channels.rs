@@ -43,7 +43,7 @@ impl Publisher for Own<'_> {
 
 /// Delivers the messages of one channel until it is dropped, and reports every gap.
 pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
-    let set = Subscriptions::listening(Arc::from(sink));
+    let set = Subscriptions::observed(Arc::from(sink), true);
     let _wanted = set.subscribe(channel, |_| false);
     subscriber::serve(&Own(endpoint), &set).await;
 }

@@ -16,7 +16,7 @@ use super::socket::SocketControl;
 use crate::base::{ErrorKind, StoreError, debug_as};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
-use crate::store::url::RedisUrl;
+use crate::store::url::{RedisUrl, address};
 
 /// Clones share the files that were read for TLS.
 #[derive(Clone)]
@@ -64,8 +64,8 @@ impl Endpoint {
 
     /// Names the server, as an administrator would.
     pub(super) fn place(&self) -> String {
-        match self.0.watch.as_ref().and_then(PrimaryLocator::place) {
-            Some(primary) => format!("{primary}, the primary of {self},"),
+        match self.0.watch.as_ref().and_then(PrimaryLocator::primary) {
+            Some((host, port)) => format!("{}, the primary of {self},", address(&host, port)),
             None => self.to_string(),
         }
     }
@@ -98,7 +98,7 @@ impl Endpoint {
         {
             let host = match (&self.0.url.place, &self.0.watch) {
                 (Place::Tcp { host, .. }, _) => Some(host.clone()),
-                (_, Some(watch)) => watch.host(),
+                (_, Some(watch)) => watch.primary().map(|(host, _)| host),
                 _ => None,
             };
             let trouble = |host: String| control.tls_trouble(self.0.url.tls.name_of(&host));

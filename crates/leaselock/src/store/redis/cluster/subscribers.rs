@@ -45,7 +45,7 @@ impl Subscribers {
         let sharded = self.sharded.load(Ordering::SeqCst);
         let set = by_node.entry(node.clone()).or_insert_with(|| {
             self.grown.notify_one();
-            Subscriptions::observed(Arc::clone(sink))
+            Subscriptions::observed(Arc::clone(sink), false)
         });
         Some((Arc::clone(set), sharded))
     }

@@ -102,8 +102,9 @@ impl Endpoint {
             Some("sentinel") => "a Sentinel",
             _ => "no primary",
         };
-        let named = watch.named.borrow().primary.clone();
-        let place = named.map_or_else(String::new, |(host, port)| address(&host, port));
+        let place = watch
+            .primary()
+            .map_or_else(String::new, |(host, port)| address(&host, port));
         let message = format!(
             "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
         );
@@ -125,12 +126,8 @@ impl Denials {
         watch: &PrimaryLocator,
         known: usize,
     ) -> Result<Located, StoreError> {
-        let Denials {
-            unknown,
-            stale,
-            failure,
-        } = self;
-        if unknown * 2 > known {
+        let stale = &self.stale;
+        if self.unknown * 2 > known {
             let service = &watch.sentinels.service;
             let message = format!(
                 "{endpoint}: the Sentinels do not know `{service}`: name what stands behind `sentinel monitor` in \
@@ -145,7 +142,8 @@ impl Denials {
             watch.believe(seen);
             return watch.located().ok_or_else(|| endpoint.silent());
         }
-        Err(failure
+        Err(self
+            .failure
             .filter(|error| stale.is_empty() || !error.is_transient())
             .unwrap_or_else(|| {
                 let message = format!(
