@@ -67,6 +67,7 @@ pub(super) fn check_whitelist(sources: &Sources, found: &mut Vec<Complaint>) {
     let list = tokens[start..].iter().take_while(|token| !token.is(";"));
     let listed: BTreeMap<&str, usize> = list
         .filter_map(|token| Some((token.string()?, token.line)))
+        .flat_map(|(text, line)| text.split_whitespace().map(move |name| (name, line)))
         .collect();
     let scripts = sources
         .scripts

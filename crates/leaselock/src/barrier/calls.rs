@@ -1,11 +1,8 @@
 //! The requests of a barrier.
 
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{Token, Ttl};
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Script, script};
+use crate::script::{LockKeys, Script, Scripts, script};
 
 static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");
 static LEAVE: Script = script!("barrier/leave");
@@ -67,17 +64,9 @@ operation! {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LeftBarrier {
-    /// Too late: the caller has passed.
-    Passed {
-        index: u32,
-    },
-    Left,
-}
-
 operation! {
-    /// Gives up waiting, as a party does that is dropped. Runs `barrier/leave`.
+    /// Gives up waiting, as a party does that is dropped; too late for one that has passed, with this index. Runs
+    /// `barrier/leave`.
     #[derive(Clone)]
     pub(super) struct Leave {
         keys: LockKeys,
@@ -88,8 +77,8 @@ operation! {
         call.key(keys.beside("barrier")).key(keys.beside("passed"));
         call.arg(token);
     }
-    fn decode(answer) -> LeftBarrier {
-        "passed" => LeftBarrier::Passed { index: answer.small(0)? },
-        "left" => LeftBarrier::Left,
+    fn decode(answer) -> Option<u32> {
+        "passed" => Some(answer.small(0)?),
+        "left" => None,
     }
 }

@@ -4,13 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, LeftBarrier};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
 use super::error::BarrierError;
-use crate::base::clock::Moment;
-use crate::base::error::InvalidInput;
-use crate::base::sync::hold;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use crate::base::{InvalidInput, Moment, Token, Ttl, hold};
 use crate::client::Client;
 use crate::engine::services::leftover::Leftover;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
@@ -119,13 +115,10 @@ impl Barrier {
         self.wait_until(None).await
     }
 
-    /// Waits until all have arrived, for at most `limit`.
+    /// Waits until all have arrived, for at most `limit`. See [`wait`](Barrier::wait).
     ///
     /// # Waiting
     /// Returns within `limit` and two request timeouts.
-    ///
-    /// # Cancel safety
-    /// As [`wait`](Barrier::wait).
     ///
     /// # Errors
     /// [`BarrierError::TimedOut`]: the caller does not count any more. Every variant says whether it may.
@@ -207,8 +200,8 @@ impl Barrier {
             if watch.is_over() {
                 let waited = engine.clock.now().saturating_since(began);
                 return match barrier.ask(place.what()).await? {
-                    LeftBarrier::Passed { index } => Ok(self.passed(place, generation, index)),
-                    LeftBarrier::Left => {
+                    Some(index) => Ok(self.passed(place, generation, index)),
+                    None => {
                         place.ends();
                         Err(BarrierError::TimedOut {
                             name: barrier.name,

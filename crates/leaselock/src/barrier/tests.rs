@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, LeftBarrier};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
 use crate::base::clock::Clock;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
@@ -186,8 +186,8 @@ impl Subject {
             .await
             .unwrap()
         {
-            LeftBarrier::Passed { index } => self.note(token, BarrierPass { generation, index }),
-            LeftBarrier::Left => Said::Left,
+            Some(index) => self.note(token, BarrierPass { generation, index }),
+            None => Said::Left,
         }
     }
 }

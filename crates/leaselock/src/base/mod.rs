@@ -18,7 +18,7 @@ pub(crate) mod sync;
 pub(crate) mod token;
 pub(crate) mod ttl;
 
-pub(crate) use self::clock::{Clock, Moment};
+pub(crate) use self::clock::{CLOCK, Clock, Moment};
 pub(crate) use self::debug::debug_as;
 pub(crate) use self::error::{ErrorKind, InvalidInput, StoreError};
 pub(crate) use self::span::{rounded, span};

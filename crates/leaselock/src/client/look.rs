@@ -8,7 +8,6 @@ use super::inspect;
 use super::inspection::{Holder, Holding};
 use crate::base::error::RequestError;
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
-use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, calls, setnx_getset};
 use crate::script::{LockKeys, Value};
 
@@ -18,7 +17,7 @@ pub(crate) async fn look(
     protocol: Protocol,
     name: &Name,
 ) -> Result<Holding, RequestError> {
-    check_supported(engine, protocol)?;
+    protocol.check(engine)?;
     let name = match protocol {
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,

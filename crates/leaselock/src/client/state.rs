@@ -11,7 +11,6 @@ use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::{AcquireRequest, Kind, Resource};
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
-use crate::interop::protocol::supported::check_supported;
 use crate::store::{Report, report};
 
 pub(crate) struct ClientState {
@@ -93,7 +92,7 @@ impl ClientState {
             .behind(engine.gate());
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
-        check_supported(engine, protocol)?;
+        protocol.check(engine)?;
         let store = &engine.store;
         store.check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 
-use super::change::{Change, ChangeTerms, Settled};
+use super::change::{Change, ChangeEnd, ChangeTerms};
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Malformed, Script, script};
+use crate::script::{LockKeys, Malformed, Script, Scripts, script};
 
 static CHANGE_ONCE: Script = script!("counter/change");
 static READ: Script = script!("counter/read", reads_only);
@@ -45,13 +43,13 @@ operation! {
         let lock = shown.map_or("", |shown| shown.name().as_str());
         call.arg(fence.unwrap_or_default()).arg(owner).arg(lock);
     }
-    fn decode(answer) -> Option<Settled> {
-        "done" => Some(Settled::Done(answer.signed(0)?)),
-        "differs" => Some(Settled::Differs(answer.signed(0)?)),
-        "overflow" => Some(Settled::Overflow(answer.signed(0)?)),
-        "stale" => Some(Settled::Stale(Fence::new(answer.number(0)?))),
-        "other" => Some(Settled::OtherName(Name::new(answer.text(0)?).map_err(|_| Malformed)?)),
-        "late" => None, // a later change of this client has come
+    fn decode(answer) -> ChangeEnd {
+        "done" => ChangeEnd::Done(answer.signed(0)?, None),
+        "differs" => ChangeEnd::Differs(answer.signed(0)?),
+        "overflow" => ChangeEnd::Overflow(answer.signed(0)?),
+        "stale" => ChangeEnd::Stale(Fence::new(answer.number(0)?)),
+        "other" => ChangeEnd::OtherName(Name::new(answer.text(0)?).map_err(|_| Malformed)?),
+        "late" => ChangeEnd::Forgotten, // a later change of this client has come
     }
 }
 

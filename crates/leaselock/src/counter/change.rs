@@ -7,8 +7,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name, Sequencer};
 use tokio::sync::oneshot;
 
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::engine::values::request::Copies;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,20 +26,8 @@ pub(super) struct ChangeTerms {
     pub(super) copies: Option<Copies>,
 }
 
-/// What the store has said about a change, with the counter's number behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Settled {
-    Done(i64),
-    Differs(i64),
-    Overflow(i64),
-    /// A later holder has shown this fencing token.
-    Stale(Fence),
-    /// The lock of this name protects the counter.
-    OtherName(Name),
-}
-
 /// Why a change that counts has too few copies.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shortfall {
     pub(super) asked: Copies,
     pub(super) confirmed: u32,
@@ -48,16 +35,31 @@ pub(super) struct Shortfall {
     pub(super) source: Option<StoreError>,
 }
 
-/// How the sending of a batch ended.
-#[derive(Debug, Clone)]
+/// How the sending of a change, or of a batch, ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChangeEnd {
-    Settled(Settled, Option<Arc<Shortfall>>),
-    /// It does not count.
+    /// It counts; with the counter's number behind it.
+    Done(i64, Option<Arc<Shortfall>>),
+    Differs(i64),
+    Overflow(i64),
+    /// A later holder has shown this fencing token.
+    Stale(Fence),
+    /// The lock of this name protects the counter.
+    OtherName(Name),
+    /// The store did not say any of that. It does not count.
     Refused(StoreError),
     /// It counts once or not at all; the client may ask again.
     Unknown(StoreError),
     /// It counts once or not at all, and the store does not remember it any more.
     Forgotten,
+}
+
+impl ChangeEnd {
+    /// True if the store has said what became of it.
+    pub(super) fn is_settled(&self) -> bool {
+        use ChangeEnd::{Forgotten, Refused, Unknown};
+        !matches!(self, Refused(_) | Unknown(_) | Forgotten)
+    }
 }
 
 /// What a task is told about its change: how it ended, and where it hears more of one that is unknown.
@@ -148,19 +150,19 @@ impl Batch {
     pub(super) fn tell(self, ended: &ChangeEnd) -> Vec<PendingChange> {
         let mut members = self.members;
         match (ended, self.request.change) {
-            (ChangeEnd::Settled(Settled::Overflow(_), _), _) if members.len() > 1 => {
+            (ChangeEnd::Overflow(_), _) if members.len() > 1 => {
                 members
                     .iter_mut()
                     .for_each(|pending| pending.is_alone = true);
                 return members;
             }
-            (ChangeEnd::Settled(Settled::Done(number), lacking), Change::Add(sum)) => {
+            (ChangeEnd::Done(number, lacking), Change::Add(sum)) => {
                 let mut number = number - sum;
                 for pending in members {
                     if let Change::Add(value) = pending.change {
                         number += value;
                     }
-                    pending.tell(ChangeEnd::Settled(Settled::Done(number), lacking.clone()));
+                    pending.tell(ChangeEnd::Done(number, lacking.clone()));
                 }
             }
             _ => members

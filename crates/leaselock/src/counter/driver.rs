@@ -2,15 +2,15 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange, Settled};
+use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
 use super::send::{send, within};
 use crate::quorum::executor::Executor;
 
-/// Asks for a change, and waits for what becomes of it.
 pub(super) async fn ask(
     queue: &Arc<ChangeQueue>,
     change: Change,
@@ -43,15 +43,16 @@ pub(super) async fn hear(
         Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
         Role::Waits => {}
         Role::WaitsAndStartsWatch => {
-            drop(background.handle.spawn(watch(Arc::downgrade(queue))));
+            let watch = watch(Arc::downgrade(queue), within(engine));
+            drop(background.handle.spawn(watch));
         }
     }
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
     let reply = hears.await.unwrap_or(forgotten);
     engine.totals.nouns.changes.add(match &reply.0 {
-        ChangeEnd::Settled(Settled::Done(_), _) => "counted",
-        ChangeEnd::Settled(..) | ChangeEnd::Refused(_) => "refused",
+        ChangeEnd::Done(..) => "counted",
         ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",
+        _ => "refused",
     });
     reply
 }
@@ -117,11 +118,8 @@ impl Drop for CounterDriver {
 }
 
 /// Sends in place of a driver that makes no progress, because no thread drives its runtime, or its future is not polled.
-async fn watch(queue: Weak<ChangeQueue>) {
+async fn watch(queue: Weak<ChangeQueue>, every: Duration) {
     loop {
-        let Some(every) = queue.upgrade().map(|queue| within(&queue.noun.engine)) else {
-            return;
-        };
         tokio::time::sleep(every).await;
         let Some(queue) = queue.upgrade() else {
             return;

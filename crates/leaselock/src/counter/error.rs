@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 use tokio::sync::oneshot;
 
-use super::change::{ChangeEnd, ChangeReply, Settled};
+use super::change::{ChangeEnd, ChangeReply};
 use super::driver::hear;
 use super::queue::ChangeQueue;
 use crate::base::error::{ErrorFacts, HasFacts, InvalidInput, Remains, StoreError, noun_error};
@@ -88,24 +88,9 @@ impl CounterError {
     pub(super) fn of(queue: &Arc<ChangeQueue>, told: ChangeReply) -> Result<i64, CounterError> {
         let ChangeReply(ended, later) = told;
         let name = queue.noun.name.clone();
-        let (settled, lacking) = match (ended, later) {
-            (ChangeEnd::Settled(settled, lacking), _) => (settled, lacking),
-            (ChangeEnd::Refused(source), _) => return Err(CounterError::Store { name, source }),
-            (ChangeEnd::Unknown(source), Some(later)) => {
-                let queue = Arc::clone(queue);
-                return Err(CounterError::Unknown(Box::new(UnknownChange {
-                    queue,
-                    source,
-                    later,
-                })));
-            }
-            (ChangeEnd::Unknown(_), None) | (ChangeEnd::Forgotten, _) => {
-                return Err(CounterError::Forgotten { name });
-            }
-        };
-        Err(match (settled, lacking) {
-            (Settled::Done(value), None) => return Ok(value),
-            (Settled::Done(value), Some(lacking)) => CounterError::TooFewReplicas {
+        Err(match (ended, later) {
+            (ChangeEnd::Done(value, None), _) => return Ok(value),
+            (ChangeEnd::Done(value, Some(lacking)), _) => CounterError::TooFewReplicas {
                 name,
                 value,
                 required: lacking.asked.replicas,
@@ -113,13 +98,22 @@ impl CounterError {
                 timeout: lacking.asked.within,
                 source: lacking.source.clone(),
             },
-            (Settled::Differs(value), _) => CounterError::Mismatch {
-                name,
-                theirs: value,
-            },
-            (Settled::Overflow(value), _) => CounterError::Overflow { name, value },
-            (Settled::Stale(seen), _) => CounterError::Stale { name, seen },
-            (Settled::OtherName(lock), _) => CounterError::OtherName { name, lock },
+            (ChangeEnd::Differs(theirs), _) => CounterError::Mismatch { name, theirs },
+            (ChangeEnd::Overflow(value), _) => CounterError::Overflow { name, value },
+            (ChangeEnd::Stale(seen), _) => CounterError::Stale { name, seen },
+            (ChangeEnd::OtherName(lock), _) => CounterError::OtherName { name, lock },
+            (ChangeEnd::Refused(source), _) => CounterError::Store { name, source },
+            (ChangeEnd::Unknown(source), Some(later)) => {
+                let queue = Arc::clone(queue);
+                CounterError::Unknown(Box::new(UnknownChange {
+                    queue,
+                    source,
+                    later,
+                }))
+            }
+            (ChangeEnd::Unknown(_), None) | (ChangeEnd::Forgotten, _) => {
+                CounterError::Forgotten { name }
+            }
         })
     }
 }

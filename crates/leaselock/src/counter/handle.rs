@@ -11,8 +11,7 @@ use super::change::{Change, ChangeTerms};
 use super::driver::ask;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
+use crate::base::{InvalidInput, span};
 use crate::client::Client;
 use crate::engine::shared_state::noun::{Noun, name_and_validate};
 use crate::engine::values::request::Copies;
@@ -150,13 +149,7 @@ impl Counter {
             .get_or_init(|| engine.shared.get(word, &lock, new)))
     }
 
-    /// Adds 1, and returns the sum.
-    ///
-    /// # Waiting
-    /// As [`add`](Counter::add).
-    ///
-    /// # Cancel safety
-    /// As [`add`](Counter::add).
+    /// Adds 1, and returns the sum. See [`add`](Counter::add).
     ///
     /// # Errors
     /// As [`add`](Counter::add).
@@ -197,10 +190,7 @@ impl Counter {
         self.change(Change::Add(value)).await
     }
 
-    /// Sets the counter to `new` if it is `expected`.
-    ///
-    /// # Waiting
-    /// As [`add`](Counter::add).
+    /// Sets the counter to `new` if it is `expected`; waits as [`add`](Counter::add).
     ///
     /// # Cancel safety
     /// When dropped, the counter is set or not. It is not if the change has not left yet.

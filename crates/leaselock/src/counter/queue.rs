@@ -11,9 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::change::{Batch, ChangeEnd, ChangeRequest, PendingChange};
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{Moment, StoreError, hold};
 use crate::engine::shared_state::noun::ValidNoun;
 
 /// The queue of one counter of one client: one request is in flight, the other changes wait.
@@ -119,7 +117,7 @@ impl ChangeQueue {
     /// Notes how a request ended. A reply counts from every driver, any other end from the present one only.
     pub(super) fn finish(&self, driver: DriverId, number: u64, ended: &ChangeEnd) {
         let mut state = hold(&self.state);
-        let decides = matches!(ended, ChangeEnd::Settled(..)) || state.is_driven_by(driver);
+        let decides = ended.is_settled() || state.is_driven_by(driver);
         let is_it = |first: &mut Batch| decides && first.request.number == number;
         let Some(mut batch) = state.first.take_if(is_it) else {
             return;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::ChangeOnce;
-use super::change::{ChangeEnd, ChangeRequest, Settled, Shortfall};
+use super::change::{ChangeEnd, ChangeRequest, Shortfall};
 use crate::base::backoff::Backoff;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::replicas::Written;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::shared_state::noun::ValidNoun;
@@ -20,8 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Pauses between two requests; the last one repeats.
 const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
-
-type SendReply = (Option<Settled>, Option<Arc<Shortfall>>);
 
 /// How long one request may take, without the time of replicas.
 pub(super) fn within(engine: &Engine) -> Duration {
@@ -55,14 +52,10 @@ pub(super) async fn send(
         makes_progress(now);
         let asked = match request.terms.copies {
             Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
-            None => store
-                .ask(&change, within(engine))
-                .await
-                .map(|reply| (reply, None)),
+            None => store.ask(&change, within(engine)).await,
         };
         let error = match asked {
-            Ok((Some(settled), lacking)) => return ChangeEnd::Settled(settled, lacking),
-            Ok((None, _)) => return ChangeEnd::Forgotten,
+            Ok(ended) => return ended,
             Err(error) => error,
         };
         if error.maybe_applied() {
@@ -85,14 +78,14 @@ async fn ask_with_copies(
     engine: &Engine,
     change: &ChangeOnce<'_>,
     asked: Copies,
-) -> Result<SendReply, StoreError> {
-    let (written, reply) = Written::new(engine, change, asked, within(engine)).await?;
-    let Some(Settled::Done(_)) = reply else {
+) -> Result<ChangeEnd, StoreError> {
+    let (written, ended) = Written::new(engine, change, asked, within(engine)).await?;
+    let ChangeEnd::Done(value, _) = ended else {
         written.put_back();
-        return Ok((reply, None));
+        return Ok(ended);
     };
     let (confirmed, source) = match written.count(asked).await {
-        Ok(counted) if counted.are_enough(asked) => return Ok((reply, None)),
+        Ok(counted) if counted.are_enough(asked) => return Ok(ended),
         Ok(counted) => (counted.replicas, None),
         Err(error) => (0, Some(error)),
     };
@@ -101,5 +94,5 @@ async fn ask_with_copies(
         confirmed,
         source,
     };
-    Ok((reply, Some(Arc::new(lacking))))
+    Ok(ChangeEnd::Done(value, Some(Arc::new(lacking))))
 }

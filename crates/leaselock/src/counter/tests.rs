@@ -12,7 +12,7 @@ use fastrand::Rng;
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::calls::{ChangeOnce, Read};
-use super::change::{Batch, Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange, Settled};
+use super::change::{Batch, Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
@@ -27,37 +27,35 @@ struct Model {
     /// What the latest holder has shown.
     seen: Option<Sequencer>,
     /// The latest change of each client, and what was said.
-    latest: HashMap<usize, (u64, Settled)>,
+    latest: HashMap<usize, (u64, ChangeEnd)>,
 }
 
 impl Model {
-    fn change(&mut self, client: usize, number: u64, (change, shown): &Asked) -> Option<Settled> {
+    fn change(&mut self, client: usize, number: u64, (change, shown): &Asked) -> ChangeEnd {
         match self.latest.get(&client) {
-            Some((latest, said)) if *latest == number => return Some(said.clone()),
-            Some((latest, _)) if *latest > number => return None,
+            Some((latest, said)) if *latest == number => return said.clone(),
+            Some((latest, _)) if *latest > number => return ChangeEnd::Forgotten,
             _ => {}
         }
         let (settled, value) = match *change {
             _ if self.refuses(shown.as_deref()) => {
                 let (seen, shown) = (self.seen.as_ref().unwrap(), shown.as_ref().unwrap());
                 let refusal = match seen.name() == shown.name() {
-                    true => Settled::Stale(seen.fence()),
-                    false => Settled::OtherName(seen.name().clone()),
+                    true => ChangeEnd::Stale(seen.fence()),
+                    false => ChangeEnd::OtherName(seen.name().clone()),
                 };
                 (refusal, self.value)
             }
             Change::Add(more) => match self.value.checked_add(more) {
-                Some(sum) => (Settled::Done(sum), sum),
-                None => (Settled::Overflow(self.value), self.value),
+                Some(sum) => (done(sum), sum),
+                None => (ChangeEnd::Overflow(self.value), self.value),
             },
-            Change::Set { expected, value } if expected == self.value => {
-                (Settled::Done(value), value)
-            }
-            Change::Set { .. } => (Settled::Differs(self.value), self.value),
+            Change::Set { expected, value } if expected == self.value => (done(value), value),
+            Change::Set { .. } => (ChangeEnd::Differs(self.value), self.value),
         };
         self.value = value;
         self.latest.insert(client, (number, settled.clone()));
-        Some(settled)
+        settled
     }
 
     fn refuses(&mut self, shown: Option<&Sequencer>) -> bool {
@@ -129,8 +127,8 @@ async fn the_counter_does_what_a_plain_model_does() {
         };
         let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
         assert_eq!(said, model.change(by, number, asked), "step {step}");
-        stale += usize::from(matches!(said, Some(Settled::Stale(_))));
-        other += usize::from(matches!(said, Some(Settled::OtherName(_))));
+        stale += usize::from(matches!(said, ChangeEnd::Stale(_)));
+        other += usize::from(matches!(said, ChangeEnd::OtherName(_)));
         let value = engine.ask(&Read { keys }, OPERATOR_WITHIN).await.unwrap();
         assert_eq!(value, model.value, "step {step}");
     }
@@ -158,13 +156,13 @@ fn asked(
     changes.iter().map(pending).unzip()
 }
 
-fn settled(settled: Settled) -> ChangeEnd {
-    ChangeEnd::Settled(settled, None)
+fn done(number: i64) -> ChangeEnd {
+    ChangeEnd::Done(number, None)
 }
 
-fn heard(hears: &mut oneshot::Receiver<ChangeReply>) -> Settled {
+fn heard(hears: &mut oneshot::Receiver<ChangeReply>) -> ChangeEnd {
     match hears.try_recv().unwrap() {
-        ChangeReply(ChangeEnd::Settled(settled, _), _) => settled,
+        ChangeReply(ended, None) => ended,
         other => panic!("{other:?}"),
     }
 }
@@ -175,9 +173,9 @@ fn each_task_gets_its_own_number_out_of_the_sum() {
     let (mut waiting, mut hears) = asked(&adds);
     let batch = Batch::take(&mut waiting, 1).unwrap();
     assert_eq!((batch.request.change, waiting.len()), (Change::Add(16), 0));
-    assert!(batch.tell(&settled(Settled::Done(116))).is_empty());
-    let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
-    assert_eq!(numbers, [101, 101, 106, 116].map(Settled::Done));
+    assert!(batch.tell(&done(116)).is_empty());
+    let numbers: Vec<ChangeEnd> = hears.iter_mut().map(heard).collect();
+    assert_eq!(numbers, [101, 101, 106, 116].map(done));
 }
 
 /// So that no number in between needs more than 64 bits.
@@ -207,20 +205,16 @@ fn what_leaves_together_has_one_sign_one_ttl_and_a_sum() {
 fn after_a_sum_that_is_too_large_each_change_leaves_alone() {
     let (mut waiting, mut hears) = asked(&[(Change::Add(1), 0), (Change::Add(2), 0)]);
     let batch = Batch::take(&mut waiting, 1).unwrap();
-    waiting.extend(batch.tell(&settled(Settled::Overflow(i64::MAX - 2))));
+    waiting.extend(batch.tell(&ChangeEnd::Overflow(i64::MAX - 2)));
     let first = Batch::take(&mut waiting, 2).unwrap();
     assert_eq!((first.request.change, waiting.len()), (Change::Add(1), 1));
-    assert!(first.tell(&settled(Settled::Done(i64::MAX - 1))).is_empty());
+    assert!(first.tell(&done(i64::MAX - 1)).is_empty());
     let second = Batch::take(&mut waiting, 3).unwrap();
-    assert!(
-        second
-            .tell(&settled(Settled::Overflow(i64::MAX - 1)))
-            .is_empty()
-    );
-    let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
+    assert!(second.tell(&ChangeEnd::Overflow(i64::MAX - 1)).is_empty());
+    let numbers: Vec<ChangeEnd> = hears.iter_mut().map(heard).collect();
     assert_eq!(
         numbers,
-        [Settled::Done(i64::MAX - 1), Settled::Overflow(i64::MAX - 1)]
+        [done(i64::MAX - 1), ChangeEnd::Overflow(i64::MAX - 1)]
     );
 }
 

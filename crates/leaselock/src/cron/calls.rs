@@ -137,7 +137,7 @@ operation! {
     }
     script &INSPECT_TICKS;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.cron());
+        call.key(&resource.lock).key(resource.beside("cron"));
     }
     fn decode(answer) -> CronState {
         "absent" => state(answer, None)?,

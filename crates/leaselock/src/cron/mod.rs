@@ -3,7 +3,6 @@
 mod calls;
 mod claim;
 mod error;
-mod finish;
 mod handle;
 mod kind;
 mod outcome;

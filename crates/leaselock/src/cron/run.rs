@@ -4,11 +4,40 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::CronError;
-use super::finish::{FinishTick, FinishedTick};
+use super::kind::FINISH_TICK;
 use super::tick::Tick;
+use crate::base::Token;
 use crate::engine::guard::lease::Lease;
-use crate::engine::shared_state::attempt::{Attempt, run_reads};
-use crate::engine::shared_state::recorded_run::cancel;
+use crate::engine::shared_state::attempt::Attempt;
+use crate::engine::shared_state::recorded_run::run_methods;
+use crate::engine::values::operation::operation;
+use crate::engine::values::resource::Resource;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FinishedTick {
+    Done,
+    /// The latest tick that has begun since; `None` when the record is gone.
+    Stale {
+        latest: Option<Tick>,
+    },
+}
+
+operation! {
+    /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
+    pub(super) struct FinishTick<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+    }
+    script resource.script(&FINISH_TICK);
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token);
+    }
+    fn decode(answer) -> FinishedTick {
+        "done" => FinishedTick::Done,
+        "stale" => FinishedTick::Stale { latest: Tick::from_answer(answer, 0)? },
+    }
+}
 
 /// The run of a tick: it holds the name, and no other run begins meanwhile.
 ///
@@ -98,19 +127,9 @@ impl CronRun {
         let (_, record, _) = self.lease.parts();
         record.note("tick_failed", || format!("{}: {why}", self.tick.in_words()));
     }
+}
 
-    /// Gives the tick back as if it had never begun. For a caller that did none of the work.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Without a reply it is repeated in the background.
-    ///
-    /// # Cancel safety
-    /// When dropped, it goes on in the background.
-    ///
-    /// # Errors
-    /// [`CronError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
-    /// crashed.
-    ///
+run_methods! {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -125,9 +144,5 @@ impl CronRun {
     /// assert!(nightly.state().await?.latest.is_none());
     /// # Ok(()) }
     /// ```
-    pub async fn cancel(self) -> Result<(), CronError> {
-        Ok(cancel(self.lease).await?)
-    }
+    CronRun, CronError
 }
-
-run_reads!(CronRun);

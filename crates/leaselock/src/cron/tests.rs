@@ -13,8 +13,8 @@ use fastrand::Rng;
 
 use self::model::{Asks, Model, Said};
 use super::calls::{Acquire, Again, AskedTick, CronTerms, InspectTicks};
-use super::finish::{FinishTick, FinishedTick};
 use super::kind::CRON;
+use super::run::{FinishTick, FinishedTick};
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
 use crate::base::token::Token;

@@ -34,7 +34,7 @@ operation! {
     }
     script &PROCLAIM;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.leader());
+        call.key(&resource.lock).key(resource.beside("leader"));
         call.arg(token).arg(value).arg(term.get()).arg(kept).arg(channel);
     }
     fn decode(answer) -> Proclaimed {
@@ -59,7 +59,7 @@ operation! {
     }
     script &OBSERVE;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.leader());
+        call.key(&resource.lock).key(resource.beside("leader"));
     }
     fn decode(answer) -> Observed {
         "leads" => Observed {

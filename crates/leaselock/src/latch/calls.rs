@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Script, Value, script};
+use crate::script::{LockKeys, Script, Scripts, Value, script};
 
 static ARRIVE: Script = script!("latch/arrive");
 static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use super::calls::{Arrive, Arrived, InspectLatch, LatchState};
 use super::error::LatchError;
-use crate::base::clock::Moment;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
+use crate::base::{InvalidInput, Moment, span};
 use crate::client::Client;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 
@@ -190,13 +188,10 @@ impl Latch {
         self.wait_until(None).await
     }
 
-    /// Waits until all have arrived, for at most `limit`.
+    /// Waits until all have arrived, for at most `limit`. See [`wait`](Latch::wait).
     ///
     /// # Waiting
     /// Returns within `limit` and one request of two seconds.
-    ///
-    /// # Cancel safety
-    /// Safe: waiting changes nothing.
     ///
     /// # Errors
     /// [`LatchError::TimedOut`] says who has arrived, and how many are missing.

@@ -3,9 +3,7 @@
 use super::rate::CheckedRates;
 use crate::base::token::Token;
 use crate::engine::values::operation::operation;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
-use crate::script::{Answer, Malformed, Script, script};
+use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, script};
 
 static TAKE: Script = script!("limiter/take");
 static GIVE_BACK_PERMITS: Script = script!("limiter/give_back");
@@ -60,15 +58,9 @@ fn rate_of(answer: &Answer) -> Result<usize, Malformed> {
         .ok_or(Malformed)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GivenBack {
-    GivenBack,
-    /// There was no reservation whose moment is to come.
-    Gone,
-}
-
 operation! {
-    /// Gives back a reservation before its moment. Runs `limiter/give_back`.
+    /// Gives back a reservation before its moment; false if there was none whose moment is to come. Runs
+    /// `limiter/give_back`.
     #[derive(Clone)]
     pub(super) struct GiveBackPermits {
         request: PermitRequest,
@@ -81,8 +73,8 @@ operation! {
         call.arg(id).arg(u64::from(*cost));
         rate.write_to(call);
     }
-    fn decode(answer) -> GivenBack {
-        "given_back" => GivenBack::GivenBack,
-        "gone" => GivenBack::Gone,
+    fn decode(answer) -> bool {
+        "given_back" => true,
+        "gone" => false,
     }
 }

@@ -263,13 +263,8 @@ impl Limiter {
         self.acquire_until(permits, None).await
     }
 
-    /// Takes `permits`, and waits until they are available if that is within `limit`.
-    ///
-    /// # Waiting
-    /// As [`acquire_many`](Limiter::acquire_many). When it would take longer than `limit`, it fails at once.
-    ///
-    /// # Cancel safety
-    /// As [`acquire_many`](Limiter::acquire_many).
+    /// Takes `permits`, and waits until they are available if that is within `limit`; otherwise it fails at once. See
+    /// [`acquire_many`](Limiter::acquire_many).
     ///
     /// # Errors
     /// [`LimiterError::TimedOut`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::base::error::InvalidInput;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::ms;
-use crate::base::span::span;
+use crate::base::{InvalidInput, span};
 use crate::script::Call;
 
 const RATES_MAX: usize = 8;

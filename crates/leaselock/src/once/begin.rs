@@ -79,10 +79,7 @@ impl Once {
         Box::pin(run.finish(ended)).await
     }
 
-    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps.
-    ///
-    /// # Waiting
-    /// As [`run`](Once::run).
+    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits alike.
     ///
     /// # Cancel safety
     /// Safe: a run that the caller no longer awaits never began, and counts as no attempt.

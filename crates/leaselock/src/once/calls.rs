@@ -7,8 +7,7 @@ use leaselock_fence::Fence;
 
 use super::kind::{FINISH, FORGET, INSPECT_RUN};
 use super::state::{OnceResult, OnceState};
-use crate::base::fence;
-use crate::base::token::Token;
+use crate::base::{Token, fence};
 use crate::engine::shared_state::on_crash::OnCrash;
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::operation::operation;
@@ -123,7 +122,6 @@ impl RunTerms for AskedWork {
     }
 }
 
-/// Reads how a run ended.
 fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     let (fence, attempt) = (Fence::new(answer.number(0)?), answer.small(1)?);
     Ok(match answer.tag() {
@@ -193,7 +191,7 @@ operation! {
     }
     script &INSPECT_RUN;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.once());
+        call.key(&resource.lock).key(resource.beside("once"));
     }
     fn decode(answer) -> OnceState {
         "absent" => OnceState::Absent,
@@ -205,25 +203,18 @@ operation! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ForgetAnswer {
-    Forgotten,
-    Absent,
-    Running { fence: Fence },
-}
-
 operation! {
-    /// Forgets the latest run. Runs `once/forget`.
+    /// Forgets the latest run; true if there was one. One that holds the name stays. Runs `once/forget`.
     pub(super) struct Forget<'a> {
         resource: &'a Resource,
     }
     script &FORGET;
     fn encode(call) {
-        call.key(&resource.lock).key(resource.once());
+        call.key(&resource.lock).key(resource.beside("once"));
     }
-    fn decode(answer) -> ForgetAnswer {
-        "forgotten" => ForgetAnswer::Forgotten,
-        "absent" => ForgetAnswer::Absent,
-        "running" => ForgetAnswer::Running { fence: Fence::new(answer.number(0)?) },
+    fn decode(answer) -> Result<bool, Fence> {
+        "forgotten" => Ok(true),
+        "absent" => Ok(false),
+        "running" => Err(Fence::new(answer.number(0)?)),
     }
 }

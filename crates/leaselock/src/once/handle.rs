@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::calls::{AskedWork, Forget, ForgetAnswer, InspectRun, OnceTerms};
+use super::calls::{AskedWork, Forget, InspectRun, OnceTerms};
 use super::error::OnceError;
 use super::kind::ONCE;
 use super::state::OnceState;
-use crate::base::error::InvalidInput;
 use crate::base::hex::hex;
-use crate::base::span::span;
+use crate::base::{InvalidInput, span};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::shared_state::attempt::run_setters;
@@ -282,17 +281,8 @@ impl Once {
     /// ```
     pub async fn forget(&self) -> Result<bool, OnceError> {
         let (resource, _) = &self.terms()?;
-        match self
-            .named
-            .request::<_, OnceError>(&Forget { resource })
-            .await?
-        {
-            ForgetAnswer::Forgotten => Ok(true),
-            ForgetAnswer::Absent => Ok(false),
-            ForgetAnswer::Running { fence } => {
-                let name = self.named.name()?.clone();
-                Err(OnceError::Running { name, fence })
-            }
-        }
+        let forgotten: Result<_, OnceError> = self.named.request(&Forget { resource }).await;
+        let name = self.named.name()?.clone();
+        forgotten?.map_err(|fence| OnceError::Running { name, fence })
     }
 }

@@ -9,8 +9,8 @@ use super::state::{OnceResult, RESULT_MAX};
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;
-use crate::engine::shared_state::attempt::{Attempt, run_reads};
-use crate::engine::shared_state::recorded_run::cancel;
+use crate::engine::shared_state::attempt::Attempt;
+use crate::engine::shared_state::recorded_run::run_methods;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
@@ -101,35 +101,6 @@ impl OnceRun {
         }
     }
 
-    /// Gives the run back as if it had never begun: it counts as no attempt. For a caller that did none of the work.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Without a reply it is repeated in the background.
-    ///
-    /// # Cancel safety
-    /// When dropped, it goes on in the background.
-    ///
-    /// # Errors
-    /// [`OnceError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
-    /// crashed.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// use leaselock::once::{OnceStart, OnceState};
-    ///
-    /// let sent = client.once("mail/42");
-    /// if let OnceStart::Run(run) = sent.begin().await? {
-    ///     run.cancel().await?; // there is no paper
-    /// }
-    /// assert_eq!(sent.state().await?, OnceState::Absent);
-    /// # Ok(()) }
-    /// ```
-    pub async fn cancel(self) -> Result<(), OnceError> {
-        Ok(cancel(self.lease).await?)
-    }
-
     /// Stores it, and ends the lease, which the same step gives back.
     async fn store(self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
         let (engine, record, _) = self.lease.parts();
@@ -181,4 +152,19 @@ fn shortened(message: &str) -> Vec<u8> {
     message.as_bytes()[..end].to_vec()
 }
 
-run_reads!(OnceRun);
+run_methods! {
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::once::{OnceStart, OnceState};
+    ///
+    /// let sent = client.once("mail/42");
+    /// if let OnceStart::Run(run) = sent.begin().await? {
+    ///     run.cancel().await?; // there is no paper
+    /// }
+    /// assert_eq!(sent.state().await?, OnceState::Absent);
+    /// # Ok(()) }
+    /// ```
+    OnceRun, OnceError
+}

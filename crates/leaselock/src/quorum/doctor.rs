@@ -1,38 +1,29 @@
 //! The operator's report about a quorum: each node, and all of them together.
 
-use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use super::group::QuorumStore;
 use super::member::QuorumMember;
 use super::tally::majority;
-use crate::base::clock::CLOCK;
-use crate::base::error::StoreError;
-use crate::base::span::rounded;
-use crate::store::Store;
-use crate::store::report::{Finding, Guarantee, Report};
+use crate::base::{CLOCK, StoreError, rounded};
+use crate::store::{Finding, Guarantee, Report, Store};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
     pub(super) async fn examine_nodes(&self, within: Duration) -> Result<Report, StoreError> {
-        let mut asked = Vec::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            asked.push(tokio::spawn(
-                async move { node.store.examine(within).await },
-            ));
-        }
+        let asked = join_all(self.nodes.iter().map(|node| node.store.examine(within))).await;
         let (mut nodes, mut answered) = (Vec::new(), 0);
-        for (at, examined) in asked.into_iter().enumerate() {
-            let node = &self.nodes[at];
-            let checks = match examined.await {
-                Ok(Ok(its)) => {
+        for (at, (node, examined)) in self.nodes.iter().zip(asked).enumerate() {
+            let checks = match examined {
+                Ok(its) => {
                     answered += 1;
                     let mut checks = self.identity(at, node, within).await;
                     checks.extend(its.findings);
                     checks
                 }
-                Ok(Err(error)) => vec![silent(&error.to_string())],
-                Err(_) => vec![silent("it was not asked")],
+                Err(error) => vec![silent(&error.to_string())],
             };
             let store = node.store.describe();
             nodes.push(Report::new(store, checks, Vec::new()));

@@ -7,8 +7,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::base::ttl::Drift;
+use crate::base::{Drift, Moment};
 
 /// The server counts whole seconds, by a clock that it reads at intervals.
 const ROUNDING: Duration = Duration::from_secs(1);

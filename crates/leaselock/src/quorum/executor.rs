@@ -8,18 +8,13 @@ use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::votable::Votable;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, InvalidInput, StoreError};
+use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
 use crate::script::damage::Types;
-use crate::script::library::Library;
-use crate::script::{Answer, Call, Operation, Value};
-use crate::store::functions::LoadedFunctions;
+use crate::script::{Answer, Call, Library, Operation, Value};
 use crate::store::interface::no_commands;
-use crate::store::report::Report;
-use crate::store::subscriptions::Subscriptions;
 use crate::store::{
-    Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, RedisStore, SharedSink, Sink,
-    Store, Timed, Traffic,
+    Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, RedisStore,
+    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic,
 };
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
@@ -116,7 +111,6 @@ impl Executor {
         }
     }
 
-    /// Returns the several servers.
     pub(crate) fn majority(&self) -> Option<&QuorumStore> {
         match self {
             Executor::Majority(quorum) => Some(quorum),

@@ -1,6 +1,5 @@
 //! Several servers as one: requests to all of them, and their combined reply.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,9 +10,8 @@ use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
 use super::tally::{Absent, TallyVerdict, Votes};
 use super::votable::Votable;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, NodeVote, StoreError, Tally, Vote};
+use crate::base::error::{NodeVote, Tally, Vote};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as};
 use crate::store::interface::not_votable;
 use crate::store::{RedisStore, Store};
 
@@ -53,7 +51,6 @@ impl QuorumStore {
         }
     }
 
-    /// Returns the longest ttl that a lease may have.
     pub(crate) fn longest(&self) -> Duration {
         self.common.terms.longest
     }
@@ -129,7 +126,8 @@ impl QuorumStore {
         for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| among(*at)) {
             let (node, call) = (Arc::clone(node), Arc::clone(&call));
             let common = Arc::clone(&self.common);
-            let cleaning = O::CLEANS_UP.then(|| Cleaning::begin(&common, &self.mops[at]));
+            let cleaning =
+                O::CLEANS_UP.then(|| (Arc::clone(&common.cleaning), Arc::clone(&self.mops[at])));
             let (over, hears) = (Arc::clone(poll.over()), hears.clone());
             poll.send(at, async move {
                 let answer = match asked {
@@ -141,10 +139,10 @@ impl QuorumStore {
                 if let (Ok(reply), Some(hears)) = (&said, hears) {
                     hears(at, reply);
                 }
-                if let Some(cleaning) = cleaning {
+                if let Some((_counted, mop)) = cleaning {
                     match &said {
                         Ok(reply) if O::is_found(reply) => {}
-                        said => cleaning.mop.take(&call, said.is_ok()),
+                        said => mop.take(&call, said.is_ok()),
                     }
                 }
                 (said, common.server(at))
@@ -209,29 +207,6 @@ impl QuorumStore {
     }
 }
 
-/// A cleanup request, from its creation until it ends or goes to the repair.
-struct Cleaning {
-    common: Arc<Common>,
-    mop: Arc<Repair>,
-}
-
-impl Cleaning {
-    fn begin(common: &Arc<Common>, mop: &Arc<Repair>) -> Self {
-        common.cleaning.fetch_add(1, Ordering::SeqCst);
-        Cleaning {
-            common: Arc::clone(common),
-            mop: Arc::clone(mop),
-        }
-    }
-}
-
-impl Drop for Cleaning {
-    fn drop(&mut self) {
-        self.common.cleaning.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Returns the most frequent kind of error.
 fn kind_of<R>(votes: &Votes<R>) -> ErrorKind {
     let kind = |absent: &Absent| match absent {
         Absent::NotVoting(_) => ErrorKind::NotServing,

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -10,10 +10,7 @@ use std::time::Duration;
 use super::eligibility::Eligibility;
 use super::proposals::Proposals;
 use super::tally::Absent;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
-use crate::base::ttl::Drift;
+use crate::base::{CLOCK, Drift, ErrorKind, Moment, StoreError, hold};
 use crate::script::{Answer, Call, Value};
 use crate::store::{RedisStore, Store};
 
@@ -34,8 +31,8 @@ pub(crate) struct NodeTerms {
 pub(super) struct Common {
     pub(super) terms: NodeTerms,
     pub(super) times: Proposals,
-    /// How many cleanup requests are on their way.
-    pub(super) cleaning: AtomicUsize,
+    /// Each cleanup request has a clone, from its creation until it ends or goes to the repair.
+    pub(super) cleaning: Arc<()>,
     /// Which server each node was at the latest check; 0 for never.
     servers: Vec<AtomicU64>,
 }
@@ -45,7 +42,7 @@ impl Common {
         Common {
             terms,
             times: Proposals::new(nodes),
-            cleaning: AtomicUsize::new(0),
+            cleaning: Arc::default(),
             servers: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
         }
     }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::clock::Moment;
-use crate::base::sync::hold;
+use crate::base::{Moment, hold};
 
 /// A report older than this counts only when no other node has reported since: clocks drift apart.
 const FRESH: Duration = Duration::from_secs(60);

@@ -4,17 +4,14 @@
 //! until the node has replied, and then twice more. It concerns one key that expires by itself. So the number of calls
 //! is bounded, and their time by the longest lease.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, Moment, debug_as, hold};
 use crate::script::Call;
 use crate::store::{RedisStore, Store};
 
@@ -38,7 +35,8 @@ pub(super) struct Repair {
 
 #[derive(Default)]
 struct DueRepair {
-    calls: BinaryHeap<Reverse<RepairEntry>>,
+    /// By when they are due; the number makes every entry different.
+    calls: BTreeMap<(Moment, u64), RepairEntry>,
     /// The keys of all entries.
     keys: usize,
     count: u64,
@@ -46,23 +44,20 @@ struct DueRepair {
 }
 
 impl DueRepair {
-    fn push(&mut self, entry: RepairEntry) {
+    fn push(&mut self, at: Moment, entry: RepairEntry) {
+        self.count += 1;
         self.keys += entry.call.parameters.key_count();
-        self.calls.push(Reverse(entry));
+        self.calls.insert((at, self.count), entry);
     }
 
-    /// Removes the entry that is due first.
-    fn pop(&mut self) -> Option<RepairEntry> {
-        let Reverse(entry) = self.calls.pop()?;
+    fn pop(&mut self) -> Option<(Moment, RepairEntry)> {
+        let ((at, _), entry) = self.calls.pop_first()?;
         self.keys -= entry.call.parameters.key_count();
-        Some(entry)
+        Some((at, entry))
     }
 }
 
 struct RepairEntry {
-    at: Moment,
-    /// Makes every entry different.
-    number: u64,
     call: Arc<Call>,
     /// How many replies there were.
     answers: usize,
@@ -92,16 +87,13 @@ impl Repair {
     pub(super) fn take(self: &Arc<Self>, call: &Arc<Call>, answered: bool) {
         let now = CLOCK.now();
         let mut due = hold(&self.due);
-        due.count += 1;
         let pause = if answered { LOOKS[0] } else { Duration::ZERO };
         let entry = RepairEntry {
-            at: now.plus(pause),
-            number: due.count,
             call: Arc::clone(call),
             answers: usize::from(answered),
             until: now.plus(self.longest).plus(PATIENCE_BEYOND),
         };
-        due.push(entry);
+        due.push(now.plus(pause), entry);
         while due.keys > MOST && due.pop().is_some() {}
         if due.running {
             return;
@@ -115,8 +107,8 @@ impl Repair {
 
     async fn run(self: Arc<Self>) {
         let mut backoff = Backoff::new(PAUSES_MS);
-        while let Some(mut entry) = self.next() {
-            CLOCK.sleep_until(entry.at).await;
+        while let Some((at, mut entry)) = self.next() {
+            CLOCK.sleep_until(at).await;
             let outcome = self.store.run(&entry.call, TRY_WITHIN).await;
             let now = CLOCK.now();
             let pause = match outcome {
@@ -133,38 +125,17 @@ impl Repair {
                 Err(_) => None,
             };
             if let Some(pause) = pause {
-                entry.at = CLOCK.now().plus(pause);
-                hold(&self.due).push(entry);
+                hold(&self.due).push(CLOCK.now().plus(pause), entry);
             }
         }
     }
 
     /// Returns the entry that is due first; with none, the next caller starts the task again.
-    fn next(&self) -> Option<RepairEntry> {
+    fn next(&self) -> Option<(Moment, RepairEntry)> {
         let mut due = hold(&self.due);
         let next = due.pop();
         due.running = next.is_some();
         next
-    }
-}
-
-impl PartialEq for RepairEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for RepairEntry {}
-
-impl PartialOrd for RepairEntry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for RepairEntry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 

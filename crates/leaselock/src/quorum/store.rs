@@ -4,19 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::tally::majority;
-use crate::base::clock::CLOCK;
-use crate::base::error::{InvalidInput, StoreError};
-use crate::base::span::span;
-use crate::script::library::Library;
-use crate::script::{Answer, Call};
-use crate::store::functions::LoadedFunctions;
+use crate::base::{CLOCK, InvalidInput, StoreError, span};
+use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
-use crate::store::report::Report;
-use crate::store::{Capabilities, Event, LeaseHolder, Sink, Store};
+use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
 
 impl Store for QuorumStore {
     async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {
@@ -48,7 +44,7 @@ impl Store for QuorumStore {
         const EACH: Duration = Duration::from_millis(2);
         let until = self.until(within.min(self.common.terms.node_timeout));
         let is_clean = || {
-            let none = self.common.cleaning.load(Ordering::SeqCst) == 0;
+            let none = Arc::strong_count(&self.common.cleaning) == 1;
             none && self.mops.iter().all(|mop| mop.is_idle())
         };
         while !is_clean() && CLOCK.now() < until {
@@ -60,33 +56,28 @@ impl Store for QuorumStore {
     async fn listen(&self, channel: &str, sink: Sink) {
         let sink: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(sink);
         let heard = Arc::new(AtomicUsize::new(0));
-        let mut tasks = tokio::task::JoinSet::new();
-        for node in self.nodes.iter() {
-            let (node, channel) = (Arc::clone(node), channel.to_owned());
-            let (sink, heard) = (Arc::clone(&sink), Arc::clone(&heard));
-            tasks.spawn(async move {
-                let hears = AtomicUsize::new(0);
-                let one = Box::new(move |event| {
-                    let others = match event {
-                        Event::Ready if hears.swap(1, Ordering::SeqCst) == 0 => {
-                            heard.fetch_add(1, Ordering::SeqCst);
-                            0
-                        }
-                        Event::Gap if hears.swap(0, Ordering::SeqCst) == 1 => {
-                            heard.fetch_sub(1, Ordering::SeqCst) - 1
-                        }
-                        Event::Gap => return,
-                        _ => 0,
-                    };
-                    if others > 0 {
-                        return; // they report the same
+        let listening = self.nodes.iter().map(|node| {
+            let (sink, heard, hears) = (Arc::clone(&sink), Arc::clone(&heard), AtomicUsize::new(0));
+            let one = Box::new(move |event| {
+                let others = match event {
+                    Event::Ready if hears.swap(1, Ordering::SeqCst) == 0 => {
+                        heard.fetch_add(1, Ordering::SeqCst);
+                        0
                     }
-                    sink(event);
-                });
-                node.store.listen(&channel, one).await;
+                    Event::Gap if hears.swap(0, Ordering::SeqCst) == 1 => {
+                        heard.fetch_sub(1, Ordering::SeqCst) - 1
+                    }
+                    Event::Gap => return,
+                    _ => 0,
+                };
+                if others > 0 {
+                    return; // they report the same
+                }
+                sink(event);
             });
-        }
-        while tasks.join_next().await.is_some() {}
+            node.store.listen(channel, one)
+        });
+        join_all(listening).await;
     }
 
     /// True if most nodes let the user publish to the channel; `None` when too few say so.
@@ -113,12 +104,7 @@ impl Store for QuorumStore {
 
     /// Follows each node to wherever it moves, for ever; stops when dropped.
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            let holder = Arc::clone(holder);
-            tasks.spawn(async move { node.store.follow(&holder).await });
-        }
-        while tasks.join_next().await.is_some() {}
+        join_all(self.nodes.iter().map(|node| node.store.follow(holder))).await;
         std::future::pending().await
     }
 

@@ -53,7 +53,6 @@ pub(crate) enum TallyVerdict<R> {
     Never,
 }
 
-/// Returns the size of a majority.
 pub(crate) fn majority(of: usize) -> usize {
     of / 2 + 1
 }

@@ -2,8 +2,7 @@
 
 use super::tally::{TallyVerdict, Votes};
 use crate::base::error::StoreError;
-use crate::script::Operation;
-use crate::script::{Answer, Call, Script};
+use crate::script::{Answer, Call, Operation, Script};
 
 /// An operation's behaviour on the nodes of a quorum.
 ///
@@ -12,7 +11,6 @@ pub(crate) trait Votable: Operation {
     /// True if it is repeated in the background on a node that does not confirm it.
     const CLEANS_UP: bool = false;
 
-    /// Returns the call for each node.
     fn on_a_node(&self) -> Call {
         self.call()
     }

@@ -29,6 +29,9 @@ use crate::engine::shared_state::noun::name_and_validate;
 /// Not on a majority of servers: they have no queue, so readers would keep a writer out.
 /// A `RwLock` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
+/// Waiting and cancel safety are those of the [`Mutex`](crate::Mutex#waiting). The readers that wait behind a writer are
+/// granted in the step in which it releases, or leaves the queue because its future was dropped.
+///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,14 +84,6 @@ impl RwLock {
 
     /// Acquires a read, and waits as the options say while a client writes or a waiter is ahead.
     ///
-    /// # Waiting
-    /// In the queue, first come, first served within a priority. The readers that wait behind a writer are granted in
-    /// the step in which it releases.
-    ///
-    /// # Cancel safety
-    /// Safe: the request of a dropped future leaves the queue in the background, and a grant that the caller no longer
-    /// awaits is released. The position in the queue is lost.
-    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -110,12 +105,6 @@ impl RwLock {
 
     /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// Safe: a grant that the caller no longer awaits is released in the background.
-    ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     ///
@@ -135,12 +124,6 @@ impl RwLock {
     }
 
     /// Acquires a read, and waits in the queue for at most `limit`.
-    ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
@@ -163,12 +146,6 @@ impl RwLock {
 
     /// Acquires the mutex of this name, to write, and waits as the options say until every reader has released.
     ///
-    /// # Waiting
-    /// As [`Mutex::acquire`](crate::Mutex::acquire). Readers that come later wait behind this writer.
-    ///
-    /// # Cancel safety
-    /// Safe: the request of a dropped future leaves the queue in the background, and the readers behind it are granted.
-    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -186,12 +163,6 @@ impl RwLock {
     }
 
     /// Acquires the mutex of this name if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// Safe: a grant that the caller no longer awaits is released in the background.
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
@@ -212,12 +183,6 @@ impl RwLock {
 
     /// Acquires the mutex of this name, and waits in the queue for at most `limit`.
     ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`write`](RwLock::write).
-    ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
     ///
@@ -234,13 +199,7 @@ impl RwLock {
         self.writing().acquire_within(limit).await
     }
 
-    /// Runs `body` under a read.
-    ///
-    /// Acquires as [`read`](RwLock::read) does, and stops the body at its next await when the lease is lost. Releases
-    /// on success, on the body's own error and on panic.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped and the lease is released in the background.
+    /// Runs `body` under a [`read`](RwLock::read), as [`Mutex::run`](crate::Mutex::run).
     ///
     /// # Errors
     /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
@@ -262,13 +221,7 @@ impl RwLock {
         run_under(self.read().await?, body).await
     }
 
-    /// Runs `body` as the writer.
-    ///
-    /// Acquires as [`write`](RwLock::write) does, and stops the body at its next await when the lease is lost. Releases
-    /// on success, on the body's own error and on panic.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped and the lease is released in the background.
+    /// Runs `body` as the [writer](RwLock::write), as [`Mutex::run`](crate::Mutex::run).
     ///
     /// # Errors
     /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.

@@ -18,12 +18,6 @@ impl RwLock {
     ///
     /// Beside all readers, and one at a time: two readers that both waited to write would deadlock.
     ///
-    /// # Waiting
-    /// As [`read`](RwLock::read).
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read).
-    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -50,12 +44,6 @@ impl RwLock {
     /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
     /// busy.
     ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// Safe: a grant that the caller no longer awaits is released in the background.
-    ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     ///
@@ -75,12 +63,6 @@ impl RwLock {
     }
 
     /// Reads, and may upgrade later; waits in the queue for at most `limit`.
-    ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
@@ -131,13 +113,8 @@ impl RwLock {
         downgrade(&self.named, writing, SHARED, Shared).await
     }
 
-    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between.
-    ///
-    /// # Waiting
-    /// As [`downgrade`](RwLock::downgrade).
-    ///
-    /// # Cancel safety
-    /// As [`downgrade`](RwLock::downgrade).
+    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between. See
+    /// [`downgrade`](RwLock::downgrade).
     ///
     /// # Errors
     /// As [`downgrade`](RwLock::downgrade).
@@ -209,13 +186,11 @@ impl Lease<Upgradable> {
         self.upgrade_by(None).await
     }
 
-    /// Becomes the writer if no other client reads; an error with [`AcquireError::TimedOut`] otherwise.
+    /// Becomes the writer if no other client reads; an error with [`AcquireError::TimedOut`] otherwise. See
+    /// [`upgrade`](Lease::upgrade).
     ///
     /// # Waiting
     /// One request, within the request timeout. Waiters in the queue do not matter: they wait for this reader.
-    ///
-    /// # Cancel safety
-    /// As [`upgrade`](Lease::upgrade).
     ///
     /// # Errors
     /// As [`upgrade`](Lease::upgrade).
@@ -235,13 +210,10 @@ impl Lease<Upgradable> {
         self.upgrade_by(Some(Wait::Never)).await
     }
 
-    /// Becomes the writer, and waits for other readers for at most `limit`.
+    /// Becomes the writer, and waits for other readers for at most `limit`. See [`upgrade`](Lease::upgrade).
     ///
     /// # Waiting
     /// Returns within `limit` and two request timeouts, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`upgrade`](Lease::upgrade).
     ///
     /// # Errors
     /// As [`upgrade`](Lease::upgrade); with [`AcquireError::TimedOut`] when other clients read to the end.
@@ -285,13 +257,8 @@ impl Lease<Upgradable> {
         ChangeError::new(self, error)
     }
 
-    /// Goes on as a plain reader, so that another one may become upgradable.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, the lease is released in the background.
+    /// Goes on as a plain reader, so that another one may become upgradable. See
+    /// [`RwLock::downgrade`].
     ///
     /// # Errors
     /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.

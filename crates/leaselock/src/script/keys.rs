@@ -12,9 +12,7 @@ use leaselock_fence::Name;
 use super::arg::Arg;
 use super::call::Call;
 use super::quarantine_key::QuarantineKey;
-use crate::base::error::InvalidInput;
-use crate::base::slots;
-use crate::base::token::ClientId;
+use crate::base::{ClientId, InvalidInput, slots};
 
 /// The keys of one lock.
 ///
@@ -53,7 +51,6 @@ impl LockKeys {
         Ok(Self::at(lock.into()))
     }
 
-    /// Creates the keys of the lock at this key.
     pub(crate) fn at(lock: Arc<str>) -> Self {
         LockKeys { lock, gate: None }
     }
@@ -73,12 +70,6 @@ impl LockKeys {
         fence: FENCE,
         /// Returns the key of the holder's note.
         note: "why",
-        /// Returns the key of the record of who leads.
-        leader: "leader",
-        /// Returns the key of the record of what became of a run.
-        once: ONCE,
-        /// Returns the key of the record of the latest ticks.
-        cron: CRON,
         /// Returns the key of how many permits there are and are used.
         usage: USAGE,
         /// Returns the key of the clients that a node of a quorum notifies of a release.
@@ -100,7 +91,6 @@ impl LockKeys {
         }
     }
 
-    /// Returns the key of this name beside the lock.
     pub(crate) fn beside(&self, what: &'static str) -> SideKey<'_> {
         SideKey {
             lock: &self.lock,
@@ -157,7 +147,6 @@ const ONCE: &str = "once";
 const CRON: &str = "cron";
 const EVENTS: &str = "ll:events";
 
-/// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
@@ -168,7 +157,6 @@ pub(crate) fn is_of_records(pattern: &str) -> bool {
     LockKeys::of_cron(pattern).is_some() || pattern.ends_with(&client_record("", "*"))
 }
 
-/// Returns the key of the event log of a prefix.
 pub(crate) fn events(prefix: &str) -> String {
     format!("{prefix}{EVENTS}")
 }

@@ -20,7 +20,6 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Returns the function name of a script.
     pub(crate) fn function(&self, script: &Script) -> &str {
         // A script outside the library is called by its own name, which no server knows.
         self.functions

@@ -8,7 +8,6 @@ use crate::base::error::{ErrorKind, StoreError};
 /// An atomic step of a primitive.
 pub(crate) trait Operation {
     type Reply: Send + 'static;
-    /// Returns the script to run.
     fn script(&self) -> &'static Script;
     /// Writes keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);

@@ -66,7 +66,6 @@ impl Parameters {
         self.keys
     }
 
-    /// Returns the number of keys and arguments.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

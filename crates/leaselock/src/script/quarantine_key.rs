@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::InvalidInput;
-use crate::base::slots;
-use crate::base::span::span;
-use crate::base::ttl::{Drift, Ttl};
+use crate::base::{Drift, InvalidInput, Ttl, slots, span};
 
 /// Added to the longest lease: the time of a grant on its way, and the rounding of the server.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -44,7 +41,6 @@ impl QuarantineKey {
         })
     }
 
-    /// Returns the gate of this lock.
     pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
         match &self.key {
             Some(key) => Cow::Borrowed(key),

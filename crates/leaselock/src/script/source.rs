@@ -51,7 +51,6 @@ impl Script {
         self
     }
 
-    /// Returns the joined text.
     pub(crate) fn source(&self) -> &str {
         self.source.get_or_init(|| joined(self.text, self.strict))
     }
@@ -104,7 +103,6 @@ type Fragment = (&'static str, &'static str);
 /// - `--#plain` and `--#end`: the lines between them serve plain cases, as the lines below them would.
 const MARKER: &str = "--#";
 
-/// Returns the text of a script with its fragments.
 fn joined(text: &str, strict: bool) -> String {
     let (mut all, mut left_out) = (String::new(), false);
     for line in text.split_inclusive('\n') {

@@ -38,6 +38,8 @@ use crate::engine::shared_state::noun::name_and_validate;
 ///
 /// A `Semaphore` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
+/// Waiting and cancel safety are those of the [`Mutex`](crate::Mutex#waiting).
+///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,12 +96,6 @@ impl Semaphore {
 
     /// Acquires one permit, and waits as the options say until it is free.
     ///
-    /// # Waiting
-    /// As [`acquire_many`](Semaphore::acquire_many).
-    ///
-    /// # Cancel safety
-    /// As [`acquire_many`](Semaphore::acquire_many).
-    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -117,14 +113,6 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits in one step, and waits as the options say until they are free.
-    ///
-    /// # Waiting
-    /// In the queue, in strict order within a priority: nothing behind this request is granted before it. A release and
-    /// the grants that it makes possible are one step on the store.
-    ///
-    /// # Cancel safety
-    /// Safe: the request of a dropped future leaves the queue in the background, and a grant that the caller no longer
-    /// awaits is released. The position in the queue is lost.
     ///
     /// # Errors
     /// [`AcquireError::TooMany`] when the semaphore has fewer permits than `count`, also after the wait has begun. Every
@@ -146,12 +134,6 @@ impl Semaphore {
 
     /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// # Waiting
-    /// As [`try_acquire_many`](Semaphore::try_acquire_many).
-    ///
-    /// # Cancel safety
-    /// As [`try_acquire_many`](Semaphore::try_acquire_many).
-    ///
     /// # Errors
     /// As [`try_acquire_many`](Semaphore::try_acquire_many).
     ///
@@ -170,12 +152,6 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits in one step if they are free and no waiter is ahead; `Ok(None)` when it is busy.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
-    ///
-    /// # Cancel safety
-    /// Safe: a grant that the caller no longer awaits is released in the background.
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error. More permits than there are is [`TooMany`](AcquireError::TooMany).
@@ -197,12 +173,6 @@ impl Semaphore {
     }
 
     /// Acquires one permit, and waits in the queue for at most `limit`.
-    ///
-    /// # Waiting
-    /// As [`acquire_many_within`](Semaphore::acquire_many_within).
-    ///
-    /// # Cancel safety
-    /// As [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
     /// As [`acquire_many_within`](Semaphore::acquire_many_within).
@@ -228,12 +198,6 @@ impl Semaphore {
 
     /// Acquires `count` permits in one step, and waits in the queue for at most `limit`.
     ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Cancel safety
-    /// As [`acquire_many`](Semaphore::acquire_many).
-    ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when too few were free to the end; this attempt has no queue entry then.
     ///
@@ -255,13 +219,7 @@ impl Semaphore {
         Ok(lease.held_as(Permits { count }))
     }
 
-    /// Runs `body` while one permit is held.
-    ///
-    /// Acquires as [`acquire`](Semaphore::acquire) does, and stops the body at its next await when the lease is lost. Releases
-    /// on success, on the body's own error and on panic.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped and the lease is released in the background.
+    /// Runs `body` while one permit is held, as [`Mutex::run`](crate::Mutex::run).
     ///
     /// # Errors
     /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
@@ -283,13 +241,7 @@ impl Semaphore {
         run_under(self.acquire().await?, body).await
     }
 
-    /// Runs `body` while `count` permits are held.
-    ///
-    /// Acquires as [`acquire_many`](Semaphore::acquire_many) does, and stops the body at its next await when the lease is lost. Releases
-    /// on success, on the body's own error and on panic.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped and the lease is released in the background.
+    /// Runs `body` while `count` permits are held, as [`Mutex::run`](crate::Mutex::run).
     ///
     /// # Errors
     /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
@@ -311,7 +263,6 @@ impl Semaphore {
         run_under(self.acquire_many(count).await?, body).await
     }
 
-    /// Returns the request for `count` permits.
     fn asking_for(&self, count: u32) -> Result<Named, InvalidInput> {
         at_least_one(count)?;
         at_least_one(self.permits)?;

@@ -5,68 +5,50 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::{Capabilities, LeaseHolder, Sink, Store};
-use crate::base::error::StoreError;
+use super::{Capabilities, LeaseHolder, Report, Sink, Store};
+use crate::base::StoreError;
 use crate::script::{Answer, Call, Operation, Value};
-use crate::store::report::Report;
 
 #[derive(Debug, Clone)]
 pub(crate) enum AbsentStore {}
 
+/// Declares methods that are never called, because they have no value to be called on.
+macro_rules! never {
+    ($($visible:vis fn $name:ident($($arg:ident: $Type:ty),*) $(-> $Reply:ty)?;)+) => {
+        $($visible fn $name(&self, $($arg: $Type),*) $(-> $Reply)? {
+            match *self {}
+        })+
+    };
+    ($($visible:vis async fn $name:ident($($arg:ident: $Type:ty),*) $(-> $Reply:ty)?;)+) => {
+        $($visible async fn $name(&self, $($arg: $Type),*) $(-> $Reply)? {
+            match *self {}
+        })+
+    };
+}
+
 impl Store for AbsentStore {
-    async fn run(&self, _call: &Call, _within: Duration) -> Result<Answer, StoreError> {
-        match *self {}
+    never! {
+        async fn run(_call: &Call, _within: Duration) -> Result<Answer, StoreError>;
+        async fn listen(_channel: &str, _sink: Sink);
+        async fn follow(_holder: &Arc<dyn LeaseHolder>);
+        async fn examine(_within: Duration) -> Result<Report, StoreError>;
     }
-
-    async fn listen(&self, _channel: &str, _sink: Sink) {
-        match *self {}
-    }
-
-    async fn follow(&self, _holder: &Arc<dyn LeaseHolder>) {
-        match *self {}
-    }
-
-    async fn examine(&self, _within: Duration) -> Result<Report, StoreError> {
-        match *self {}
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        match *self {}
-    }
-
-    fn unshared(&self) -> Self {
-        match *self {}
-    }
-
-    fn describe(&self) -> String {
-        match *self {}
+    never! {
+        fn capabilities() -> Capabilities;
+        fn unshared() -> Self;
+        fn describe() -> String;
     }
 }
 
 /// What only a server can do: for a quorum of its nodes, and for a dedicated connection.
 impl AbsentStore {
-    pub(crate) async fn private(
-        &self,
-        _handle: &Handle,
-        _within: Duration,
-    ) -> Result<AbsentConnection, StoreError> {
-        match *self {}
+    never! {
+        pub(crate) async fn private(_handle: &Handle, _within: Duration) -> Result<AbsentConnection, StoreError>;
+        pub(crate) async fn run_whole(_call: &Call, _within: Duration) -> Result<Answer, StoreError>;
+        pub(crate) async fn may_publish(_channel: &str, _within: Duration) -> Option<bool>;
     }
-
-    pub(crate) async fn run_whole(
-        &self,
-        _call: &Call,
-        _within: Duration,
-    ) -> Result<Answer, StoreError> {
-        match *self {}
-    }
-
-    pub(crate) async fn may_publish(&self, _channel: &str, _within: Duration) -> Option<bool> {
-        match *self {}
-    }
-
-    pub(crate) fn is_connected(&self) -> bool {
-        match *self {}
+    never! {
+        pub(crate) fn is_connected() -> bool;
     }
 }
 
@@ -75,8 +57,8 @@ impl AbsentStore {
 pub(crate) enum AbsentConnection {}
 
 impl AbsentConnection {
-    pub(crate) fn is_open(&self) -> bool {
-        match *self {}
+    never! {
+        pub(crate) fn is_open() -> bool;
     }
 
     pub(crate) async fn ask(

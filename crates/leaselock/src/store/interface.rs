@@ -10,10 +10,8 @@ use super::functions::LoadedFunctions;
 use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, InvalidInput, StoreError};
-use crate::script::library::Library;
-use crate::script::{Answer, Call, Value};
+use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
+use crate::script::{Answer, Call, Library, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
 ///
@@ -88,10 +86,8 @@ pub(crate) trait Store: Sized {
         _library: &'static Library,
         _within: Duration,
     ) -> Result<Vec<LoadedFunctions>, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "functions are for servers, and this is a folder or memory",
-        ))
+        let message = "functions are for servers, and this is a folder or memory";
+        Err(StoreError::refused(ErrorKind::Unsupported, message))
     }
 
     // Of one server, or a cluster.
@@ -203,8 +199,6 @@ pub(crate) fn not_votable(what: &str) -> StoreError {
 
 /// Refuses what is not a script.
 pub(crate) fn no_commands() -> StoreError {
-    StoreError::refused(
-        ErrorKind::Unsupported,
-        "only one server takes commands; this store runs scripts",
-    )
+    let message = "only one server takes commands; this store runs scripts";
+    StoreError::refused(ErrorKind::Unsupported, message)
 }

@@ -29,5 +29,5 @@ pub(crate) use interface::Store;
 pub(crate) use port::{Capabilities, Event, LeaseHolder, SharedSink, Sink, Timed, Traffic};
 #[cfg(feature = "redis")]
 pub(crate) use redis::{DedicatedConnection, RedisStore};
-pub(crate) use report::{Finding, Report};
+pub(crate) use report::{Finding, Guarantee, Report};
 pub(crate) use subscriptions::Subscriptions;

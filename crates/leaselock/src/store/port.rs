@@ -62,7 +62,6 @@ pub(crate) struct Timed<R> {
     pub(crate) time_us: Option<u64>,
 }
 
-/// Returns a client without leases.
 #[cfg(test)]
 pub(crate) fn no_leases() -> std::sync::Arc<dyn LeaseHolder> {
     #[derive(Debug)]

@@ -13,8 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use self::channel::{Channel, ChannelState, ChannelStep, ChannelWaiter, Filter};
 use super::{Event, SharedSink};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{debug_as, hold};
 
 /// A set of channels that one connection serves, with those who wait for their messages.
 pub(crate) struct Subscriptions {
@@ -58,20 +57,13 @@ impl Subscriptions {
         Self::with(true, None)
     }
 
-    /// Creates the set of a store that subscribes to the channels.
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
 
-    /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
-    pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
-        let at_once = false;
-        Self::with(false, Some(Observer { sink, at_once }))
-    }
-
-    /// Creates a set whose messages all go to the sink too, and the beginning and the end of each gap.
-    pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
-        let at_once = true;
+    /// Creates a set whose messages all go to the sink too, and each gap: `at_once` when that begins and when it ends,
+    /// otherwise when messages arrive again after it.
+    pub(super) fn observed(sink: SharedSink, at_once: bool) -> Arc<Self> {
         Self::with(false, Some(Observer { sink, at_once }))
     }
 
@@ -96,30 +88,23 @@ impl Subscriptions {
             filter,
             woken: Notify::new(),
         });
-        let (channel, state) = self.register(channel, &waiter);
+        let channel: Arc<str> = channel.into();
+        let state = if self.unavailable {
+            watch::channel(ChannelState::Refused).1
+        } else {
+            let mut table = hold(&self.table);
+            let wanted = table.entry(Arc::clone(&channel));
+            let state = wanted.or_insert_with(Channel::new).add(&waiter);
+            drop(table);
+            self.changed.notify_one();
+            state
+        };
         Subscription {
             set: Arc::clone(self),
             channel,
             state,
             waiter,
         }
-    }
-
-    fn register(
-        &self,
-        name: &str,
-        waiter: &Arc<ChannelWaiter>,
-    ) -> (Arc<str>, watch::Receiver<ChannelState>) {
-        let name: Arc<str> = name.into();
-        if self.unavailable {
-            return (name, watch::channel(ChannelState::Refused).1);
-        }
-        let mut table = hold(&self.table);
-        let channel = table.entry(Arc::clone(&name)).or_insert_with(Channel::new);
-        let state = channel.add(waiter);
-        drop(table);
-        self.changed.notify_one();
-        (name, state)
     }
 }
 
@@ -130,14 +115,12 @@ impl Subscriptions {
         hold(&self.table).contains_key(name)
     }
 
-    /// Waits until a channel is wanted.
     pub(super) async fn wanted(&self) {
         while self.is_idle() {
             self.changed().await;
         }
     }
 
-    /// True if no channel is wanted.
     pub(super) fn is_idle(&self) -> bool {
         hold(&self.table).is_empty()
     }
@@ -180,7 +163,6 @@ impl Subscriptions {
         }
     }
 
-    /// Reports that the store refuses the subscription.
     pub(super) fn refused(&self, name: &str) {
         if let Some(channel) = hold(&self.table).get(name) {
             channel.refused();
@@ -196,7 +178,6 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    /// True if messages to the channel arrive.
     pub(super) fn is_subscribed(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
         let table = hold(&self.table);
@@ -216,7 +197,6 @@ impl Subscriptions {
         any
     }
 
-    /// Reports a message to the channel.
     pub(crate) fn message(&self, name: &[u8], words: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // not one of these channels
@@ -232,7 +212,6 @@ impl Subscriptions {
 
 /// For waiters that subscribe at a lock's node.
 impl Subscription {
-    /// True if it belongs to this set.
     pub(crate) fn is_among(&self, set: &Arc<Subscriptions>) -> bool {
         Arc::ptr_eq(&self.set, set)
     }
@@ -244,7 +223,6 @@ impl Subscription {
             && *self.state.borrow() != ChannelState::Gone
     }
 
-    /// True if the store refuses the subscription.
     pub(crate) fn is_refused(&self) -> bool {
         *self.state.borrow() == ChannelState::Refused
     }

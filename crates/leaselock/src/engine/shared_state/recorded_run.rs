@@ -49,3 +49,74 @@ pub(crate) fn unexpected_reply() -> StoreError {
     let message = "a reply that no version of this script gives";
     StoreError::refused(ErrorKind::Malformed, message)
 }
+
+/// Gives the guard of a run what its lease tells, and how to take it back: an example of that, the guard, and its error.
+macro_rules! run_methods {
+    ($(#[$example:meta])+ $run:ident, $error:ident) => {
+        impl $run {
+            /// Gives the run back as if it had never begun: it counts as no attempt. For a caller that did none of the work.
+            ///
+            /// # Waiting
+            /// One request, within the request timeout. Without a reply it is repeated in the background.
+            ///
+            /// # Cancel safety
+            /// When dropped, it goes on in the background.
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($error), "::Store`]: nothing is held. Until the store replies, callers find a run that")]
+            /// holds the name or has crashed.
+            ///
+            $(#[$example])+
+            pub async fn cancel(self) -> Result<(), $error> {
+                Ok($crate::engine::shared_state::recorded_run::cancel(self.lease).await?)
+            }
+
+            /// Returns the lease under which it runs, to extend it or to follow its deadline.
+            pub fn lease(&self) -> &$crate::engine::guard::lease::Lease<Attempt> {
+                &self.lease
+            }
+
+            /// Returns the run as its body sees it.
+            pub fn view(&self) -> $crate::engine::guard::lease::LeaseView<Attempt> {
+                self.lease.view()
+            }
+
+            /// Returns the name that it holds.
+            pub fn name(&self) -> &leaselock_fence::Name {
+                self.lease.name()
+            }
+
+            /// Returns what you show to a protected resource, which refuses it when another run has begun.
+            pub fn sequencer(&self) -> Option<leaselock_fence::Sequencer> {
+                self.lease.sequencer()
+            }
+
+            /// Returns the fencing token of the run, larger than that of every earlier run.
+            ///
+            /// Pass it to what the work writes to, so that a resource can refuse a run that was replaced.
+            pub fn fence(&self) -> leaselock_fence::Fence {
+                self.lease.fence()
+            }
+
+            /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
+            /// done the work in part.
+            pub fn attempt(&self) -> u32 {
+                self.lease.attempt()
+            }
+
+            /// Returns a future that resolves when the lease of the run ends.
+            pub fn lost(&self) -> $crate::engine::services::lease::loss::LossWatch {
+                self.lease.lost()
+            }
+
+            /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
+            ///
+            /// # Errors
+            /// [`Lost`](crate::Lost): stop; another run may begin.
+            pub fn check(&self) -> Result<(), crate::base::error::Lost> {
+                self.lease.check()
+            }
+        }
+    };
+}
+pub(crate) use run_methods;

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use crate::base::debug::debug_as;
-use crate::base::error::InvalidInput;
-use crate::base::span::span;
+use crate::base::{InvalidInput, debug_as, span};
 use crate::engine::values::request::Wait;
 use crate::interop::protocol::Protocol;
 
@@ -111,9 +109,7 @@ impl Preset {
         }
         Ok(())
     }
-}
 
-impl Preset {
     /// Whether a lock of this protocol cannot be told from one of the library.
     fn looks_alike(self, protocol: Protocol) -> bool {
         self.0.protocol == Protocol::Native && protocol == Protocol::SetnxPexpire

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::debug::debug_as;
-use crate::base::ttl::Ttl;
+use crate::base::{Ttl, debug_as};
 use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::engine::values::operation::operation;

@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{ExtendForeign, Locks, ReleaseForeign, TakeForeign};
-use super::release_signal;
-use super::watch_multi;
-use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
-use crate::base::debug::debug_as;
-use crate::base::error::StoreError;
-use crate::base::token::Token;
-use crate::base::ttl::Ttl;
+use super::{
+    Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
+    setnx_pexpire, watch_multi,
+};
+use crate::base::{StoreError, Token, Ttl, debug_as};
 use crate::engine::values::calls;
 use crate::engine::values::compare_and_delete::CompareAndDelete;
-use crate::engine::values::custom::OwnConnection;
 use crate::engine::values::custom::{
-    BoxFuture, Connections, CustomLock, CustomProtocol, ReleaseSignal, TakeOutcome,
+    BoxFuture, Connections, CustomLock, CustomProtocol, OwnConnection, ReleaseSignal, TakeOutcome,
 };
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::engine::values::resource::Resource;

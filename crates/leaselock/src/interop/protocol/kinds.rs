@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::{python_redis_lock, setex_renamenx};
-use super::{redisson, setnx_pexpire};
+use super::{python_redis_lock, redisson, setex_renamenx, setnx_pexpire};
 use crate::base::error::InvalidInput;
+use crate::engine::services::core::Engine;
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::script::Scripts;
-use crate::script::keys::LockKeys;
+use crate::script::{LockKeys, Scripts};
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///
@@ -96,7 +95,6 @@ impl Protocol {
         self == Protocol::Native
     }
 
-    /// Returns the keys of a lock in this protocol.
     pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<LockKeys, InvalidInput> {
         if self.is_native() {
             return LockKeys::new(prefix, name);
@@ -104,7 +102,6 @@ impl Protocol {
         LockKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
-    /// Returns the key of a lock in this protocol.
     pub(crate) fn key(self, name: &str) -> String {
         match self {
             Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => setex_renamenx::key(name),
@@ -132,6 +129,34 @@ impl Protocol {
             self,
             Protocol::SetexRenamenx { .. } | Protocol::WatchMulti | Protocol::PythonRedisLock
         )
+    }
+
+    /// Refuses other libraries' protocols without a shared server.
+    pub(crate) fn check(self, engine: &Engine) -> Result<(), InvalidInput> {
+        if engine.store.is_cluster() && !self.lies_in_one_slot() {
+            return Err(InvalidInput::new(format!(
+                "the protocol {self} needs keys that a cluster may keep on different nodes: use another protocol, \
+                     or a server that is no cluster"
+            )));
+        }
+        if self.is_native() {
+            return Ok(());
+        }
+        if engine.strict.is_some() {
+            return Err(InvalidInput::new(format!(
+                "the protocol {self} has no strict mode, because the others who take its locks ask no gate: use the \
+                     native protocol, or a client without `strict`"
+            )));
+        }
+        if engine.store.has_commands() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "the protocol {self} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
+                 the native protocol here, or a redis:// URL",
+            engine.store.describe()
+        ))
+        .because("other programs take locks of this protocol on one server"))
     }
 
     /// True if it counts in whole seconds.

@@ -11,7 +11,6 @@ mod release_signal;
 pub(crate) mod setex_renamenx;
 pub(crate) mod setnx_getset;
 pub(crate) mod setnx_pexpire;
-pub(crate) mod supported;
 pub(crate) mod watch_multi;
 
 pub(crate) use self::kinds::SCRIPTS;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::{Protocol, redisson};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
+use crate::base::{Clock, Moment, StoreError};
 use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
 use crate::engine::ways::key_watch::may_mean_free;
 use crate::engine::ways::schedule::RateLimit;

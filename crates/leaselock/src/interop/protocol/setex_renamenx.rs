@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::calls::remaining;
 use super::setnx_getset::deleted;
-use crate::base::error::StoreError;
-use crate::base::ttl::Ttl;
+use crate::base::{StoreError, Ttl};
 use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;

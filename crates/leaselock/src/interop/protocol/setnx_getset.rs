@@ -8,8 +8,7 @@
 use std::time::Duration;
 
 use crate::base::clock::wall_us;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::ttl::Ttl;
+use crate::base::{ErrorKind, StoreError, Ttl};
 use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;

@@ -14,7 +14,6 @@ use crate::engine::values::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnec
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::script::Value;
 
-/// Opens the connection of one lock.
 pub(super) async fn open(
     connections: &Connections,
     within: Duration,

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::super::calls::{GivenBack, Taken};
+use super::super::calls::Taken;
 
 /// Permits in a period in milliseconds, and a burst.
 pub(super) type Rates = &'static [(u32, u64, u32)];
@@ -201,14 +201,14 @@ impl Model {
         }
     }
 
-    pub(super) fn give_back(&mut self, id: usize) -> GivenBack {
+    pub(super) fn give_back(&mut self, id: usize) -> bool {
         if self.is_set_back() {
-            return GivenBack::Gone; // the next request brings the clock up to date
+            return false; // the next request brings the clock up to date
         }
         self.open();
         let mine = |event: &&mut Event| event.id == id && event.state == State::Reserved;
         let Some(event) = self.events.iter_mut().find(mine) else {
-            return GivenBack::Gone;
+            return false;
         };
         event.state = State::Returned;
         let act = (event.acts_us, event.cost);
@@ -222,7 +222,7 @@ impl Model {
         self.events
             .retain(|event| event.state != State::Returned || event.moment_us <= last_us);
         self.save();
-        GivenBack::GivenBack
+        true
     }
 
     /// What is done fits every band at every moment. A moment is a whole microsecond, which may be late by a part of one;

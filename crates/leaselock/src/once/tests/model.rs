@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::super::calls::{Finished, ForgetAnswer, OnceReply};
+use super::super::calls::{Finished, OnceReply};
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
@@ -265,16 +265,14 @@ impl Model {
         }
     }
 
-    pub(super) fn forget(&mut self) -> ForgetAnswer {
+    pub(super) fn forget(&mut self) -> Result<bool, Fence> {
         self.forget_what_is_over();
         match &self.record {
-            None => ForgetAnswer::Absent,
-            Some(record) if self.is_running(record.state) => ForgetAnswer::Running {
-                fence: Fence::new(record.state.fence),
-            },
+            None => Ok(false),
+            Some(record) if self.is_running(record.state) => Err(Fence::new(record.state.fence)),
             Some(_) => {
                 self.record = None;
-                ForgetAnswer::Forgotten
+                Ok(true)
             }
         }
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::datagram::{LONGEST, Listener, broadcast_name};
+use super::datagram::{Listener, broadcast_name};
 use super::on_disk::FolderStore;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Event, Sink};
+use super::receiver::Receiver;
+use crate::store::{Event, Sink, Subscriptions};
 
 /// Ends its task when it is dropped.
 struct Task(AbortHandle);
@@ -64,43 +64,23 @@ fn sink(set: &Arc<Subscriptions>, channel: &Arc<str>) -> Sink {
 
 impl FolderStore {
     /// Delivers the messages of a broadcast channel, and the ends of processes that may have held a lock, until dropped.
-    pub(super) async fn listen_to_broadcast(&self, channel: &str, sink: &Sink) {
+    pub(super) async fn listen_to_broadcast(&self, channel: &str, sink: Sink) {
         /// The pause before a retry with a folder that cannot be used now.
         const AGAIN: Duration = Duration::from_secs(1);
+        let sink = Arc::new(sink);
         loop {
             let bound = self.bind(|folder| {
                 let name = broadcast_name(channel.as_bytes(), &self.settings.client);
                 Listener::bind(Arc::clone(&folder.wakes), name, folder.file_mode)
             });
             match bound {
-                Ok(listener) => self.receive(&listener, sink).await,
+                Ok(listener) => {
+                    let ear = Receiver::new(listener, channel, Arc::clone(&sink));
+                    self.hear(&ear, &sink).await;
+                }
                 Err(error) => tracing::warn!(target: "leaselock", %error, "cannot hear broadcasts"),
             }
             tokio::time::sleep(AGAIN).await;
-        }
-    }
-
-    /// Ends when senders cannot find the socket any more.
-    async fn receive(&self, listener: &Listener, sink: &Sink) {
-        /// How often it checks whether senders still find the socket.
-        const CHECK_EVERY: Duration = Duration::from_secs(1);
-        let Ok(socket) = listener.register() else {
-            return;
-        };
-        sink(Event::Ready);
-        let messages = async {
-            let mut message = [0; LONGEST];
-            loop {
-                match tokio::time::timeout(CHECK_EVERY, socket.recv(&mut message)).await {
-                    Ok(Ok(length)) => sink(Event::Message(message[..length].to_vec())),
-                    Err(_) if listener.is_linked() => {}
-                    Ok(Err(_)) | Err(_) => return,
-                }
-            }
-        };
-        tokio::select! {
-            () = messages => {}
-            () = self.report_endings(sink) => {}
         }
     }
 }

@@ -7,16 +7,17 @@ mod streams;
 mod strings;
 
 use self::arguments::{Command, MaybeReply};
-use super::reply::{Failure, Reply};
+use super::reply::{Reply, internal};
 use super::step::Step;
 use super::whitelist::WHITELIST;
+use crate::base::StoreError;
 use crate::script::keyspace::Keyspace;
 
 /// Runs one command. The name comes first, in capitals, as the scripts write it.
-pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
+pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, StoreError> {
     let (name, args) = words
         .split_first()
-        .ok_or_else(|| Failure::internal("ERR a command needs a name"))?;
+        .ok_or_else(|| internal("ERR a command needs a name"))?;
     match (*name, args) {
         (b"TIME", []) => Ok(time(step.now_us)),
         // A folder has no slots, so all channels are of one kind.
@@ -42,35 +43,36 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
     }
 }
 
-fn unknown(name: &[u8], args: &[&[u8]]) -> Failure {
+fn unknown(name: &[u8], args: &[&[u8]]) -> StoreError {
     let name = String::from_utf8_lossy(name);
-    let what = if WHITELIST.contains(&&*name) {
+    let what = if WHITELIST.split(' ').any(|known| known == name) {
         "another form of"
     } else {
         "no command"
     };
     let count = args.len();
-    Failure::internal(format!(
+    internal(format!(
         "ERR the embedded store has {what} {name} ({count} arguments)"
     ))
 }
 
-fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, Failure> {
+fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, StoreError> {
     let key = std::str::from_utf8(key)
         .ok()
         .filter(|key| step.keys.iter().any(|declared| declared == key));
-    key.ok_or_else(|| Failure::internal("ERR a script touched a key that is not among its KEYS"))
+    key.ok_or_else(|| internal("ERR a script touched a key that is not among its KEYS"))
 }
 
 fn declared_all<'a>(
     step: &Step,
     keys: &[&'a [u8]],
-) -> Result<impl Iterator<Item = &'a str> + use<'a>, Failure> {
+) -> Result<impl Iterator<Item = &'a str> + use<'a>, StoreError> {
     let keys: Result<Vec<_>, _> = keys.iter().map(|key| declared(step, key)).collect();
     Ok(keys?.into_iter())
 }
 
-fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
+fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, StoreError> {
+    // Of each type of value: commands that only read, and commands that write; `None` for any other.
     type Read = fn(&Step, Command<'_>) -> MaybeReply;
     type Write = fn(&mut Step, Command<'_>) -> MaybeReply;
     let (read, write): (Read, Write) = match name {
@@ -85,7 +87,7 @@ fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Re
     }
     if step.reads_only {
         let command = String::from_utf8_lossy(name);
-        return Err(Failure::internal(format!(
+        return Err(internal(format!(
             "ERR {command} in a script that says it only reads"
         )));
     }
@@ -107,11 +109,9 @@ fn receivers(step: &Step, channels: &[&[u8]]) -> Reply {
     Reply::Array(channels.iter().flat_map(count).collect())
 }
 
-fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Failure> {
+fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, StoreError> {
     if step.reads_only {
-        return Err(Failure::internal(
-            "ERR PUBLISH in a script that says it only reads",
-        ));
+        return Err(internal("ERR PUBLISH in a script that says it only reads"));
     }
     let present = step.surroundings.present(channel);
     if present {

@@ -40,16 +40,8 @@ struct Sender {
     socket: UnixDatagram,
     /// The channel of the connected listener.
     connected: Vec<u8>,
-    /// The listeners' files, by channel.
-    listeners: HashMap<Vec<u8>, ListenerFile>,
-}
-
-/// Where messages of one channel go.
-#[derive(Debug)]
-struct ListenerFile {
-    name: String,
-    /// The entry as it was found last.
-    found: Option<SenderSocket>,
+    /// The listeners' files, by channel: the name of each, and the entry as it was found last.
+    listeners: HashMap<Vec<u8>, (String, Option<SenderSocket>)>,
 }
 
 /// How many files are kept, since each takes a hash and a search to find. Each may keep a descriptor open.
@@ -125,37 +117,23 @@ impl SenderSocket {
     }
 }
 
-impl ListenerFile {
-    /// Connects to the entry of this name; as long as it is the one that was found last, without a search.
-    fn connect(&mut self, socket: &UnixDatagram, folder: &OwnedFd) -> std::io::Result<()> {
-        if let Some(found) = self.found.as_ref().filter(|found| found.has_name()) {
-            return socket.connect(found.address());
-        }
-        self.found = None;
-        let found = SenderSocket::search(folder, &self.name)?;
-        socket.connect(found.address())?;
-        self.found = Some(found);
-        Ok(())
-    }
-}
-
 impl Sender {
-    /// Connects; the socket of a dead process refuses.
+    /// Connects; without a search as long as the entry has its name. The socket of a dead process refuses.
     fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
         self.connected.clear();
-        let Self {
-            socket, listeners, ..
-        } = self;
+        let listeners = &mut self.listeners;
         if listeners.len() >= FILES_KEPT && !listeners.contains_key(channel) {
             listeners.clear();
         }
-        let file = listeners
+        let (name, known) = listeners
             .entry(channel.to_owned())
-            .or_insert_with(|| ListenerFile {
-                name: file_name(channel),
-                found: None,
-            });
-        file.connect(socket, folder)?;
+            .or_insert_with(|| (file_name(channel), None));
+        let found = match known.take().filter(SenderSocket::has_name) {
+            Some(found) => found,
+            None => SenderSocket::search(folder, name)?,
+        };
+        self.socket.connect(found.address())?;
+        *known = Some(found);
         self.connected.extend_from_slice(channel);
         Ok(())
     }
@@ -228,7 +206,6 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Removes the socket of a dead listener.
     pub(super) fn sweep(&self, name: &str) {
         let identity = || {
             statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -284,7 +261,6 @@ impl Listener {
         stat.is_ok_and(|stat| stat.st_ino == self.inode)
     }
 
-    /// Returns the socket registered with the present runtime.
     pub(super) fn register(&self) -> std::io::Result<tokio::net::UnixDatagram> {
         tokio::net::UnixDatagram::from_std(self.socket.try_clone()?)
     }

@@ -10,9 +10,8 @@ use super::io_error::{FileError, system};
 use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
-use crate::base::error::{ErrorKind, StoreError};
 use crate::base::hex::hex;
-use crate::base::{clock, span};
+use crate::base::{ErrorKind, StoreError, clock, span};
 use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.
@@ -63,7 +62,7 @@ pub(super) fn of_a_folder() -> Vec<Guarantee> {
 fn checks(folder: &Folder) -> Result<Vec<Finding>, FileError> {
     let path = &folder.settings.path;
     let failed = |error| system("look at", path, error);
-    let anchor_us = folder.anchor_us()?;
+    let now_us = folder.time()?.now_us;
     let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
     let mut checks = vec![Finding::fit("folder", path.display().to_string())];
     #[cfg(target_os = "linux")]
@@ -72,7 +71,7 @@ fn checks(folder: &Folder) -> Result<Vec<Finding>, FileError> {
     checks.extend(owners(folder, &stat).map_err(failed)?);
     checks.push(space(folder).map_err(failed)?);
     checks.push(Finding::fit("format", time::FORMAT.to_string()));
-    checks.push(boot(anchor_us, folder.boot_us()));
+    checks.push(boot(now_us));
     for (topic, files) in [
         ("lock files", &folder.locks),
         ("session files", &folder.sessions),
@@ -147,9 +146,9 @@ fn space(folder: &Folder) -> rustix::io::Result<Finding> {
     Ok(Finding::advised("space", text, advice))
 }
 
-fn boot(anchor_us: u64, boot_us: u64) -> Finding {
-    let (boot, store_us) = (hex(&time::boot_id()), anchor_us.saturating_add(boot_us));
-    let ahead = Duration::from_micros(store_us.abs_diff(clock::wall_us()));
+fn boot(now_us: u64) -> Finding {
+    let boot = hex(&time::boot_id());
+    let ahead = Duration::from_micros(now_us.abs_diff(clock::wall_us()));
     let found = format!("boot {boot}, {} from the wall clock", span::rounded(ahead));
     Finding::fit("time", found)
 }

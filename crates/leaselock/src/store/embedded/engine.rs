@@ -7,11 +7,9 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands;
-use super::reply;
-use super::reply::{Failure, Reply, Words};
+use super::reply::{self, Reply, Words, internal};
 use super::step::Step;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{ErrorKind, StoreError, hold};
 use crate::script::{Answer, Call, Script};
 
 /// The globals for scripts besides `redis`. Any other differs between Redis versions, or reaches outside.
@@ -37,7 +35,7 @@ struct Running {
     step: Option<Step>,
     words: Words,
     /// The error of the first `redis.call` that raised one.
-    failure: Option<Failure>,
+    failure: Option<StoreError>,
 }
 
 struct Machine {
@@ -73,10 +71,7 @@ pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), S
 }
 
 fn broken(error: &mlua::Error) -> StoreError {
-    StoreError::refused(
-        ErrorKind::Internal,
-        format!("the script engine failed: {error}"),
-    )
+    internal(format!("the script engine failed: {error}"))
 }
 
 impl Machine {
@@ -120,18 +115,16 @@ impl Machine {
         let mut running = hold(&self.running);
         let (step, raised) = (running.step.take(), running.failure.take());
         drop(running);
-        let refuse = |failure: Failure| match failure.kind {
-            ErrorKind::Corrupt => StoreError::refused(failure.kind, failure.message),
-            kind => StoreError::refused(kind, format!("{}: {}", call.script.name, failure.message)),
+        let refuse = |failure: StoreError| match failure.kind() {
+            ErrorKind::Corrupt => failure,
+            kind => StoreError::refused(kind, format!("{}: {failure}", call.script.name)),
         };
-        let value = outcome.map_err(|error| {
-            refuse(raised.unwrap_or_else(|| Failure::internal(error.to_string())))
-        })?;
+        let raised = |error: mlua::Error| raised.unwrap_or_else(|| internal(error.to_string()));
+        let value = outcome.map_err(|error| refuse(raised(error)))?;
         let value = reply::from_lua(&value).map_err(refuse)?;
         // Nothing is committed yet, so an answer without a tag is a refusal, and the outcome is not unknown.
-        let answer =
-            Answer::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
-        let step = step.ok_or_else(|| refuse(Failure::internal("it lost its place")))?;
+        let answer = Answer::from_value(value).map_err(|_| refuse(internal("no tagged answer")))?;
+        let step = step.ok_or_else(|| refuse(internal("it lost its place")))?;
         Ok((answer, step))
     }
 
@@ -191,25 +184,25 @@ fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
             Ok(Reply::Status("OK")) => Ok(LuaValue::Table(fine.clone())),
             Ok(answer) => reply::to_lua(lua, answer),
             Err(failure) if raises => {
-                let message = failure.message.clone();
+                let message = failure.to_string();
                 running.failure.get_or_insert(failure);
                 Err(mlua::Error::runtime(message))
             }
             Err(failure) => {
                 let table = lua.create_table()?;
-                table.raw_set("err", failure.message)?;
+                table.raw_set("err", failure.to_string())?;
                 Ok(LuaValue::Table(table))
             }
         }
     })
 }
 
-fn command(running: &mut Running, values: &MultiValue) -> Result<Reply, Failure> {
+fn command(running: &mut Running, values: &MultiValue) -> Result<Reply, StoreError> {
     let Running { step, words, .. } = running;
     words.clear();
     values.iter().try_for_each(|value| words.push(value))?;
     let step = step
         .as_mut()
-        .ok_or_else(|| Failure::internal("no script is running"))?;
+        .ok_or_else(|| internal("no script is running"))?;
     commands::run(step, &words.all())
 }

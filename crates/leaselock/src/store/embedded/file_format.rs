@@ -18,10 +18,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::{Errno, pread, pwrite};
+
+use super::opening::{self, Unopened};
 
 /// The first size of a slot. Nearly every lock keeps it: five keys and some waiters.
 pub(super) const FIRST_SLOT: u64 = 2048;
@@ -151,7 +153,6 @@ impl Copy {
     }
 }
 
-/// Reads the newer of the two states.
 pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     if length > 2 * LARGEST {
         return Ok(Found::Damaged("larger than any lock file"));
@@ -190,6 +191,25 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
         }
         _ => Found::Damaged("neither of its two copies is whole"),
     })
+}
+
+/// Opens a file of the folder to read it without its lock; with its length.
+fn unlocked(locks: &OwnedFd, name: &str) -> Result<(OwnedFd, u64), Unopened> {
+    let (file, stat) = opening::open(locks, name, OFlags::RDONLY, Mode::empty())?;
+    Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))
+}
+
+/// Reads a file without its lock; `None` when it does not exist.
+///
+/// A writer may be writing the older copy meanwhile, which does not matter.
+pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Unopened> {
+    match unlocked(locks, name) {
+        Err(Unopened::System(Errno::NOENT)) => Ok(None),
+        opened => {
+            let (file, length) = opened?;
+            Ok(read(file.as_fd(), length).map(Some)?)
+        }
+    }
 }
 
 /// Reads both large copies; where the newer one is whole, the header of the older one is enough.
@@ -279,19 +299,16 @@ fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> 
     write_at(file, offset, first)
 }
 
-/// Returns number and length of the newer state by its unchecked header, so no decision may use them.
-pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u64)>, Errno> {
-    let mut newest = None;
-    for offset in [0, slot_size(length)] {
-        let header = read_at(file, offset, HEADER as u64)?;
-        if let Some(length) = u32_at(&header, LENGTH_AT)
-            && let Some(sequence) = u64_at(&header, SEQUENCE_AT)
-            && header.starts_with(MAGIC)
-        {
-            newest = newest.max(Some((sequence, u64::from(length))));
-        }
-    }
-    Ok(newest)
+/// Returns number and length of a file's newer state by its unchecked header, so no decision may use them.
+pub(super) fn newest(locks: &OwnedFd, name: &str) -> Option<(u64, u64)> {
+    let (file, length) = unlocked(locks, name).ok()?;
+    let newest = [0, slot_size(length)].map(|offset| {
+        let header = read_at(file.as_fd(), offset, HEADER as u64).ok()?;
+        let length = u64::from(u32_at(&header, LENGTH_AT)?);
+        let sequence = u64_at(&header, SEQUENCE_AT)?;
+        header.starts_with(MAGIC).then_some((sequence, length))
+    });
+    newest.into_iter().flatten().max()
 }
 
 /// Reserves space, or else writes zeros behind `written`. A length in between counts as the old one.
@@ -374,7 +391,6 @@ fn shrink(file: BorrowedFd<'_>, present: &Record, needed: u64) {
     }
 }
 
-/// Returns the same state as an older copy.
 fn earlier(present: &Record) -> Record {
     Record {
         sequence: present.sequence.saturating_sub(1),

@@ -13,15 +13,13 @@ use rustix::io::Errno;
 
 use super::datagram::Datagrams;
 use super::io_error::{FileError, system};
+use super::life::Life;
 use super::open_files::OpenFiles;
 use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
-use super::time_anchor;
-use super::time_anchor::TimeAnchor;
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use super::time_anchor::{self, TimeAnchor};
+use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
@@ -31,6 +29,13 @@ pub(super) struct FolderSettings {
     pub(super) client: String,
     /// True if the client's leases end with its process.
     pub(super) session: bool,
+}
+
+/// The store's time, and its anchor: the distance from the machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoreTime {
+    pub(super) anchor_us: u64,
+    pub(super) now_us: u64,
 }
 
 #[derive(Debug)]
@@ -65,10 +70,8 @@ impl Folder {
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
         let anchor = time_anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
         let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
-            StoreError::refused(
-                ErrorKind::Unreachable,
-                format!("no socket for wake-ups: {error}"),
-            )
+            let message = format!("no socket for wake-ups: {error}");
+            StoreError::refused(ErrorKind::Unreachable, message)
         })?;
         let session = match session.filter(|session| session.is_linked()) {
             None if settings.session => Some(begin_session(settings, &sessions, file_mode)?),
@@ -90,10 +93,24 @@ impl Folder {
         })
     }
 
-    /// Returns the store's anchor, or `Gone` when the path leads to another folder now.
-    pub(super) fn anchor_us(&self) -> Result<u64, FileError> {
+    /// Closes files that stay open from one call to the next. True if there was one.
+    pub(super) fn close_idle(&self) -> bool {
+        let (kept, living) = (self.kept.close_all(), self.living.close_all());
+        kept || living
+    }
+
+    /// Returns the store's time, or `Gone` when the path leads to another folder now.
+    pub(super) fn time(&self) -> Result<StoreTime, FileError> {
         let mut anchor = hold(&self.anchor);
-        anchor.check(&self.root)
+        let anchor_us = anchor.check(&self.root)?;
+        drop(anchor);
+        Ok(self.time_by(anchor_us))
+    }
+
+    /// Reads the time again, by the same anchor.
+    pub(super) fn time_by(&self, anchor_us: u64) -> StoreTime {
+        let now_us = self.boot_us().saturating_add(anchor_us);
+        StoreTime { anchor_us, now_us }
     }
 
     /// Returns the anchor that this process uses, whatever became of the folder.
@@ -129,20 +146,24 @@ impl Folder {
         self.settings.clock.now().as_nanos() / 1000
     }
 
-    /// Returns what remains of a client that had a session when it acquired a lease.
-    pub(super) fn look(&self, client: &str) -> Result<SessionRemains, StoreError> {
-        match &self.session {
-            Some(_) if client == self.settings.client => Ok(SessionRemains::Process),
-            _ => self
-                .living
-                .look(&self.sessions, client)
-                .map_err(|lack| self.cannot_look(client, lack)),
+    /// Returns what the session says of a lease whose client had one when it acquired it.
+    pub(super) fn life_of(&self, client: &str, time: StoreTime) -> Result<Life, StoreError> {
+        let is_own = self.session.is_some() && client == self.settings.client;
+        if is_own {
+            return Ok(Life::Ttl);
         }
-    }
-
-    fn cannot_look(&self, client: &str, lack: Errno) -> StoreError {
-        let path = self.settings.path.join("sessions").join(client);
-        system("see whether its holder lives in", &path, lack)
+        let left = self.living.look(&self.sessions, client).map_err(|lack| {
+            let path = self.settings.path.join("sessions").join(client);
+            system("see whether its holder lives in", &path, lack)
+        })?;
+        let in_store_us = |limit: Moment| (limit.as_nanos() / 1000).saturating_add(time.anchor_us);
+        Ok(match left {
+            SessionRemains::Process => Life::Ttl,
+            SessionRemains::Nobody => Life::Over,
+            SessionRemains::Job(limit) => Life::Session {
+                until_us: limit.map(in_store_us),
+            },
+        })
     }
 }
 
@@ -201,10 +222,8 @@ fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
         _ => ErrorKind::CannotCreate,
     };
     let path = path.display();
-    StoreError::refused(
-        kind,
-        format!("cannot create the folder {path}: {error}; name another as file:///dir"),
-    )
+    let message = format!("cannot create the folder {path}: {error}; name another as file:///dir");
+    StoreError::refused(kind, message)
 }
 
 const OTHERS_WRITE: RawMode = 0o022;
@@ -273,10 +292,11 @@ fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<Owne
         Err(Errno::EXIST) => false,
         Err(error) => return Err(failed(error)),
     };
+    let strange = |found| opening::strange(&path, found, "a folder of its own");
     let folder = opening::folder(root, name).map_err(|error| match error {
-        Errno::LOOP => not_a_folder(&path, "a symbolic link"),
-        Errno::NOTDIR => not_a_folder(&path, "no folder"),
-        Errno::XDEV => not_a_folder(&path, "a mount of another file system"),
+        Errno::LOOP => strange("a symbolic link"),
+        Errno::NOTDIR => strange("no folder"),
+        Errno::XDEV => strange("a mount of another file system"),
         Errno::ACCESS | Errno::PERM => closed(root, &path, name, mode),
         other => failed(other),
     })?;
@@ -288,15 +308,6 @@ fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<Owne
         }
     }
     Ok(folder)
-}
-
-fn not_a_folder(path: &Path, found: &str) -> StoreError {
-    let path = path.display();
-    let message = format!(
-        "{path} is {found}, where leaselock keeps a folder of its own; it was not touched. \
-         Find out who put it there, and delete it"
-    );
-    StoreError::refused(ErrorKind::Corrupt, message)
 }
 
 fn closed(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> StoreError {
@@ -329,11 +340,6 @@ pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
             Err(StoreError::refused(ErrorKind::CannotCreate, message))
         }
     }
-}
-
-/// Converts a moment of the machine's clock into the store's time.
-pub(super) fn in_store_us(moment: Moment, anchor_us: u64) -> u64 {
-    (moment.as_nanos() / 1000).saturating_add(anchor_us)
 }
 
 #[cfg(test)]

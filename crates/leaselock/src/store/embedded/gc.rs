@@ -12,8 +12,7 @@ use super::folder::Folder;
 use super::lockfile;
 use super::names::Names;
 use super::newborn;
-use super::session;
-use super::session::SessionRemains;
+use super::session::{self, SessionRemains};
 
 /// How many calls there are to one sweep.
 const EVERY: u32 = 256;
@@ -95,17 +94,16 @@ fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
 
 /// Examines a lock file, except a busy or damaged one.
 fn lock_file(folder: &Folder, name: &str) {
-    let Ok(anchor_us) = folder.anchor_us() else {
+    let Ok(time) = folder.time() else {
         return;
     };
-    let now_us = folder.boot_us().saturating_add(anchor_us);
     let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
         return;
     };
     // Its creator holds its lock until it has its own name, and creates another when this one is removed before.
     let is_over = newborn::is_unnamed(name)
         || held
-            .load(anchor_us, now_us)
+            .load(time)
             .is_ok_and(|(image, _)| image.entries.is_empty());
     if is_over {
         held.remove();

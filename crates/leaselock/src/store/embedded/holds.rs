@@ -10,8 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::life;
-use super::life::Life;
+use super::life::{self, Life};
 use super::packed::{Members, PackedMember};
 use crate::base::token;
 

@@ -2,8 +2,7 @@
 
 use super::entry::{Content, Entry};
 use super::glob;
-use super::holds;
-use super::holds::Sessionless;
+use super::holds::{self, Sessionless};
 use super::life::Life;
 use super::packed::{Fields, Members};
 use crate::script::keys;
@@ -107,7 +106,6 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool, a
     out.extend_from_slice(bytes);
 }
 
-/// Returns about the encoded length.
 fn room(image: &Image) -> usize {
     let entries = image.entries.iter();
     let each = entries.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());

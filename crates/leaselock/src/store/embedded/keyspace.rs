@@ -2,8 +2,7 @@
 
 use super::entry::{Content, Entry};
 use super::holds::Sessionless;
-use super::life;
-use super::life::Life;
+use super::life::{self, Life};
 use super::packed::{Fields, Members};
 use super::step::Step;
 use crate::base::token;

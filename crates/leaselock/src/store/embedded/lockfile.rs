@@ -8,20 +8,14 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::entry::Content;
-use super::file_format;
-use super::file_format::{Found, Present, Record};
-use super::folder::{Folder, in_store_us};
+use super::file_format::{self, Found, Present, Record, peek};
+use super::folder::{Folder, StoreTime};
 use super::holds;
-use super::image;
-use super::image::Image;
+use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
-use super::life::Life;
 use super::newborn;
 use super::open_files::LockFile;
-use super::opening;
-use super::opening::Unopened;
-use super::peek::peek;
-use super::session::SessionRemains;
+use super::opening::{self, Unopened};
 use super::time::boot_id;
 use crate::base::hex::hex;
 use crate::base::{clock, token};
@@ -127,8 +121,9 @@ enum OpenedFile {
 fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<OpenedFile, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(OpenedFile::Nothing),
-        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || blank(folder))?
-        {
+        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || {
+            record(folder, &Image::default(), folder.fixed_anchor_us())
+        })? {
             Some(made) => Ok(made),
             None => return Ok(OpenedFile::Overtaken),
         },
@@ -148,8 +143,7 @@ fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Open
 pub(super) fn snapshot(
     folder: &Folder,
     name: &str,
-    anchor_us: u64,
-    now_us: u64,
+    time: StoreTime,
 ) -> Result<Option<Image>, FileError> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
@@ -158,7 +152,7 @@ pub(super) fn snapshot(
         {
             None => return Ok(Some(Image::default())),
             Some(Found::Current(present)) if !present.doubtful => {
-                return understand(folder, name, &present.record, anchor_us, now_us).map(Some);
+                return understand(folder, name, &present.record, time).map(Some);
             }
             // The lock decides whether this is damage or a write in progress.
             Some(_) => std::thread::yield_now(),
@@ -175,20 +169,20 @@ impl FileLock<'_> {
     /// True if nothing was written since the machine started.
     ///
     /// By the clock of now and by the one with which the store's time began: one of them may have been wrong.
-    fn is_of_an_earlier_boot(&self, anchor_us: u64) -> bool {
+    fn is_of_an_earlier_boot(&self, time: StoreTime) -> bool {
         let began_us = clock::wall_us().saturating_sub(self.folder.boot_us());
-        self.changed_us < i128::from(began_us.min(anchor_us))
+        self.changed_us < i128::from(began_us.min(time.anchor_us))
     }
 
-    pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), FileError> {
+    pub(super) fn load(&self, time: StoreTime) -> Result<(Image, Present), FileError> {
         let path = || self.folder.lock_path(self.name);
         let read = |length| {
             file_format::read(self.descriptor(), length)
                 .map_err(|error| system("read", &path(), error))
         };
         let mut found = read(self.length)?;
-        if matches!(found, Found::Blank) && self.is_of_an_earlier_boot(anchor_us) {
-            let empty = record(self.folder, &Image::default(), anchor_us);
+        if matches!(found, Found::Blank) && self.is_of_an_earlier_boot(time) {
+            let empty = record(self.folder, &Image::default(), time.anchor_us);
             file_format::prepare(self.descriptor(), self.length, empty)
                 .map_err(|error| system("make room for lock file", &path(), error))?;
             found = read(file_format::FIRST_FILE)?;
@@ -198,12 +192,12 @@ impl FileLock<'_> {
                 doubtful: true,
                 ref record,
                 ..
-            }) if record.boot == boot_id() || !self.is_of_an_earlier_boot(anchor_us) => {
+            }) if record.boot == boot_id() || !self.is_of_an_earlier_boot(time) => {
                 "one of its two copies, perhaps the newer one"
             }
             Found::Current(present) => {
                 let record = &present.record;
-                let image = understand(self.folder, self.name, record, anchor_us, now_us)?;
+                let image = understand(self.folder, self.name, record, time)?;
                 return Ok((image, present));
             }
             Found::Blank => "emptied, or filled with zeros",
@@ -247,29 +241,20 @@ fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
     }
 }
 
-/// Returns the content of a new file.
-fn blank(folder: &Folder) -> Record {
-    record(folder, &Image::default(), folder.fixed_anchor_us())
-}
-
 /// Returns the live keys in a record: by their ttl, by their holder's session, and by the machine's boot.
 fn understand(
     folder: &Folder,
     name: &str,
     record: &Record,
-    anchor_us: u64,
-    now_us: u64,
+    time: StoreTime,
 ) -> Result<Image, FileError> {
     let same_boot = record.boot == boot_id();
     // In another boot the machine's clock started anew, so expiry times count in the store's time of then.
-    let image = image::decode(
-        &record.payload,
-        if same_boot {
-            anchor_us
-        } else {
-            record.anchor_us
-        },
-    );
+    let anchor_us = match same_boot {
+        true => time.anchor_us,
+        false => record.anchor_us,
+    };
+    let image = image::decode(&record.payload, anchor_us);
     let mut image =
         image.ok_or_else(|| corrupt(&folder.lock_path(name), "its content makes no sense"))?;
     if !same_boot {
@@ -277,16 +262,7 @@ fn understand(
             .entries
             .retain(|entry| keys::outlives_reboot(&entry.key));
     }
-    let life_of = |client: &str| {
-        let left = folder.look(client)?;
-        Ok::<_, FileError>(match left {
-            SessionRemains::Process => Life::Ttl,
-            SessionRemains::Nobody => Life::Over,
-            SessionRemains::Job(limit) => Life::Session {
-                until_us: limit.map(|limit| in_store_us(limit, anchor_us)),
-            },
-        })
-    };
+    let life_of = |client: &str| folder.life_of(client, time);
     for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
         match &entry.content {
             Content::Text(text) => {
@@ -294,13 +270,13 @@ fn understand(
                 entry.life = life.unwrap_or_default();
             }
             Content::Sorted(members) => {
-                let settled = holds::settle(members, &entry.sessionless, now_us, life_of)?;
+                let settled = holds::settle(members, &entry.sessionless, time.now_us, life_of)?;
                 settled.into_iter().for_each(|settled| entry.take(settled));
             }
             Content::Hash(_) | Content::Stream(_) => {}
         }
     }
-    image.settle(now_us);
+    image.settle(time.now_us);
     Ok(image)
 }
 

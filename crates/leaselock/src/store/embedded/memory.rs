@@ -8,12 +8,8 @@ use tokio::sync::mpsc;
 
 use super::engine;
 use super::image::Image;
-use super::step::{Step, Surroundings};
-use super::tag::one_tag;
-use crate::base::clock;
-use crate::base::clock::Clock;
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use super::step::{Step, Surroundings, one_tag};
+use crate::base::{Clock, StoreError, clock, hold};
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
@@ -23,7 +19,7 @@ const QUEUE: usize = 1024;
 const MANUAL_ANCHOR_US: u64 = 1_700_000_000_000_000;
 
 #[derive(Debug, Clone)]
-pub(super) struct MemoryStore {
+pub(crate) struct MemoryStore {
     name: String,
     clock: Clock,
     shared: Arc<MemoryState>,

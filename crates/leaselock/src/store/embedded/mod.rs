@@ -26,7 +26,6 @@ mod on_disk;
 mod open_files;
 mod opening;
 mod packed;
-mod peek;
 mod receiver;
 mod reply;
 mod scan;
@@ -34,14 +33,12 @@ mod session;
 mod session_watch;
 mod step;
 mod store;
-mod tag;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod time;
 mod time_anchor;
-mod traffic;
 mod whitelist;
 
 pub(crate) use self::store::EmbeddedStore;

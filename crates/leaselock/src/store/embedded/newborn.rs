@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, unlinkat};
 use rustix::io::Errno;
 
-use super::file_format;
-use super::file_format::Record;
+use super::file_format::{self, Record};
 use super::folder::Folder;
 use super::io_error::{FileError, system};
-use super::opening;
-use super::opening::Unopened;
+use super::opening::{self, Unopened};
 
 /// Names of lock files begin with a letter, a digit, `_` or `-`.
 const UNNAMED: &str = ".new-";

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 use super::datagram::{Listener, file_name};
 use super::engine;
+use super::file_format;
 use super::folder::{Folder, FolderSettings};
-use super::gc;
-use super::gc::Gc;
+use super::gc::{self, Gc};
 use super::image::Image;
 use super::io_error::{FileError, lacks_descriptors};
 use super::listings::Listings;
@@ -18,18 +18,14 @@ use super::lockfile;
 use super::receiver::Receiver;
 use super::session::Session;
 use super::session_watch::SessionWatch;
-use super::step::Step;
-use super::tag::one_tag;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use super::step::{Step, one_tag};
 use crate::base::keyed_mutex::KeyedMutex;
-use crate::base::span::rounded;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded, slots};
 use crate::script::{Answer, Call};
-use crate::store::{Event, Sink};
+use crate::store::{Event, Sink, Traffic};
 
 #[derive(Debug)]
-pub(super) struct FolderStore {
+pub(crate) struct FolderStore {
     pub(super) settings: FolderSettings,
     opened: Mutex<OpenedFolder>,
     /// The receiver of messages to this client.
@@ -104,9 +100,9 @@ impl FolderStore {
         loop {
             let outcome = self.folder().and_then(|folder| {
                 let outcome = match attempt(&folder) {
-                    // Idle lock files give way to the file that a call needs: a release must not fail for want of it.
+                    // Idle files give way to the one that a call needs: a release must not fail for want of it.
                     Err(FileError::Store(error))
-                        if lacks_descriptors(&error) && folder.kept.close_all() =>
+                        if lacks_descriptors(&error) && folder.close_idle() =>
                     {
                         attempt(&folder)
                     }
@@ -193,19 +189,22 @@ impl FolderStore {
         }
         let open = Open(self, ear);
         *hold(&self.ear) = Some(Arc::clone(&open.1));
-        sink(Event::Ready);
-        tokio::select! {
-            () = open.1.attend() => {}
-            () = self.report_endings(sink) => {}
-        }
+        self.hear(&open.1, sink).await;
     }
 
-    /// Reports the ends of processes that may have held a lock, for ever.
-    pub(super) async fn report_endings(&self, sink: &Sink) {
-        let folder = self.folder().ok();
-        match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
-            Some(endings) => endings.report(sink).await,
-            None => std::future::pending().await,
+    /// Reports messages, and the ends of processes that may have held a lock, until senders cannot find the socket.
+    pub(super) async fn hear(&self, ear: &Receiver, sink: &Sink) {
+        let endings = async {
+            let folder = self.folder().ok();
+            match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
+                Some(endings) => endings.report(sink).await,
+                None => std::future::pending().await,
+            }
+        };
+        sink(Event::Ready);
+        tokio::select! {
+            () = ear.attend() => {}
+            () = endings => {}
         }
     }
 
@@ -248,12 +247,19 @@ impl FolderStore {
                     continue;
                 }
             };
-            match folder.anchor_us() {
+            match folder.time() {
                 Ok(_) => return create(&folder),
                 Err(_) => self.forget(&folder),
             }
         }
         Err(std::io::ErrorKind::TimedOut.into())
+    }
+
+    /// Returns how often a lock file was written, without its lock and without reading it.
+    pub(super) fn traffic(&self, key: &str) -> Option<Traffic> {
+        let name = lockfile::file_name(slots::tag(key));
+        let (commits, bytes) = file_format::newest(&self.folder().ok()?.locks, &name)?;
+        Some(Traffic { commits, bytes })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -320,31 +326,30 @@ async fn pause(turn: u32, now: Moment) {
 
 /// Tries once. Everything between lock and unlock of the file happens here, without waiting.
 fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
-    let anchor_us = folder.anchor_us()?;
-    let now_us = folder.boot_us().saturating_add(anchor_us);
+    let time = folder.time()?;
     if call.script.reads_only {
-        let image = match lockfile::snapshot(folder, name, anchor_us, now_us)? {
+        let image = match lockfile::snapshot(folder, name, time)? {
             Some(image) => image,
             None => match lockfile::lock(folder, name, false)? {
-                Some(held) => held.load(anchor_us, now_us)?.0,
+                Some(held) => held.load(time)?.0,
                 None => Image::default(),
             },
         };
-        return Ok(engine::execute(call, Step::new(call, image, now_us, folder))?.0);
+        return Ok(engine::execute(call, Step::new(call, image, time.now_us, folder))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {
         return Err(FileError::Gone);
     };
     // Time is read again under the lock, so that times are in the order of the commits.
-    let now_us = folder.boot_us().saturating_add(anchor_us);
-    let (image, present) = held.load(anchor_us, now_us)?;
-    let (answer, step) = engine::execute(call, Step::new(call, image, now_us, folder))?;
-    held.commit(&step.image, present, anchor_us)?;
+    let time = folder.time_by(time.anchor_us);
+    let (image, present) = held.load(time)?;
+    let (answer, step) = engine::execute(call, Step::new(call, image, time.now_us, folder))?;
+    held.commit(&step.image, present, time.anchor_us)?;
     drop(held);
     for (channel, message) in &step.outbox {
         folder.wake.send(channel, message);
     }
     let mut anchor = hold(&folder.anchor);
-    anchor.record(&folder.root, now_us, folder.file_mode);
+    anchor.record(&folder.root, time.now_us, folder.file_mode);
     Ok(answer)
 }

@@ -41,7 +41,7 @@ impl Unopened {
     pub(super) fn error(self, doing: &str, path: &Path) -> StoreError {
         match self {
             Unopened::System(error) => system(doing, path, error),
-            Unopened::Strange(found) => strange(path, found),
+            Unopened::Strange(found) => strange(path, found, "a regular file with one name"),
         }
     }
 
@@ -54,11 +54,11 @@ impl Unopened {
     }
 }
 
-pub(super) fn strange(path: &Path, found: &str) -> StoreError {
+/// Creates the error of what is in place of a file or a folder of ours.
+pub(super) fn strange(path: &Path, found: &str, ours: &str) -> StoreError {
     let path = path.display();
     let message = format!(
-        "{path} is {found}, where leaselock keeps a regular file with one name; \
-         it was not touched. Find out who put it there, and delete it"
+        "{path} is {found}, where leaselock keeps {ours}; it was not touched. Find out who put it there, and delete it"
     );
     StoreError::refused(ErrorKind::Corrupt, message)
 }
@@ -95,7 +95,6 @@ pub(super) fn place(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     within(folder, name, flags, Mode::empty())
 }
 
-/// Opens a sub-folder.
 pub(super) fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     within(root, name, flags | OFlags::NONBLOCK, Mode::empty())

@@ -41,7 +41,6 @@ pub(super) trait PackedItem {
 const LENGTH: usize = 4;
 const SCORE: usize = 8;
 
-/// Returns the framed bytes at the front, and the rest.
 fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
     rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
@@ -76,7 +75,6 @@ impl<I: PackedItem> Packed<I> {
         self.count == 0
     }
 
-    /// Returns the bytes without the count.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -85,7 +83,6 @@ impl<I: PackedItem> Packed<I> {
         self.places().map(|(_, item)| item)
     }
 
-    /// Iterates over the items, each with its offset.
     fn places(&self) -> impl Iterator<Item = (usize, I::Of<'_>)> {
         let mut rest = self.bytes.as_slice();
         std::iter::from_fn(move || {

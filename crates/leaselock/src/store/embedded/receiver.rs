@@ -18,9 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener, capacity};
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, Moment, debug_as, hold};
 use crate::store::{Event, Sink};
 
 /// With so many messages at once, more may have been dropped.

@@ -2,9 +2,8 @@
 
 use mlua::{Lua, Value as LuaValue};
 
-use crate::base::error::ErrorKind;
-use crate::script::Value;
-use crate::script::damage;
+use crate::base::{ErrorKind, StoreError};
+use crate::script::{Value, damage};
 
 /// The reply of one command.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,39 +34,15 @@ impl Reply {
     }
 }
 
-/// Why a command refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) kind: ErrorKind,
-    pub(super) message: String,
+/// Creates the error of a script, or of a command in it, that no script of ours should meet.
+pub(super) fn internal(message: impl Into<String>) -> StoreError {
+    StoreError::refused(ErrorKind::Internal, message)
 }
 
-impl Failure {
-    pub(super) fn internal(message: impl Into<String>) -> Self {
-        Failure {
-            kind: ErrorKind::Internal,
-            message: message.into(),
-        }
-    }
-
-    /// Parses an error that a script raises itself, or passes on from a command.
-    fn of_script(line: &str) -> Self {
-        match damage::from_line(line) {
-            Some(error) => Failure {
-                kind: error.kind(),
-                message: error.to_string(),
-            },
-            None => Failure::internal(line),
-        }
-    }
-
-    pub(super) fn wrong_type() -> Self {
-        let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
-        Failure {
-            kind: ErrorKind::WrongType,
-            message: message.to_owned(),
-        }
-    }
+/// Creates the error of a command on a key of another type.
+pub(super) fn wrong_type() -> StoreError {
+    let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    StoreError::refused(ErrorKind::WrongType, message)
 }
 
 /// Converts a command's reply for the script: nil becomes false, a status becomes a table with `ok`.
@@ -90,7 +65,7 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
 }
 
 /// Converts a script's result. Numbers lose their fraction, tables end at the first nil, false is nil.
-pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Failure> {
+pub(super) fn from_lua(value: &LuaValue) -> Result<Value, StoreError> {
     match value {
         LuaValue::Boolean(true) => Ok(Value::Int(1)),
         LuaValue::Integer(number) => Ok(Value::Int(*number)),
@@ -101,16 +76,18 @@ pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Failure> {
     }
 }
 
-fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
+fn from_table(table: &mlua::Table) -> Result<Value, StoreError> {
     let field = |name: &str| {
         table
             .raw_get::<LuaValue>(name)
-            .map_err(|error| Failure::internal(error.to_string()))
+            .map_err(|error| internal(error.to_string()))
     };
     let length = table.raw_len();
     if length == 0 {
         if let LuaValue::String(message) = field("err")? {
-            return Err(Failure::of_script(&message.to_string_lossy()));
+            // A script raises it itself, or passes it on from a command.
+            let line = message.to_string_lossy();
+            return Err(damage::from_line(&line).unwrap_or_else(|| internal(line)));
         }
         if let LuaValue::String(status) = field("ok")? {
             return Ok(Value::Bytes(status.as_bytes().to_vec()));
@@ -118,7 +95,7 @@ fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
     }
     let mut items = Vec::with_capacity(length);
     for item in table.sequence_values::<LuaValue>() {
-        let item = item.map_err(|error| Failure::internal(error.to_string()))?;
+        let item = item.map_err(|error| internal(error.to_string()))?;
         items.push(from_lua(&item)?);
     }
     Ok(Value::Array(items))
@@ -146,7 +123,7 @@ impl Words {
     }
 
     /// Adds text as it is, and numbers as C's `%.17g` prints them.
-    pub(super) fn push(&mut self, value: &LuaValue) -> Result<(), Failure> {
+    pub(super) fn push(&mut self, value: &LuaValue) -> Result<(), StoreError> {
         match value {
             LuaValue::String(text) => self.buffer.extend_from_slice(&text.as_bytes()),
             other => self.buffer.extend_from_slice(number(other)?.as_bytes()),
@@ -164,7 +141,7 @@ impl Words {
     }
 }
 
-fn number(value: &LuaValue) -> Result<String, Failure> {
+fn number(value: &LuaValue) -> Result<String, StoreError> {
     match value {
         LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
             Ok(number.to_string())
@@ -175,7 +152,7 @@ fn number(value: &LuaValue) -> Result<String, Failure> {
         )]
         LuaValue::Integer(number) => Ok(general(*number as f64)),
         LuaValue::Number(number) => Ok(general(*number)),
-        _ => Err(Failure::internal(
+        _ => Err(internal(
             "ERR Lua redis() command arguments must be strings or integers",
         )),
     }
@@ -273,7 +250,7 @@ mod tests {
             ]))
         });
         assert_eq!(
-            left("return {err = 'ERR no'}").unwrap_err().message,
+            left("return {err = 'ERR no'}").unwrap_err().to_string(),
             "ERR no"
         );
     }

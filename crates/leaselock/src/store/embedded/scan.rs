@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::lockfile;
 use super::on_disk::FolderStore;
-use crate::base::clock::CLOCK;
-use crate::base::error::StoreError;
+use crate::base::{CLOCK, StoreError};
 
 /// How many files one page reads, and for how long: files may be large.
 const PAGE: usize = 256;
@@ -41,12 +40,8 @@ impl FolderStore {
 
 /// Lists the locks in a file. An unreadable one has none to show; using its lock reports why.
 fn locks_in_file(folder: &Folder, name: &str, pattern: &str) -> Vec<String> {
-    let Ok(anchor_us) = folder.anchor_us() else {
-        return Vec::new();
-    };
-    let now_us = folder.boot_us().saturating_add(anchor_us);
-    let image = lockfile::snapshot(folder, name, anchor_us, now_us)
-        .ok()
-        .flatten();
+    let time = folder.time();
+    let image = time.and_then(|time| lockfile::snapshot(folder, name, time));
+    let image = image.ok().flatten();
     image.map_or_else(Vec::new, |image| image.locks(pattern))
 }

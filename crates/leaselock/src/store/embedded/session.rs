@@ -11,10 +11,8 @@ use std::sync::Mutex;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::opening;
-use super::opening::Unopened;
-use crate::base::clock::Moment;
-use crate::base::sync::hold;
+use super::opening::{self, Unopened};
+use crate::base::{Moment, hold};
 
 /// What remains of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +198,12 @@ impl Living {
         }
         files.extend(file.map(|file| (client.to_owned(), file)));
         Ok(left)
+    }
+
+    /// Closes all files. True if there was one.
+    pub(super) fn close_all(&self) -> bool {
+        let files = std::mem::take(&mut *hold(&self.files));
+        !files.is_empty()
     }
 
     /// Returns what `exists` does, with one check only for a client that has a session.

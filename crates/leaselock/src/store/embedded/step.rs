@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::image::Image;
+use crate::base::{ErrorKind, StoreError, slots};
 use crate::script::Call;
 
 /// The world outside of the image, as commands see it.
@@ -40,6 +41,18 @@ impl Step {
             reads_only: call.script.reads_only,
             surroundings: Arc::clone(surroundings) as Arc<dyn Surroundings>,
             outbox: Vec::new(),
+        }
+    }
+}
+
+/// Returns the common slot tag of all keys of a call, which determines their file.
+pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
+    let mut tags = call.parameters.keys().map(slots::tag);
+    match tags.next() {
+        Some(tag) if tags.all(|other| other == tag) => Ok(tag),
+        _ => {
+            let message = format!("{} needs keys that share one slot", call.script.name);
+            Err(StoreError::refused(ErrorKind::Internal, message))
         }
     }
 }

@@ -8,20 +8,13 @@ use std::time::Duration;
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
 use super::{broadcast, doctor, folder};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::StoreError;
-use crate::base::token::ClientId;
+use crate::base::{ClientId, Clock, Moment, StoreError};
 use crate::script::{Answer, Call};
-use crate::store::report::Report;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, LeaseHolder, Sink, Store, Traffic};
+use crate::store::{Capabilities, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct EmbeddedStore(EmbeddedKind);
-
-#[derive(Debug, Clone)]
-enum EmbeddedKind {
+pub(crate) enum EmbeddedStore {
     Folder(Arc<FolderStore>),
     Memory(MemoryStore),
     /// There is no default folder; every operation reports why.
@@ -40,45 +33,44 @@ impl EmbeddedStore {
             client,
             session,
         };
-        EmbeddedStore(EmbeddedKind::Folder(Arc::new(FolderStore::new(settings))))
+        EmbeddedStore::Folder(Arc::new(FolderStore::new(settings)))
     }
 
-    /// Creates a store in the user's own default folder.
     pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
         match folder::default_folder() {
             Ok(path) => Self::folder(&path, clock, client, session),
-            Err(none) => EmbeddedStore(EmbeddedKind::Nowhere(none)),
+            Err(none) => EmbeddedStore::Nowhere(none),
         }
     }
 
     /// Creates a store in this process's memory. Equal names are one store; a store without a name is alone.
     pub(crate) fn memory(name: &str, clock: Clock) -> Self {
-        EmbeddedStore(EmbeddedKind::Memory(MemoryStore::named(name, clock)))
+        EmbeddedStore::Memory(MemoryStore::named(name, clock))
     }
 }
 
 impl Store for EmbeddedStore {
     async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.run(call, within).await,
-            EmbeddedKind::Memory(store) => store.run(call),
-            EmbeddedKind::Nowhere(why) => Err(why.clone()),
+        match self {
+            EmbeddedStore::Folder(store) => store.run(call, within).await,
+            EmbeddedStore::Memory(store) => store.run(call),
+            EmbeddedStore::Nowhere(why) => Err(why.clone()),
         }
     }
 
     async fn listen(&self, channel: &str, sink: Sink) {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.listen(channel, sink).await,
-            EmbeddedKind::Memory(store) => store.listen(channel, &sink).await,
-            EmbeddedKind::Nowhere(_) => std::future::pending().await,
+        match self {
+            EmbeddedStore::Folder(store) => store.listen(channel, sink).await,
+            EmbeddedStore::Memory(store) => store.listen(channel, &sink).await,
+            EmbeddedStore::Nowhere(_) => std::future::pending().await,
         }
     }
 
     /// Removes what dead processes left.
     async fn follow(&self, _holder: &Arc<dyn LeaseHolder>) {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.sweep_dead_processes().await,
-            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => std::future::pending().await,
+        match self {
+            EmbeddedStore::Folder(store) => store.sweep_dead_processes().await,
+            EmbeddedStore::Memory(_) | EmbeddedStore::Nowhere(_) => std::future::pending().await,
         }
     }
 
@@ -91,10 +83,10 @@ impl Store for EmbeddedStore {
         let listen = move |channel: Arc<str>, sink: Sink| {
             let store = store.clone();
             async move {
-                match &store.0 {
-                    EmbeddedKind::Folder(store) => store.listen_to_broadcast(&channel, &sink).await,
-                    EmbeddedKind::Memory(store) => store.listen(&channel, &sink).await,
-                    EmbeddedKind::Nowhere(_) => {}
+                match &store {
+                    EmbeddedStore::Folder(store) => store.listen_to_broadcast(&channel, sink).await,
+                    EmbeddedStore::Memory(store) => store.listen(&channel, &sink).await,
+                    EmbeddedStore::Nowhere(_) => {}
                 }
             }
         };
@@ -108,18 +100,18 @@ impl Store for EmbeddedStore {
         pattern: &str,
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.scan(cursor, pattern, within).await,
-            EmbeddedKind::Memory(store) => Ok((0, store.scan(pattern))),
-            EmbeddedKind::Nowhere(why) => Err(why.clone()),
+        match self {
+            EmbeddedStore::Folder(store) => store.scan(cursor, pattern, within).await,
+            EmbeddedStore::Memory(store) => Ok((0, store.scan(pattern))),
+            EmbeddedStore::Nowhere(why) => Err(why.clone()),
         }
     }
 
     async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        let (checks, promises) = match &self.0 {
-            EmbeddedKind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
-            EmbeddedKind::Memory(_) => (doctor::memory(), doctor::of_memory()),
-            EmbeddedKind::Nowhere(why) => return Err(why.clone()),
+        let (checks, promises) = match self {
+            EmbeddedStore::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
+            EmbeddedStore::Memory(_) => (doctor::memory(), doctor::of_memory()),
+            EmbeddedStore::Nowhere(why) => return Err(why.clone()),
         };
         Ok(Report::new(self.describe(), checks, promises))
     }
@@ -145,40 +137,40 @@ impl Store for EmbeddedStore {
 
     /// Counts how often the folder was opened: one that was removed comes back with another clock.
     fn epoch(&self) -> Option<u64> {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => Some(store.epoch()),
-            EmbeddedKind::Memory(_) => Some(0),
-            EmbeddedKind::Nowhere(_) => None,
+        match self {
+            EmbeddedStore::Folder(store) => Some(store.epoch()),
+            EmbeddedStore::Memory(_) => Some(0),
+            EmbeddedStore::Nowhere(_) => None,
         }
     }
 
     /// `None` for memory, whose waiters are in the same process.
     fn traffic(&self, key: &str) -> Option<Traffic> {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.traffic(key),
-            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
+        match self {
+            EmbeddedStore::Folder(store) => store.traffic(key),
+            EmbeddedStore::Memory(_) | EmbeddedStore::Nowhere(_) => None,
         }
     }
 
     fn describe(&self) -> String {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.describe(),
-            EmbeddedKind::Memory(store) => store.describe(),
-            EmbeddedKind::Nowhere(_) => "file:".to_owned(),
+        match self {
+            EmbeddedStore::Folder(store) => store.describe(),
+            EmbeddedStore::Memory(store) => store.describe(),
+            EmbeddedStore::Nowhere(_) => "file:".to_owned(),
         }
     }
 
     /// Until it is closed this client's leases stay held, even when this process dies. `None` without a session, or
     /// before the first use.
     fn session_descriptor(&self) -> Option<OwnedFd> {
-        match &self.0 {
-            EmbeddedKind::Folder(store) => store.session_descriptor(),
-            EmbeddedKind::Memory(_) | EmbeddedKind::Nowhere(_) => None,
+        match self {
+            EmbeddedStore::Folder(store) => store.session_descriptor(),
+            EmbeddedStore::Memory(_) | EmbeddedStore::Nowhere(_) => None,
         }
     }
 
     fn limit_session(&self, until: Moment) {
-        if let EmbeddedKind::Folder(store) = &self.0 {
+        if let EmbeddedStore::Folder(store) = self {
             store.limit_session(until);
         }
     }

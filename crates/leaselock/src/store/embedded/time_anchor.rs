@@ -7,17 +7,12 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::file_format::{Found, Present};
+use super::file_format::{Found, Present, peek};
 use super::io_error::FileError;
 use super::names::Names;
-use super::opening;
-use super::opening::Unopened;
-use super::peek::peek;
-use super::time;
-use super::time::{Meta, Traces, Unreadable};
-use crate::base::clock;
-use crate::base::clock::Clock;
-use crate::base::error::{ErrorKind, StoreError};
+use super::opening::{self, Unopened};
+use super::time::{self, Meta, Traces, Unreadable};
+use crate::base::{Clock, ErrorKind, StoreError, clock};
 
 const META: &str = "meta";
 const META_NEW: &str = "meta.new";
@@ -245,7 +240,6 @@ fn write(
     }
 }
 
-/// Returns what the lock files show of the anchor.
 fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
     let mut traces = Traces::default();
     let until = clock.now().plus(ASKING);

@@ -1,39 +1,8 @@
 //! The commands that the scripts use, and no other: what runs here runs on every Redis too.
 
 /// In alphabetical order. A test compares it with the scripts.
-pub(crate) const WHITELIST: &[&str] = &[
-    "DEL",
-    "EXISTS",
-    "GET",
-    "HDEL",
-    "HGET",
-    "HINCRBY",
-    "HLEN",
-    "HMGET",
-    "HSET",
-    "HSETNX",
-    "MGET",
-    "PEXPIRE",
-    "PTTL",
-    "PUBLISH",
-    "PUBSUB",
-    "SET",
-    "SPUBLISH",
-    "STRLEN",
-    "TIME",
-    "TYPE",
-    "XADD",
-    "XINFO",
-    "ZADD",
-    "ZCARD",
-    "ZRANGE",
-    "ZRANGEBYSCORE",
-    "ZRANK",
-    "ZREM",
-    "ZREVRANGE",
-    "ZREVRANGEBYSCORE",
-    "ZSCORE",
-];
+pub(crate) const WHITELIST: &str = "DEL EXISTS GET HDEL HGET HINCRBY HLEN HMGET HSET HSETNX MGET PEXPIRE PTTL PUBLISH PUBSUB SET SPUBLISH \
+    STRLEN TIME TYPE XADD XINFO ZADD ZCARD ZRANGE ZRANGEBYSCORE ZRANK ZREM ZREVRANGE ZREVRANGEBYSCORE ZSCORE";
 
 #[cfg(test)]
 mod tests {
@@ -70,7 +39,7 @@ mod tests {
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
             &mut found,
         );
-        let listed: BTreeSet<String> = WHITELIST.iter().map(ToString::to_string).collect();
+        let listed: BTreeSet<String> = WHITELIST.split(' ').map(str::to_owned).collect();
         assert_eq!(listed, found);
     }
 }

@@ -3,8 +3,7 @@
 use redis::{Cmd, Value};
 
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::library::Library;
-use crate::script::{Call, Script};
+use crate::script::{Call, Library, Script};
 
 /// Builds the short command: a function where there are some, the script's hash otherwise.
 pub(super) fn short(library: Option<&Library>, call: &Call) -> Cmd {

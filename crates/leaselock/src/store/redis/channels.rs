@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::endpoint::Endpoint;
 use super::subscriber::{self, Publisher, Refused};
 use crate::base::error::StoreError;
-use crate::store::Sink;
-use crate::store::subscriptions::Subscriptions;
+use crate::store::{Sink, Subscriptions};
 
 /// A server with temporary channels: one connection serves all of them, for any number of waiters.
 struct Temporary<'a>(&'a Endpoint);
@@ -22,7 +21,6 @@ impl Publisher for Temporary<'_> {
     }
 }
 
-/// Serves temporary subscriptions until it is dropped.
 pub(super) async fn serve(endpoint: &Endpoint, set: &Arc<Subscriptions>) {
     subscriber::serve(&Temporary(endpoint), set).await;
 }
@@ -45,7 +43,7 @@ impl Publisher for Own<'_> {
 
 /// Delivers the messages of one channel until it is dropped, and reports every gap.
 pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
-    let set = Subscriptions::listening(Arc::from(sink));
+    let set = Subscriptions::observed(Arc::from(sink), true);
     let _wanted = set.subscribe(channel, |_| false);
     subscriber::serve(&Own(endpoint), &set).await;
 }

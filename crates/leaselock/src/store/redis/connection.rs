@@ -20,9 +20,7 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::push_mode::PushMode;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
-use crate::base::sync::hold;
+use crate::base::{CLOCK, Moment, StoreError, hold};
 
 /// The connection, when there is one.
 #[derive(Debug)]
@@ -103,7 +101,6 @@ impl Connection {
         self.answer_at(commands, behind_multi, until).await
     }
 
-    /// Waits until there is a connection.
     pub(super) async fn reached(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
         if self.live().is_some() {
             return Ok(());

@@ -10,8 +10,7 @@ use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, StoreError, debug_as};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 /// A connection for one purpose. Closes when it is dropped.
@@ -42,7 +41,6 @@ impl DedicatedConnection {
         }
     }
 
-    /// True if it has not broken yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.raw.driver.is_over()
     }
@@ -57,7 +55,6 @@ impl DedicatedConnection {
         understood(answer, |line| self.endpoint.explain(line))
     }
 
-    /// Runs one script.
     pub(crate) async fn run<O: Operation>(
         &mut self,
         operation: &O,

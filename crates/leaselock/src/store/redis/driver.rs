@@ -22,7 +22,6 @@ pub(super) struct OpenedConnection<D> {
 }
 
 impl OpenedConnection<Driver> {
-    /// Runs the driver on the present runtime.
     pub(super) fn spawn(self) -> OpenedConnection<RunningDriver> {
         OpenedConnection {
             connection: self.connection,

@@ -13,11 +13,10 @@ use std::sync::OnceLock;
 use self::sentinel::PrimaryLocator;
 use super::error_map;
 use super::socket::SocketControl;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, StoreError, debug_as};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
-use crate::store::url::RedisUrl;
+use crate::store::url::{RedisUrl, address};
 
 /// Clones share the files that were read for TLS.
 #[derive(Clone)]
@@ -59,15 +58,14 @@ impl Endpoint {
         &self.0.url
     }
 
-    /// Returns the locator of the server, if it has one.
     pub(super) fn watch(&self) -> Option<&PrimaryLocator> {
         self.0.watch.as_ref()
     }
 
     /// Names the server, as an administrator would.
     pub(super) fn place(&self) -> String {
-        match self.0.watch.as_ref().and_then(PrimaryLocator::place) {
-            Some(primary) => format!("{primary}, the primary of {self},"),
+        match self.0.watch.as_ref().and_then(PrimaryLocator::primary) {
+            Some((host, port)) => format!("{}, the primary of {self},", address(&host, port)),
             None => self.to_string(),
         }
     }
@@ -100,7 +98,7 @@ impl Endpoint {
         {
             let host = match (&self.0.url.place, &self.0.watch) {
                 (Place::Tcp { host, .. }, _) => Some(host.clone()),
-                (_, Some(watch)) => watch.host(),
+                (_, Some(watch)) => watch.primary().map(|(host, _)| host),
                 _ => None,
             };
             let trouble = |host: String| control.tls_trouble(self.0.url.tls.name_of(&host));
@@ -113,10 +111,8 @@ impl Endpoint {
 
     /// Creates the error for a connection that the server has ended, or that was given up because the server moved.
     pub(super) fn ended(&self) -> StoreError {
-        StoreError::refused(
-            ErrorKind::Unreachable,
-            format!("the connection to {self} ended"),
-        )
+        let message = format!("the connection to {self} ended");
+        StoreError::refused(ErrorKind::Unreachable, message)
     }
 
     /// Converts a refusal from before any request.
@@ -144,10 +140,8 @@ impl Endpoint {
 
     /// Creates the error for no reply while connecting.
     pub(super) fn silent(&self) -> StoreError {
-        StoreError::refused(
-            ErrorKind::NoReply,
-            format!("no connection to {self} in time"),
-        )
+        let message = format!("no connection to {self} in time");
+        StoreError::refused(ErrorKind::NoReply, message)
     }
 }
 

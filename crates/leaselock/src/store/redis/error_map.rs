@@ -63,7 +63,6 @@ fn by_word(line: &str) -> Option<&'static Meaning> {
     words.find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
 }
 
-/// Joins the advice and the server's own words.
 fn explained(advice: &str, line: &str) -> String {
     format!("{advice} (it said: {})", quoted(line))
 }

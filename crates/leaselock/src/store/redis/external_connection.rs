@@ -8,8 +8,7 @@ use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
 use tokio::time::timeout;
 
 use super::error_map;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, StoreError, debug_as};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
 

@@ -21,7 +21,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How many polls there are to one of another Sentinel: this one may be cut off without knowing.
 const LOOKS_PER_OTHER: usize = 5;
 
-/// Follows the primary until dropped.
 pub(crate) async fn follow(endpoint: &Endpoint) {
     let Some(watch) = endpoint.watch() else {
         return std::future::pending().await;
@@ -57,7 +56,6 @@ struct FollowSession<'a> {
 }
 
 impl FollowSession<'_> {
-    /// Runs the connection to its end.
     async fn run(&self) -> Never {
         let news = Arc::new(Notify::new());
         let notified = Arc::clone(&news);
@@ -126,7 +124,6 @@ impl FollowSession<'_> {
         silent(true)
     }
 
-    /// Asks the other Sentinels in turn.
     async fn ask_another(&self, count: usize) {
         let mut others = self.watch.in_turn();
         others.retain(|other| other != self.place);

@@ -11,10 +11,8 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::external_connection::{ExternalConnection, ExternalRequest};
 use super::{calls, error_map, external_connection};
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
-use crate::script::Call;
-use crate::script::library::Library;
+use crate::base::{CLOCK, Moment, StoreError};
+use crate::script::{Call, Library};
 
 #[derive(Clone)]
 pub(super) enum StoreLink {
@@ -24,7 +22,6 @@ pub(super) enum StoreLink {
 }
 
 impl StoreLink {
-    /// Creates a link that connects on first use.
     pub(super) fn to(endpoint: Endpoint) -> Self {
         StoreLink::Own(Connection::new(endpoint, ConnectionEvents::default()))
     }
@@ -64,7 +61,7 @@ impl StoreLink {
         match self {
             StoreLink::Own(own) => own.endpoint.explain(line),
             StoreLink::External(_) => error_map::from_line(line),
-            StoreLink::Cluster(cluster) => cluster.explain(line),
+            StoreLink::Cluster(cluster) => cluster.topology.explain(line),
         }
     }
 
@@ -73,7 +70,7 @@ impl StoreLink {
         match self {
             StoreLink::Own(own) => own.endpoint.url().functions,
             StoreLink::External(_) => None,
-            StoreLink::Cluster(cluster) => cluster.functions(),
+            StoreLink::Cluster(cluster) => cluster.topology.functions(),
         }
     }
 
@@ -94,7 +91,7 @@ impl StoreLink {
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
-            StoreLink::Cluster(cluster) => cluster.to_string(),
+            StoreLink::Cluster(cluster) => cluster.topology.to_string(),
         }
     }
 

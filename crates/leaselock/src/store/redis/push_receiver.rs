@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use redis::{PushInfo, PushKind, Value};
 
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
+use crate::base::{debug_as, hold};
 use crate::store::{Event, Sink};
 
 /// A channel, and the sink of its messages.
@@ -43,7 +42,6 @@ impl PushReceiver {
         &self.channel.name
     }
 
-    /// True if messages to the channel arrive here.
     pub(super) fn is_subscribed(&self) -> bool {
         *hold(&self.phase) == Phase::Subscribed
     }

@@ -1,14 +1,10 @@
 //! The successive connections of one subscriber: what is logged of them, and the pauses between them.
 
-use redis::aio::MultiplexedConnection;
 use tokio::time::{Duration, sleep};
 
 use super::endpoint::Endpoint;
-use super::socket::SocketControl;
-use super::{error_map, heartbeat};
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError};
 
 /// A connection that lived for less was not a success: the next try waits longer.
 const STEADY: Duration = Duration::from_secs(2);
@@ -55,21 +51,4 @@ impl Sessions {
             () = endpoint.moved() => {}
         }
     }
-}
-
-/// Checks that the connection is alive; returns why it ended.
-pub(super) async fn until_silent(
-    endpoint: &Endpoint,
-    connection: MultiplexedConnection,
-    control: &SocketControl,
-) -> StoreError {
-    match heartbeat::until_silent(connection, control).await {
-        Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
-        None => silent(endpoint),
-    }
-}
-
-pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
-    let message = format!("no reply from {endpoint} in time");
-    StoreError::refused(ErrorKind::NoReply, message)
 }

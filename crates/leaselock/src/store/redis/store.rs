@@ -1,11 +1,10 @@
 //! A store on servers, for the layers above.
 //!
-//! This file runs scripts there, and says what each kind of link to a server can do. The files in its folder have one
-//! task each: creation, the rights of the user, listing keys, and loading functions.
+//! This file runs scripts there, and says what each kind of link to a server can do, and this user. The files in its
+//! folder have one task each: creation, listing keys, and loading functions.
 
 mod create;
 mod functions;
-mod rights;
 mod scan;
 
 use std::sync::Arc;
@@ -19,15 +18,11 @@ use super::doctor::{ask_sentinels, examine};
 use super::external_connection::{self, ExternalRequest};
 use super::link::StoreLink;
 use super::{answer, calls, channels, error_map, health};
-use crate::base::clock::CLOCK;
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::script::library::Library;
-use crate::script::{Answer, Call, Malformed, Value};
-use crate::store::functions::LoadedFunctions;
-use crate::store::report::Report;
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, LeaseHolder, SharedSink, Sink, Store};
+use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
+use crate::script::{Answer, Call, Library, Malformed, Value};
+use crate::store::{
+    Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
+};
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]
@@ -154,7 +149,9 @@ impl Store for RedisStore {
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
         match &self.0 {
             StoreLink::Own(own) => health::follow(own, &**holder).await,
-            StoreLink::Cluster(cluster) => health::over_many(cluster.trouble(), &**holder).await,
+            StoreLink::Cluster(cluster) => {
+                health::over_many(&cluster.topology.trouble, &**holder).await
+            }
             StoreLink::External(_) => std::future::pending().await,
         }
     }
@@ -306,6 +303,22 @@ impl RedisStore {
                 );
                 StoreError::unknown(ErrorKind::Malformed, message)
             })
+    }
+
+    /// True if the user may publish: the only one of these commands that a node of a quorum cannot do without.
+    pub(crate) async fn may_publish(&self, channel: &str, within: Duration) -> Option<bool> {
+        Self::is_allowed(&self.plain(&["PUBLISH", channel, ""], within).await)
+    }
+
+    /// Reads whether the server permits it; `None` when it has not said so.
+    pub(super) fn is_allowed(answer: &Result<Value, StoreError>) -> Option<bool> {
+        match answer {
+            Ok(_) => Some(true),
+            Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Unsupported) => {
+                Some(false)
+            }
+            Err(_) => None,
+        }
     }
 
     /// Opens a connection without other users, driven by the runtime of `handle`.

@@ -15,8 +15,9 @@ use tokio::time::timeout;
 
 use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
-use super::heartbeat::PATIENCE;
-use super::sessions::{self, Sessions};
+use super::error_map;
+use super::heartbeat::{PATIENCE, until_silent};
+use super::sessions::Sessions;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::subscriptions::{Due, Subscriptions};
 
@@ -73,7 +74,6 @@ pub(super) fn refuse(
     Ok(())
 }
 
-/// Serves the subscriptions until it is dropped.
 pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>) {
     let endpoint = publisher.endpoint();
     let mut sessions = Sessions::default();
@@ -110,7 +110,10 @@ async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result
     } = endpoint.for_messages(receive).await?;
     tokio::select! {
         () = driver => Err(endpoint.ended()),
-        error = sessions::until_silent(endpoint, connection.clone(), &control) => Err(error),
+        ended = until_silent(connection.clone(), &control) => Err(match ended {
+            Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
+            None => error_map::surely_not(endpoint.no_answer()),
+        }),
         outcome = follow(publisher, set, connection) => outcome,
         () = publisher.accompany(set) => Ok(()),
         // A push of the node is taken for a reply, so no reply can be trusted from here on.
@@ -201,7 +204,7 @@ async fn each<'a>(
     let answers = match timeout(PATIENCE, answers).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => return Err(endpoint.connecting(error)),
-        Err(_) => return Err(sessions::silent(endpoint)),
+        Err(_) => return Err(error_map::surely_not(endpoint.no_answer())),
     };
     let meaning = |answer| match answer {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),

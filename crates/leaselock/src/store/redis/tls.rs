@@ -25,10 +25,8 @@ pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, Stor
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| {
-            StoreError::refused(
-                ErrorKind::Internal,
-                format!("TLS cannot be set up: {error}"),
-            )
+            let message = format!("TLS cannot be set up: {error}");
+            StoreError::refused(ErrorKind::Internal, message)
         })?
         .with_root_certificates(roots);
     let Some((certificate, key)) = &options.identity else {

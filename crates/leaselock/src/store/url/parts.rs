@@ -15,12 +15,15 @@ pub(super) fn refuse<T>(message: &str) -> Result<T, InvalidInput> {
     Err(InvalidInput::new(message))
 }
 
+/// Refuses what may come of a character that is not escaped.
+pub(super) fn misread<T>(message: &str) -> Result<T, InvalidInput> {
+    refuse(&format!("{message}; {ESCAPES}"))
+}
+
 pub(super) fn login_of(login: &str) -> Result<(Option<String>, Option<String>), InvalidInput> {
     let raw = |c: char| c.is_whitespace() || c.is_control() || c == '@' || c == '[' || c == ']';
     if login.contains(raw) {
-        return refuse(&format!(
-            "the user or password has a character that must be escaped; {ESCAPES}"
-        ));
+        return misread("the user or password has a character that must be escaped");
     }
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (decoded(user)?, decoded(password)?),
@@ -55,18 +58,14 @@ pub(super) fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), In
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.is_empty() || host.len() > 253 || !(place.starts_with('[') || host.chars().all(plain)) {
-        return refuse(&format!(
-            "the URL needs a host name or address, as in redis://host:6379; {ESCAPES}"
-        ));
+        return misread("the URL needs a host name or address, as in redis://host:6379");
     }
     let port = match port {
         None => usual,
         Some(digits) => match digits.parse() {
             Ok(port) if port > 0 && all_digits(digits) => port,
             _ => {
-                return refuse(&format!(
-                    "the port must be a number from 1 to 65535; {ESCAPES}"
-                ));
+                return misread("the port must be a number from 1 to 65535");
             }
         },
     };
@@ -88,9 +87,9 @@ pub(super) fn database(path: &str) -> Result<u32, InvalidInput> {
         digits if all_digits(digits) && digits.len() <= 6 => digits
             .parse()
             .or_else(|_| refuse("the database must be a number")),
-        _ => refuse(&format!(
-            "what follows the host must be the number of a database, as in redis://host/0; {ESCAPES}"
-        )),
+        _ => {
+            misread("what follows the host must be the number of a database, as in redis://host/0")
+        }
     }
 }
 
@@ -113,11 +112,8 @@ pub(super) fn absolute(path: &str, wrong: &str) -> Result<PathBuf, InvalidInput>
 
 pub(super) fn decoded(text: &str) -> Result<String, InvalidInput> {
     let bytes = unescaped(text).and_then(|bytes| String::from_utf8(bytes).ok());
-    bytes.ok_or_else(|| {
-        InvalidInput::new(format!(
-            "a % in the URL is not followed by two hex digits of UTF-8; {ESCAPES}"
-        ))
-    })
+    let wrong = "a % in the URL is not followed by two hex digits of UTF-8";
+    bytes.map_or_else(|| misread(wrong), Ok)
 }
 
 /// Decodes `%41` as `A`. A plus sign stays one.
@@ -135,7 +131,6 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Formats an address as in a URL.
 pub(crate) fn address(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

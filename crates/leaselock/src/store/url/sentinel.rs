@@ -1,7 +1,7 @@
 //! URLs of a server that Sentinels name.
 
 use super::parts::{
-    ESCAPES, all_digits, database, decoded, host_and_port, login_of, pairs, refuse,
+    ESCAPES, all_digits, database, decoded, host_and_port, login_of, misread, pairs, refuse,
 };
 use super::redis_url::{Place, RedisUrl};
 use super::sentinels::Sentinels;
@@ -15,7 +15,7 @@ const MOST: usize = 16;
 /// `[user:password@]host[:port],…/service[/db][?sentinel_user=…&sentinel_pass=…]`
 pub(super) fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     if rest.contains('#') {
-        return refuse(&format!("nothing may follow a # in the URL; {ESCAPES}"));
+        return misread("nothing may follow a # in the URL");
     }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

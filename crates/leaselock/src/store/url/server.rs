@@ -1,6 +1,8 @@
 //! URLs of one server, by its address or its socket, and of the nodes of a cluster.
 
-use super::parts::{ESCAPES, absolute, database, decoded, host_and_port, login_of, pairs, refuse};
+use super::parts::{
+    ESCAPES, absolute, database, decoded, host_and_port, login_of, misread, pairs, refuse,
+};
 use super::redis_url::{Place, RedisUrl};
 use crate::base::error::InvalidInput;
 
@@ -19,14 +21,12 @@ pub(super) fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
                  add the server's authority to the system's roots or name it in SSL_CERT_FILE",
             );
         }
-        Some(_) => return refuse(&format!("nothing may follow a # in the URL; {ESCAPES}")),
+        Some(_) => return misread("nothing may follow a # in the URL"),
     }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     for (key, _) in pairs(query) {
         if key != "protocol" {
-            return refuse(&format!(
-                "options after a ? are known for redis+unix:// only; {ESCAPES}"
-            ));
+            return misread("options after a ? are known for redis+unix:// only");
         }
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -71,15 +71,11 @@ pub(super) fn unix(rest: &str) -> Result<RedisUrl, InvalidInput> {
 /// `[user[:password]@]host[:port],host[:port],…`: some of the nodes. All have the same login.
 pub(super) fn cluster(rest: &str, tls: bool) -> Result<Vec<RedisUrl>, InvalidInput> {
     if rest.contains(['#', '?']) {
-        return refuse(&format!(
-            "nothing may follow a # or ? in the URL of a cluster; {ESCAPES}"
-        ));
+        return misread("nothing may follow a # or ? in the URL of a cluster");
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(path, "" | "0") {
-        return refuse(&format!(
-            "a cluster has one database, 0: leave out what follows the hosts; {ESCAPES}"
-        ));
+        return misread("a cluster has one database, 0: leave out what follows the hosts");
     }
     let (login, places) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login_of(login)?;

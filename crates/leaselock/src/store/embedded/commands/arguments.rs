@@ -3,7 +3,8 @@
 use std::ops::Bound;
 use std::str::FromStr;
 
-use super::super::reply::{Failure, Reply};
+use super::super::reply::{Reply, internal, wrong_type};
+use crate::base::StoreError;
 
 /// Scores from one bound to another.
 pub(super) type Scores = (Bound<f64>, Bound<f64>);
@@ -12,18 +13,18 @@ pub(super) type Scores = (Bound<f64>, Bound<f64>);
 pub(super) type Command<'a> = (&'a [u8], &'a str, &'a [&'a [u8]]);
 
 /// The reply; `None` for a command that the module does not know.
-pub(super) type MaybeReply = Result<Option<Reply>, Failure>;
+pub(super) type MaybeReply = Result<Option<Reply>, StoreError>;
 
 /// Unwraps what a value of another type does not have.
-pub(super) fn typed<T>(found: Option<T>) -> Result<T, Failure> {
-    found.ok_or_else(Failure::wrong_type)
+pub(super) fn typed<T>(found: Option<T>) -> Result<T, StoreError> {
+    found.ok_or_else(wrong_type)
 }
 
 /// Returns for how many of the items a command did what it is for.
 pub(super) fn counted<T>(
     items: impl IntoIterator<Item = T>,
-    mut done: impl FnMut(T) -> Result<bool, Failure>,
-) -> Result<Reply, Failure> {
+    mut done: impl FnMut(T) -> Result<bool, StoreError>,
+) -> Result<Reply, StoreError> {
     let mut count = 0;
     for item in items {
         count += usize::from(done(item)?);
@@ -31,23 +32,23 @@ pub(super) fn counted<T>(
     Ok(Reply::count(count))
 }
 
-pub(super) fn number<T: FromStr>(word: &[u8]) -> Result<T, Failure> {
+pub(super) fn number<T: FromStr>(word: &[u8]) -> Result<T, StoreError> {
     let refused = "ERR value is not an integer or out of range";
-    parsed(word).ok_or_else(|| Failure::internal(refused))
+    parsed(word).ok_or_else(|| internal(refused))
 }
 
-pub(super) fn score(word: &[u8]) -> Result<f64, Failure> {
-    double(word).ok_or_else(|| Failure::internal("ERR value is not a valid float"))
+pub(super) fn score(word: &[u8]) -> Result<f64, StoreError> {
+    double(word).ok_or_else(|| internal("ERR value is not a valid float"))
 }
 
 /// Reads two bounds; one behind `(` does not belong to what it bounds.
-pub(super) fn scores(min: &[u8], max: &[u8]) -> Result<Scores, Failure> {
+pub(super) fn scores(min: &[u8], max: &[u8]) -> Result<Scores, StoreError> {
     let bound = |word: &[u8]| match word.strip_prefix(b"(") {
         Some(word) => double(word).map(Bound::Excluded),
         None => double(word).map(Bound::Included),
     };
     let both = bound(min).zip(bound(max));
-    both.ok_or_else(|| Failure::internal("ERR min or max is not a float"))
+    both.ok_or_else(|| internal("ERR min or max is not a float"))
 }
 
 pub(super) fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {

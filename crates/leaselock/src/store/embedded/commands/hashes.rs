@@ -1,11 +1,11 @@
 //! Commands of hashes.
 
 use super::super::packed::Fields;
-use super::super::reply::{Failure, Reply};
+use super::super::reply::{Reply, internal};
 use super::super::step::Step;
 use super::arguments::{Command, MaybeReply, counted, number, typed};
+use crate::base::StoreError;
 
-/// Runs a command that only reads; `None` for any other.
 pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"HGET", [field]) => Reply::or_nil(typed(step.hash_get(key, field))?),
@@ -25,7 +25,6 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
     }))
 }
 
-/// Runs a command that writes; `None` for any other.
 pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"HSET", [_, ..]) if args.len().is_multiple_of(2) => {
@@ -42,12 +41,12 @@ pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> Maybe
     }))
 }
 
-fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, Failure> {
-    let no_integer = |_| Failure::internal("ERR hash value is not an integer");
+fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, StoreError> {
+    let no_integer = |_| internal("ERR hash value is not an integer");
     let before = typed(step.hash_get(key, field))?;
     let before: i64 = before.map_or(Ok(0), number).map_err(no_integer)?;
     let sum = before.checked_add(number(value)?);
-    let sum = sum.ok_or_else(|| Failure::internal("ERR increment or decrement would overflow"))?;
+    let sum = sum.ok_or_else(|| internal("ERR increment or decrement would overflow"))?;
     typed(step.hash_set(key, field, sum.to_string().as_bytes()))?;
     Ok(Reply::Int(sum))
 }

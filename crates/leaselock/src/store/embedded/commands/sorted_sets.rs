@@ -3,12 +3,11 @@
 use std::ops::RangeBounds;
 
 use super::super::packed::{Members, PackedMember};
-use super::super::reply::{Failure, Reply};
+use super::super::reply::Reply;
 use super::super::step::Step;
-use super::arguments;
-use super::arguments::{Command, MaybeReply, Scores, counted, number, typed};
+use super::arguments::{self, Command, MaybeReply, Scores, counted, number, typed};
+use crate::base::StoreError;
 
-/// Runs a command that only reads; `None` for any other.
 pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"ZCARD", []) => Reply::count(typed(step.members(key))?.map_or(0, Members::len)),
@@ -39,7 +38,6 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
     }))
 }
 
-/// Runs a command that writes; `None` for any other.
 pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"ZADD", [_, _, ..]) if args.len().is_multiple_of(2) => {
@@ -93,7 +91,7 @@ fn by_score(
     scores: Scores,
     (skip, count): (i64, i64),
     reverse: bool,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, StoreError> {
     let all = typed(step.members(key))?
         .into_iter()
         .flat_map(Members::iter);

@@ -1,17 +1,17 @@
 //! Commands of streams, in the forms that leave them empty: only the last id is kept.
 
-use super::super::reply::{Failure, Reply};
+use super::super::reply::{Reply, internal};
 use super::super::step::Step;
 use super::arguments::{Command, MaybeReply, parsed, typed};
+use crate::base::StoreError;
 use crate::script::keyspace::{Keyspace, StreamId};
 
-/// Runs a command that only reads; `None` for any other.
 pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     let (b"XINFO", [b"STREAM"]) = (command, args) else {
         return Ok(None);
     };
     let last = typed(step.stream_last(key))?;
-    let last = last.ok_or_else(|| Failure::internal("ERR no such key"))?;
+    let last = last.ok_or_else(|| internal("ERR no such key"))?;
     let field = |name: &str| Reply::Bytes(name.into());
     // The first fields of a server's reply, in its order.
     Ok(Some(Reply::Array(vec![
@@ -26,7 +26,6 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
     ])))
 }
 
-/// Runs a command that writes; `None` for any other.
 pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     let (creates, args) = match args {
         [b"NOMKSTREAM", args @ ..] => (false, args),
@@ -42,7 +41,7 @@ pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> Maybe
     }
     match step.stream_add(key, id) {
         Some(added) => Ok(Some(shown(added))),
-        None => Err(Failure::internal(match last {
+        None => Err(internal(match last {
             Some((u64::MAX, u64::MAX)) => {
                 "ERR The stream has exhausted the last possible ID, unable to add more items"
             }
@@ -52,7 +51,7 @@ pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> Maybe
 }
 
 /// Reads the id to add; `None` for `*`.
-fn wanted(word: &[u8]) -> Result<Option<StreamId>, Failure> {
+fn wanted(word: &[u8]) -> Result<Option<StreamId>, StoreError> {
     if word == b"*" {
         return Ok(None);
     }
@@ -62,7 +61,7 @@ fn wanted(word: &[u8]) -> Result<Option<StreamId>, Failure> {
         (Some(ms), Some(seq)) => Ok(Some((ms, seq))),
         _ => Err("ERR Invalid stream ID specified as stream command argument"),
     }
-    .map_err(Failure::internal)
+    .map_err(internal)
 }
 
 fn shown((ms, seq): StreamId) -> Reply {

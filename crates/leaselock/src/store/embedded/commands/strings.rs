@@ -1,11 +1,11 @@
 //! Commands of strings, and of keys of every type.
 
-use super::super::reply::{Failure, Reply};
+use super::super::reply::{Reply, internal};
 use super::super::step::Step;
 use super::arguments::{Command, MaybeReply, number, typed};
+use crate::base::StoreError;
 use crate::script::keyspace::Keyspace;
 
-/// Runs a command that only reads; `None` for any other.
 pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"GET", []) => Reply::or_nil(typed(step.get(key))?),
@@ -19,7 +19,6 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
     }))
 }
 
-/// Runs a command that writes; `None` for any other.
 pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
     Ok(Some(match (command, args) {
         (b"SET", [value, px, ttl_ms]) if px == b"PX" => set(step, key, value, ttl_ms)?,
@@ -32,18 +31,16 @@ pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> Maybe
     }))
 }
 
-fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply, Failure> {
+fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply, StoreError> {
     let ttl_ms: u64 = number(ttl_ms)?;
     if ttl_ms == 0 {
-        return Err(Failure::internal(
-            "ERR invalid expire time in 'set' command",
-        ));
+        return Err(internal("ERR invalid expire time in 'set' command"));
     }
     step.set(key, value, ttl_ms);
     Ok(Reply::Status("OK"))
 }
 
-fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, Failure> {
+fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, StoreError> {
     let ttl_ms: i64 = number(ttl_ms)?;
     match u64::try_from(ttl_ms) {
         Ok(ttl_ms @ 1..) => Ok(Reply::flag(step.expire(key, ttl_ms))),

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 use crate::base::error::ErrorKind;
-use crate::store::embedded::file_format;
-use crate::store::embedded::file_format::{Found, Present};
-use crate::store::embedded::time;
-use crate::store::embedded::time::Meta;
+use crate::store::embedded::file_format::{self, Found, Present};
+use crate::store::embedded::time::{self, Meta};
 
 fn folder(scratch: &Scratch) -> PathBuf {
     scratch.path().join("locks here")

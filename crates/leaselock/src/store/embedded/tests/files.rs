@@ -323,6 +323,34 @@ async fn idle_lock_files_give_way_once_when_descriptors_run_out() {
         let ended = store.keep_trying("job", WITHIN, attempt).await;
         assert!(lacks_descriptors(&ended.unwrap_err()));
         assert_eq!(tries, if idle { 2 } else { 1 });
-        assert!(!store.folder().unwrap().kept.close_all());
+        assert!(!store.folder().unwrap().close_idle());
+    }
+}
+
+/// The file by which a client knows that a holder's process is alive.
+#[tokio::test]
+async fn session_files_of_others_give_way_too_when_descriptors_run_out() {
+    let scratch = Scratch::new();
+    let holder = Peer::on(&scratch, &Clock::boot(), true);
+    holder.take(&holder.token(), 60_000).await.unwrap();
+    let store = FolderStore::new(FolderSettings {
+        path: scratch.path().join("locks here"),
+        clock: Clock::boot(),
+        client: "another1".to_owned(),
+        session: true,
+    });
+    for more in [1, 0] {
+        if more == 1 {
+            store.run(&inspect("job"), WITHIN).await.unwrap();
+            store.folder().unwrap().kept.close_all();
+        }
+        let mut tries = 0;
+        let attempt = |_: &Arc<Folder>| -> Result<(), FileError> {
+            tries += 1;
+            Err(system("open", Path::new("job"), Errno::MFILE).into())
+        };
+        let ended = store.keep_trying("job", WITHIN, attempt).await;
+        assert!(lacks_descriptors(&ended.unwrap_err()));
+        assert_eq!(tries, 1 + more);
     }
 }

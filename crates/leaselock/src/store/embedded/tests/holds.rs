@@ -300,7 +300,7 @@ fn no_file_is_written_with_more_entries_than_a_call_reads() {
         session: true,
     };
     let folder = Folder::open(&settings, None).unwrap();
-    let anchor_us = folder.anchor_us().unwrap();
+    let time = folder.time().unwrap();
     let entry = |key: usize| Entry {
         key: format!("{{job}}{key}"),
         ends_us: None,
@@ -320,9 +320,9 @@ fn no_file_is_written_with_more_entries_than_a_call_reads() {
     let lock = || Ok::<_, FileError>(lockfile::lock(&folder, "job", true)?.unwrap());
     let commit = |image: &Image| {
         let held = lock()?;
-        held.commit(image, held.load(anchor_us, 0)?.1, anchor_us)?;
+        held.commit(image, held.load(time)?.1, time.anchor_us)?;
         drop(held);
-        Ok::<_, FileError>(lock()?.load(anchor_us, 0)?.0.entries)
+        Ok::<_, FileError>(lock()?.load(time)?.0.entries)
     };
     let refused = commit(&image);
     assert!(

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::router::Cluster;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::StoreError;
+use crate::base::{CLOCK, Moment, StoreError};
 use crate::script::Call;
 use crate::store::redis::calls;
 
@@ -42,7 +41,7 @@ impl Cluster {
         patience: Moment,
     ) -> Result<Value, StoreError> {
         let key = call.parameters.keys().next();
-        let library = self.functions();
+        let library = self.topology.functions();
         let short = calls::short(library, call);
         let answer = self.ask(&short, key, until, patience).await?;
         if !calls::is_noscript(&answer) {

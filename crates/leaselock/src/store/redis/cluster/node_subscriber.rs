@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::topology::Topology;
-use crate::base::clock::CLOCK;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, StoreError};
 use crate::script::keys;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::subscriber::{self, Publisher, Refused};
@@ -21,7 +20,6 @@ const ASKED_FOR: Duration = Duration::from_secs(1);
 /// How often, where no node reports by itself that a slot has left.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Serves the subscriptions at every node until it is dropped.
 pub(super) async fn serve(topology: &Arc<Topology>) {
     let (mut served, mut tasks) = (HashSet::new(), JoinSet::new());
     loop {

@@ -8,7 +8,6 @@
 //! and reports the last outcome only. Without retries it follows no redirect either, because it counts those as retries.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,18 +17,12 @@ use super::node_subscriber;
 use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
-use crate::script::library::Library;
-use crate::store::SharedSink;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
 use crate::store::redis::connection::Connection;
-use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
-use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
+use crate::store::{SharedSink, Subscriptions};
 
 /// A node that was not reached by then may not be the owner any more, so the others are asked.
 ///
@@ -43,7 +36,7 @@ const ANSWER: Duration = Duration::from_millis(100);
 
 /// A cluster over connections that belong together: one to each node that was needed.
 pub(crate) struct Cluster {
-    topology: Arc<Topology>,
+    pub(crate) topology: Arc<Topology>,
     connections: Mutex<NodeConnections>,
 }
 
@@ -165,7 +158,6 @@ impl Cluster {
         Box::pin(self.connection(node).asking(command, until)).await
     }
 
-    /// Decides what follows from a reply.
     async fn understood(
         &self,
         outcome: Result<Value, StoreError>,
@@ -219,7 +211,8 @@ impl Cluster {
         }
         let known = connections.by_node.get(node).cloned();
         known.unwrap_or_else(|| {
-            let connection = Connection::new(self.topology.endpoint(node), self.trouble().clone());
+            let connection =
+                Connection::new(self.topology.endpoint(node), self.topology.trouble.clone());
             connections
                 .by_node
                 .insert(node.clone(), Arc::clone(&connection));
@@ -284,16 +277,11 @@ impl Cluster {
         self.endpoints(until).await
     }
 
-    /// Returns the library when scripts are called as its functions.
-    pub(crate) fn functions(&self) -> Option<&'static Library> {
-        self.topology.functions()
-    }
-
     /// Names the node that has the key, as far as is known.
     pub(crate) fn place_of(&self, key: &str) -> String {
         match self.topology.owner(slot_of(key)) {
             Some(node) => format!("the node {node}"),
-            None => format!("a node of {self}"),
+            None => format!("a node of {}", self.topology),
         }
     }
 
@@ -321,15 +309,6 @@ impl Cluster {
     pub(crate) async fn serve(&self) {
         node_subscriber::serve(&self.topology).await;
     }
-
-    /// Returns the events of all connections, and of slots that are found elsewhere.
-    pub(crate) fn trouble(&self) -> &ConnectionEvents {
-        &self.topology.trouble
-    }
-
-    pub(crate) fn explain(&self, line: &str) -> StoreError {
-        self.topology.explain(line)
-    }
 }
 
 /// The next step of a request.
@@ -345,10 +324,4 @@ enum Next {
     Later(Result<Value, StoreError>),
 }
 
-impl fmt::Display for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.topology, f)
-    }
-}
-
-debug_as!(Cluster, it => "Cluster({it})");
+debug_as!(Cluster, it => "Cluster({})", it.topology);

@@ -127,7 +127,6 @@ impl SlotTable {
         &self.nodes
     }
 
-    /// True if every slot has the same owner.
     pub(super) fn agrees(&self, other: &SlotTable) -> bool {
         let slots = 0..SLOTS;
         slots

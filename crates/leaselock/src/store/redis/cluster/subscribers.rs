@@ -10,10 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
 use super::slots::{SlotNode, SlotTable, slot_of};
-use crate::base::debug::debug_as;
-use crate::base::sync::hold;
-use crate::store::SharedSink;
-use crate::store::subscriptions::Subscriptions;
+use crate::base::{debug_as, hold};
+use crate::store::{SharedSink, Subscriptions};
 
 /// The subscriptions at each node.
 pub(super) struct Subscribers {
@@ -47,7 +45,7 @@ impl Subscribers {
         let sharded = self.sharded.load(Ordering::SeqCst);
         let set = by_node.entry(node.clone()).or_insert_with(|| {
             self.grown.notify_one();
-            Subscriptions::observed(Arc::clone(sink))
+            Subscriptions::observed(Arc::clone(sink), false)
         });
         Some((Arc::clone(set), sharded))
     }

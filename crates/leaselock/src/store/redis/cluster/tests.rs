@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::base::error::ErrorKind;
-use crate::store::redis::tests::PATIENCE;
-use crate::store::redis::tests::{acquire, release};
+use crate::store::redis::tests::{PATIENCE, acquire, release};
 use crate::store::url::{Target, parse};
 use crate::store::{RedisStore, Store};
 

@@ -14,10 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::debug::debug_as;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
 use crate::script::library::Library;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
@@ -33,7 +30,7 @@ const IN_BACKGROUND: Duration = Duration::from_secs(2);
 /// A task that asks for longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
-pub(super) struct Topology {
+pub(crate) struct Topology {
     seeds: Vec<RedisUrl>,
     table: Mutex<SlotTable>,
     /// Held by the task that asks the nodes, with the time of the latest reply.
@@ -43,7 +40,8 @@ pub(super) struct Topology {
     /// How often a slot was found with another owner.
     changes: AtomicU64,
     pub(super) subscribers: Subscribers,
-    pub(super) trouble: ConnectionEvents,
+    /// Events of all connections, and of slots that are found elsewhere.
+    pub(crate) trouble: ConnectionEvents,
 }
 
 impl Topology {
@@ -78,7 +76,8 @@ impl Topology {
         hold(&self.table).primaries()
     }
 
-    pub(super) fn functions(&self) -> Option<&'static Library> {
+    /// Returns the library when scripts are called as its functions.
+    pub(crate) fn functions(&self) -> Option<&'static Library> {
         self.seeds[0].functions
     }
 
@@ -92,7 +91,7 @@ impl Topology {
     }
 
     /// Converts an error line of a node.
-    pub(super) fn explain(&self, line: &str) -> StoreError {
+    pub(crate) fn explain(&self, line: &str) -> StoreError {
         if line.starts_with("MOVED ") || line.starts_with("ASK ") {
             let message = format!(
                 "the nodes of the cluster do not agree about who has this lock (one said: {})",
@@ -216,7 +215,6 @@ impl Topology {
     }
 }
 
-/// Returns a node's own table.
 async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, StoreError> {
     let mut raw = endpoint.for_requests().await?;
     let slots = raw

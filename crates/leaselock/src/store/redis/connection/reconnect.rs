@@ -9,9 +9,7 @@ use tokio::time::timeout;
 
 use super::live::Live;
 use super::{Connection, Outage};
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::sync::hold;
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold};
 
 /// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(5);

@@ -2,8 +2,7 @@
 
 use redis::{Cmd, Value};
 
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::store::redis::error_map;
 use crate::store::redis::link::StoreLink;
 

@@ -13,7 +13,6 @@ use crate::store::redis::endpoint::sentinel::ask::{not_understood, places_in, re
 use crate::store::redis::endpoint::sentinel::locator::{Address, LEARNED_MOST, PrimaryLocator};
 use crate::store::url::address;
 
-/// Returns what the Sentinels of the server report, if there are any.
 pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
     let watch = endpoint.watch()?;
     Some(View {

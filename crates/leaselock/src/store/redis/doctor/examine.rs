@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use futures_util::future::join_all;
 
 use super::ask::ask;
 use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
-use crate::base::clock;
-use crate::base::clock::{CLOCK, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, Moment, StoreError, clock};
 use crate::store::redis::link::StoreLink;
 use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Finding, Report, Verdict};
@@ -27,7 +25,6 @@ const SETTINGS: [&str; 7] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-/// Examines one server.
 pub(crate) async fn one(link: &StoreLink, within: Duration) -> Result<Report, StoreError> {
     let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
     let promises = promises::of(&[facts]);
@@ -43,14 +40,12 @@ pub(crate) async fn all(
     within: Duration,
 ) -> Result<Report, StoreError> {
     let until = CLOCK.now().plus(within);
-    let mut asked = JoinSet::new();
-    for (place, link) in links.iter().cloned().enumerate() {
-        asked.spawn(async move { (place, examine(&link, Shape::Cluster, until).await) });
-    }
-    let mut outcomes: Vec<_> = asked.join_all().await;
-    outcomes.sort_by_key(|(place, _)| *place);
+    let examining = links
+        .iter()
+        .map(|link| examine(link, Shape::Cluster, until));
+    let outcomes = join_all(examining).await;
     let (mut nodes, mut known, mut silence) = (Vec::new(), Vec::new(), None);
-    for (link, (_, outcome)) in links.iter().zip(outcomes) {
+    for (link, outcome) in links.iter().zip(outcomes) {
         let checks = match outcome {
             Ok((checks, facts)) => {
                 known.push(facts);

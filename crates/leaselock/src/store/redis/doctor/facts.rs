@@ -198,7 +198,6 @@ impl Facts {
         Some(Finding::advised("protected mode", mode, advice))
     }
 
-    /// Checks who can break locks.
     pub(super) fn login(&self) -> Option<Finding> {
         let advice = "every client that reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";

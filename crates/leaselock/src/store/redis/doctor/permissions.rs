@@ -4,8 +4,7 @@ use redis::Value;
 
 use super::ask::ask;
 use super::facts::Shape;
-use crate::base::clock::Moment;
-use crate::base::error::StoreError;
+use crate::base::{Moment, StoreError};
 use crate::store::redis::answer;
 use crate::store::redis::link::StoreLink;
 use crate::store::report::Finding;

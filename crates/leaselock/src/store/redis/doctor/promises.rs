@@ -17,7 +17,6 @@ pub(super) fn of(known: &[Facts]) -> Vec<Guarantee> {
     promises
 }
 
-/// Returns the sentence for the worst server.
 fn worst(known: &[Facts], sentence: impl Fn(&Facts) -> Guarantee) -> Guarantee {
     let badness = |promise: &Guarantee| match promise.kept {
         Some(true) => 0,

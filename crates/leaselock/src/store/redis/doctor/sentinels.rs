@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::base::error::StoreError;
-use crate::base::span::span;
+use crate::base::{StoreError, span};
 use crate::store::report::{Finding, Guarantee};
 
 /// How long a switch usually takes at most, once a primary is found to be down.
@@ -43,7 +42,6 @@ pub(crate) struct About {
 }
 
 impl View {
-    /// Returns the checks for leases of this length.
     pub(crate) fn checks(&self, ttl: Duration) -> Vec<Finding> {
         if self.voters().next().is_none() {
             return vec![self.answering()];

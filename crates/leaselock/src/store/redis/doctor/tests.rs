@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::examine;
-use super::facts::Shape;
-use super::facts::{Facts, clock, latency};
+use super::facts::{Facts, Shape, clock, latency};
 use super::permissions::{IN_A_CLUSTER, USED, commands};
 use crate::base::error::ErrorKind;
 use crate::store::Store;

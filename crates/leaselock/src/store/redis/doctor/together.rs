@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::facts::Facts;
-use crate::base::error::StoreError;
-use crate::base::span::rounded;
+use crate::base::{StoreError, rounded};
 use crate::store::report::Finding;
 
 /// Clocks further apart than this are not synchronised.
@@ -24,7 +23,6 @@ fn answering(answered: usize, named: usize) -> Finding {
     Finding::advised("servers that answer", found, advice)
 }
 
-/// Reports a server that did not reply, in place of its checks.
 pub(super) fn silent(error: &StoreError) -> Finding {
     let advice = "start it, or see what keeps this machine from it";
     Finding::unfit("answer", error.to_string(), advice)

@@ -11,8 +11,7 @@ use tokio::time::timeout;
 use super::Endpoint;
 use super::sentinel::Located;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::socket;
-use crate::store::redis::socket::Stream;
+use crate::store::redis::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
 use crate::store::url::{Place, address};
@@ -81,10 +80,8 @@ impl Endpoint {
     /// Unreachable: URLs for TLS are refused without the feature.
     #[cfg(not(feature = "tls"))]
     async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "this build has no TLS in it: switch on the feature `tls`",
-        ))
+        let message = "this build has no TLS in it: switch on the feature `tls`";
+        Err(StoreError::refused(ErrorKind::Unsupported, message))
     }
 
     fn unreachable(place: &str, error: io::Error) -> StoreError {

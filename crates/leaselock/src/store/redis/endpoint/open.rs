@@ -23,7 +23,7 @@ const QUEUE: usize = 1024;
 impl Endpoint {
     /// Opens a connection for requests, logged in and replying.
     pub(crate) async fn for_requests(&self) -> Result<OpenedConnection<RunningDriver>, StoreError> {
-        within(ATTEMPT_MAX, self, async {
+        self.in_time(async {
             // `greet` sends the login, because the redis client hides the server's reply to its own.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
             let config = AsyncConnectionConfig::new();
@@ -47,7 +47,7 @@ impl Endpoint {
         &self,
         receiver: &Arc<PushReceiver>,
     ) -> Result<OpenedConnection<RunningDriver>, StoreError> {
-        within(ATTEMPT_MAX, self, async {
+        self.in_time(async {
             let told = Arc::clone(receiver);
             let deliver = move |push| told.deliver(push);
             let opened = self.open_to(deliver, i64::from(self.0.url.db)).await?;
@@ -65,7 +65,7 @@ impl Endpoint {
         &self,
         deliver: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<OpenedConnection<Driver>, StoreError> {
-        within(ATTEMPT_MAX, self, async {
+        self.in_time(async {
             let mut opened = self.open_to(deliver, 0).await?;
             if self.0.watch.is_some() {
                 tokio::select! {
@@ -140,14 +140,12 @@ impl Endpoint {
             driver,
         })
     }
-}
 
-async fn within<T>(
-    limit: Duration,
-    endpoint: &Endpoint,
-    attempt: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    timeout(limit, attempt)
-        .await
-        .unwrap_or_else(|_| Err(endpoint.silent()))
+    async fn in_time<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let ended = timeout(ATTEMPT_MAX, attempt).await;
+        ended.unwrap_or_else(|_| Err(self.silent()))
+    }
 }

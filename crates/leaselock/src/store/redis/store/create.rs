@@ -14,12 +14,10 @@ use crate::store::redis::link::StoreLink;
 use crate::store::url::{Place, RedisUrl};
 
 impl RedisStore {
-    /// Creates a store that connects on first use.
     pub(crate) fn from_url(url: RedisUrl) -> Self {
         RedisStore(StoreLink::to(Endpoint::new(url)))
     }
 
-    /// Creates a store on a cluster with these among its nodes.
     pub(crate) fn from_nodes(seeds: Vec<RedisUrl>) -> Self {
         RedisStore(StoreLink::Cluster(Cluster::new(seeds)))
     }

@@ -5,12 +5,10 @@ use std::time::Duration;
 use redis::Value;
 
 use super::RedisStore;
-use crate::base::clock::CLOCK;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, StoreError};
 use crate::script::library::Library;
-use crate::store::Store;
-use crate::store::functions::LoadedFunctions;
 use crate::store::redis::{answer, error_map};
+use crate::store::{LoadedFunctions, Store};
 
 impl RedisStore {
     /// Loads the library onto the one server, unless it is there.

@@ -3,8 +3,7 @@
 use redis::{Cmd, Value};
 
 use super::RedisStore;
-use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, Moment, StoreError};
 use crate::script::Malformed;
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;

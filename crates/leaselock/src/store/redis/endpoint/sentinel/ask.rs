@@ -30,12 +30,8 @@ struct Denials {
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
     pub(crate) async fn locate(&self) -> Result<Located, StoreError> {
-        let Some(watch) = self.watch() else {
-            return Err(StoreError::refused(
-                ErrorKind::Internal,
-                "nobody is watching",
-            ));
-        };
+        let nobody = || StoreError::refused(ErrorKind::Internal, "nobody is watching");
+        let watch = self.watch().ok_or_else(nobody)?;
         let known = watch.in_turn();
         let mut denials = Denials::default();
         for place in &known {
@@ -67,7 +63,6 @@ impl Endpoint {
         )
     }
 
-    /// Returns the endpoint of one of the Sentinels, with their login.
     pub(crate) fn node(&self, watch: &PrimaryLocator, place: &Address) -> Endpoint {
         let sentinels = &watch.sentinels;
         let (host, port, tls) = (place.0.clone(), place.1, sentinels.tls);
@@ -107,14 +102,13 @@ impl Endpoint {
             Some("sentinel") => "a Sentinel",
             _ => "no primary",
         };
-        let named = watch.named.borrow().primary.clone();
-        let place = named.map_or_else(String::new, |(host, port)| address(&host, port));
-        Err(StoreError::refused(
-            ErrorKind::ReadOnly,
-            format!(
-                "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
-            ),
-        ))
+        let place = watch
+            .primary()
+            .map_or_else(String::new, |(host, port)| address(&host, port));
+        let message = format!(
+            "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
+        );
+        Err(StoreError::refused(ErrorKind::ReadOnly, message))
     }
 }
 
@@ -132,12 +126,8 @@ impl Denials {
         watch: &PrimaryLocator,
         known: usize,
     ) -> Result<Located, StoreError> {
-        let Denials {
-            unknown,
-            stale,
-            failure,
-        } = self;
-        if unknown * 2 > known {
+        let stale = &self.stale;
+        if self.unknown * 2 > known {
             let service = &watch.sentinels.service;
             let message = format!(
                 "{endpoint}: the Sentinels do not know `{service}`: name what stands behind `sentinel monitor` in \
@@ -152,7 +142,8 @@ impl Denials {
             watch.believe(seen);
             return watch.located().ok_or_else(|| endpoint.silent());
         }
-        Err(failure
+        Err(self
+            .failure
             .filter(|error| stale.is_empty() || !error.is_transient())
             .unwrap_or_else(|| {
                 let message = format!(
@@ -242,7 +233,6 @@ fn seen(named: &Value, about: &Value, others: &Value) -> Option<SentinelAnswer> 
     })
 }
 
-/// Returns the addresses of the others.
 pub(crate) fn places_in(others: &Value) -> Vec<Address> {
     let Value::Array(others) = others else {
         return Vec::new();

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::base::sync::hold;
 use crate::store::redis::driver::Driver;
 use crate::store::redis::socket::SocketControl;
-use crate::store::url::{Place, RedisUrl, Sentinels, address};
+use crate::store::url::{Place, RedisUrl, Sentinels};
 
 pub(crate) type Address = (String, u16);
 
@@ -55,17 +55,8 @@ impl PrimaryLocator {
     }
 
     /// Returns the latest named address.
-    #[cfg(feature = "tls")]
-    pub(crate) fn host(&self) -> Option<String> {
-        let named = self.named.borrow();
-        named.primary.as_ref().map(|(host, _)| host.clone())
-    }
-
-    /// Returns the latest named address as text.
-    pub(crate) fn place(&self) -> Option<String> {
-        let named = self.named.borrow();
-        let primary = named.primary.as_ref();
-        primary.map(|(host, port)| address(host, *port))
+    pub(crate) fn primary(&self) -> Option<Address> {
+        self.named.borrow().primary.clone()
     }
 
     /// Waits until connections must be opened anew.

@@ -10,8 +10,7 @@ use tokio::runtime::Handle;
 use super::locator::*;
 use crate::store::redis::link::StoreLink;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
-use crate::store::url;
-use crate::store::url::Target;
+use crate::store::url::{self, Target};
 use crate::store::{Event, RedisStore, Store};
 
 fn watch() -> PrimaryLocator {
