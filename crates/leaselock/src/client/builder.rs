@@ -31,25 +31,12 @@ use crate::store::RedisStore;
 ///     .open()?; // nothing is sent yet
 /// # Ok::<_, leaselock::error::InvalidInput>(())
 /// ```
+#[derive(Default)]
 #[must_use = "a builder does nothing until `open` or `connect` is called"]
 pub struct ClientBuilder {
     store: StoreTerms,
     strict: Option<Duration>,
     pub(crate) settings: Settings,
-}
-
-impl Default for ClientBuilder {
-    fn default() -> Self {
-        ClientBuilder {
-            store: StoreTerms {
-                source: StoreSource::Urls(Vec::new()),
-                session: true,
-                majority: Default::default(),
-            },
-            strict: None,
-            settings: Settings::default(),
-        }
-    }
 }
 
 impl Client {
@@ -167,7 +154,7 @@ impl ClientBuilder {
     ///
     /// In millionths; 10 000 (1 %) by default.
     pub fn drift_ppm(mut self, drift: u32) -> Self {
-        self.settings.drift_ppm = drift;
+        self.settings.drift_ppm = Some(drift);
         self
     }
 
@@ -243,7 +230,7 @@ impl ClientBuilder {
     /// # Ok(()) }
     /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.settings.clock = clock;
+        self.settings.clock = Some(clock);
         self
     }
 
@@ -267,7 +254,7 @@ impl ClientBuilder {
     ///
     /// Without it they end with the process.
     pub fn outlive_process(mut self) -> Self {
-        self.store.session = false;
+        self.store.outlives_process = true;
         self
     }
 
@@ -358,4 +345,4 @@ impl ClientBuilder {
     }
 }
 
-debug_as!(ClientBuilder, it => { settings: it.settings, session: it.store.session });
+debug_as!(ClientBuilder, it => { settings: it.settings, session: !it.store.outlives_process });

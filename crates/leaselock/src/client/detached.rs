@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease_handle::Handle;
-use crate::base::error::{LeaseError, Lost, LostReason, ReleaseError};
+use crate::base::error::{LeaseError, Lost, ReleaseError};
 use crate::base::process::Process;
 use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
 use crate::engine::guard::lease::mode::{Detachable, Mode, SingleName};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
-use crate::engine::values::detach::{Detach, Detached};
+use crate::engine::values::calls_optional::Detach;
 use crate::engine::values::{Announce, Extend, ExtendAnswer, Kind, Note, Release, Resource, Who};
 use crate::script::{Script, keys};
 
@@ -132,11 +132,7 @@ async fn detach(
         answer => answer,
     };
     let lost = |reason| LeaseError::from(Lost::new(name(), kept.fence, reason));
-    match answer.map_err(store)? {
-        Detached::Passed => {}
-        Detached::Expired => return Err(lost(LostReason::KeyMissing)),
-        Detached::Taken => return Err(lost(LostReason::TakenOver)),
-    }
+    answer.map_err(store)?.map_err(lost)?;
     let record = keys::client_record(&engine.ids.prefix, client.as_str());
     // The lease goes on without this client, and its schedules do not.
     let about = Process {

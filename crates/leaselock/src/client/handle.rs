@@ -11,7 +11,7 @@ use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::Who;
-use crate::store::Report;
+use crate::store::{Report, report};
 
 /// A store, or a majority of independent servers, under one identity. Cheap to clone; clones share everything.
 ///
@@ -84,7 +84,10 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn held(&self) -> Vec<LeaseView> {
-        self.state.held()
+        let started = self.engine().started();
+        let kept = started.map(|background| background.renewal.held());
+        let views = kept.unwrap_or_default().into_iter().map(LeaseView::of);
+        views.filter(LeaseView::is_held).collect()
     }
 
     /// Asks whether the store replies, and returns the round trip: a health probe. It writes nothing.
@@ -135,7 +138,12 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn doctor(&self) -> Result<Report, StoreError> {
-        let mut report = self.state.doctor().await?;
+        let (store, skew) = (&self.engine().store, &self.engine().clock_watch);
+        let mut report = store.examine(OPERATOR_WITHIN).await?;
+        let ttl = self.state.defaults.length();
+        store.examine_sentinels(&mut report, ttl).await;
+        let jumps = report::clock_jumps(skew.jumps(), skew.last_ms());
+        report.findings.extend(jumps);
         report.findings.extend(self.examine_gate().await);
         Ok(report)
     }
@@ -189,7 +197,24 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub async fn close(&self) -> CloseReport {
-        self.state.close().await
+        let engine = self.engine();
+        engine.close();
+        let (released, unconfirmed) = match engine.started() {
+            Some(background) => {
+                let cleanup = &background.cleanup;
+                cleanup.drained(&engine.clock, OPERATOR_WITHIN).await
+            }
+            None => (0, 0),
+        };
+        engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without the thread
+        if self.held().is_empty() {
+            engine.record.delete(&engine.store).await;
+        }
+        engine.log.finish(&engine.store).await;
+        CloseReport {
+            released,
+            unconfirmed,
+        }
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

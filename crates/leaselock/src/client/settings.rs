@@ -19,43 +19,31 @@ use crate::store::url::RedisUrl;
 const DRIFT_PPM_MAX: u32 = 500_000;
 const PROCESS_NAME_MAX: usize = 100;
 
+#[derive(Default)]
 pub(crate) struct Settings {
     pub(super) prefix: String,
     pub(super) defaults: Options,
-    pub(super) drift_ppm: u32,
+    pub(super) drift_ppm: Option<u32>,
     pub(super) request_timeout: Option<Duration>,
     pub(super) process_name: Option<String>,
     pub(super) process_via: Option<String>,
-    pub(super) clock: Clock,
+    /// A clock that a test moves; `None`: the machine's.
+    pub(super) clock: Option<Clock>,
     pub(super) class_of: Option<ClassOf>,
     pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Arc<crate::store::tls_options::TlsOptions>>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            prefix: String::new(),
-            defaults: Options::default(),
-            drift_ppm: DEFAULT_DRIFT_PPM,
-            request_timeout: None,
-            process_name: None,
-            process_via: None,
-            clock: Clock::boot(),
-            class_of: None,
-            functions: None,
-            #[cfg(feature = "tls")]
-            tls: None,
-        }
-    }
-}
-
 impl Settings {
     pub(super) fn drift(&self) -> Drift {
         Drift {
-            ppm: self.drift_ppm,
+            ppm: self.drift_ppm.unwrap_or(DEFAULT_DRIFT_PPM),
         }
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock.clone().unwrap_or(Clock::boot())
     }
 
     pub(super) fn check(&self) -> Result<(), InvalidInput> {
@@ -65,10 +53,10 @@ impl Settings {
             .into_iter()
             .flatten();
         let is_too_long = |name: &String| name.chars().count() > PROCESS_NAME_MAX;
-        let wrong = if self.drift_ppm > DRIFT_PPM_MAX {
+        let wrong = if self.drift().ppm > DRIFT_PPM_MAX {
             format!(
                 "drift of {} millionths is out of range: at most {DRIFT_PPM_MAX}; 10000 is the default",
-                self.drift_ppm
+                self.drift().ppm
             )
         } else if self.request_timeout.is_some_and(|time| time.is_zero()) {
             "a request timeout of zero leaves no time for an answer".to_owned()
@@ -109,10 +97,10 @@ impl Settings {
     ) -> Arc<ClientState> {
         let engine = Engine::new(core::EngineSettings {
             drift: self.drift(),
+            clock: self.clock(),
             prefix: self.prefix,
             about: Process::this(id.as_str(), self.process_name, self.process_via),
             request_timeout: self.request_timeout,
-            clock: self.clock,
             store,
             strict,
             id,
@@ -137,4 +125,4 @@ pub(super) fn new_id() -> Result<ClientId, InvalidInput> {
     ClientId::random().map_err(no_random)
 }
 
-debug_as!(Settings, it => { prefix: it.prefix, defaults: it.defaults, drift_ppm: it.drift_ppm });
+debug_as!(Settings, it => { prefix: it.prefix, defaults: it.defaults, drift_ppm: it.drift().ppm });

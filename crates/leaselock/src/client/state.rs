@@ -5,13 +5,11 @@ use std::sync::Arc;
 use leaselock_fence::Name;
 
 use super::options::Options;
-use crate::base::{InvalidInput, StoreError, debug_as};
-use crate::engine::guard::lease::LeaseView;
-use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::base::{InvalidInput, debug_as};
+use crate::engine::services::Engine;
 use crate::engine::values::{AcquireRequest, Kind, Resource};
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
-use crate::store::{Report, report};
 
 pub(crate) struct ClientState {
     pub(crate) engine: Arc<Engine>,
@@ -36,44 +34,6 @@ pub struct CloseReport {
 }
 
 impl ClientState {
-    pub(super) fn held(&self) -> Vec<LeaseView> {
-        let started = self.engine.started();
-        let kept = started.map(|background| background.renewal.held());
-        let views = kept.unwrap_or_default().into_iter().map(LeaseView::of);
-        views.filter(LeaseView::is_held).collect()
-    }
-
-    pub(super) async fn doctor(&self) -> Result<Report, StoreError> {
-        let (store, skew) = (&self.engine.store, &self.engine.clock_watch);
-        let mut report = store.examine(OPERATOR_WITHIN).await?;
-        let ttl = self.defaults.length();
-        store.examine_sentinels(&mut report, ttl).await;
-        let jumps = report::clock_jumps(skew.jumps(), skew.last_ms());
-        report.findings.extend(jumps);
-        Ok(report)
-    }
-
-    pub(super) async fn close(&self) -> CloseReport {
-        let engine = &self.engine;
-        engine.close();
-        let (released, unconfirmed) = match engine.started() {
-            Some(background) => {
-                let cleanup = &background.cleanup;
-                cleanup.drained(&engine.clock, OPERATOR_WITHIN).await
-            }
-            None => (0, 0),
-        };
-        engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without the thread
-        if self.held().is_empty() {
-            engine.record.delete(&engine.store).await;
-        }
-        engine.log.finish(&engine.store).await;
-        CloseReport {
-            released,
-            unconfirmed,
-        }
-    }
-
     /// Checks an acquisition, and returns its keys and its request.
     pub(crate) fn request(
         &self,

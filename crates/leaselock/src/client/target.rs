@@ -26,10 +26,18 @@ pub(super) enum StoreSource {
     Store(Result<Box<RedisStore>, InvalidInput>),
 }
 
+impl Default for StoreSource {
+    fn default() -> Self {
+        StoreSource::Urls(Vec::new())
+    }
+}
+
 /// Which store, and how it is used.
+#[derive(Default)]
 pub(super) struct StoreTerms {
     pub(super) source: StoreSource,
-    pub(super) session: bool,
+    /// True if leases in a folder do not end with this process.
+    pub(super) outlives_process: bool,
     pub(super) majority: MajorityTerms,
 }
 
@@ -98,16 +106,16 @@ impl StoreTerms {
             Target::Cluster(nodes) => Ok(Executor::Redis(RedisStore::from_nodes(nodes))),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
-                let clock = settings.clock.clone();
+                let (clock, session) = (settings.clock(), !self.outlives_process);
                 Ok(Executor::Embedded(match folder {
-                    Some(folder) => EmbeddedStore::folder(&folder, clock, id, self.session),
-                    None => EmbeddedStore::default_folder(clock, id, self.session),
+                    Some(folder) => EmbeddedStore::folder(&folder, clock, id, session),
+                    None => EmbeddedStore::default_folder(clock, id, session),
                 }))
             }
             #[cfg(feature = "embedded")]
             Target::Memory(name) => Ok(Executor::Embedded(EmbeddedStore::memory(
                 &name,
-                settings.clock.clone(),
+                settings.clock(),
             ))),
             #[cfg(not(all(feature = "redis", feature = "embedded")))]
             missing => Err(InvalidInput::new(missing.not_built_in())),

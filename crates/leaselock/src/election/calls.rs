@@ -6,20 +6,13 @@ use leaselock_fence::Fence;
 
 use super::proclamation::Proclamation;
 use crate::base::Token;
+use crate::base::error::LostReason;
+use crate::engine::values::grant::StepReply;
 use crate::engine::values::{Resource, operation};
 use crate::script::{Script, script};
 
 pub(super) static PROCLAIM: Script = script!("election/proclaim");
 pub(super) static OBSERVE: Script = script!("election/observe", reads_only);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proclaimed {
-    Shown,
-    /// The lease has ended.
-    Expired,
-    /// Another client holds the name.
-    Taken,
-}
 
 operation! {
     /// Writes who leads. Runs `election/proclaim`.
@@ -37,10 +30,10 @@ operation! {
         call.key(&resource.lock).key(resource.beside("leader"));
         call.arg(token).arg(value).arg(term.get()).arg(kept).arg(channel);
     }
-    fn decode(answer) -> Proclaimed {
-        "proclaimed" => Proclaimed::Shown,
-        "expired" => Proclaimed::Expired,
-        "taken" => Proclaimed::Taken,
+    fn decode(answer) -> StepReply {
+        "proclaimed" => Ok(()),
+        "expired" => Err(LostReason::KeyMissing),
+        "taken" => Err(LostReason::TakenOver),
     }
 }
 

@@ -7,7 +7,7 @@ use leaselock_fence::Fence;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::calls::{Proclaim, Proclaimed};
+use super::calls::Proclaim;
 use crate::base::backoff::Backoff;
 use crate::base::error::LostReason;
 use crate::base::{Clock, Moment, StoreError, hold};
@@ -15,6 +15,7 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::guard::lease::mode::Granted;
 use crate::engine::services::renewal::Renewal;
 use crate::engine::services::{Id, LeaseRecord, broadcast};
+use crate::engine::values::grant::StepReply;
 use crate::quorum::executor::Executor;
 
 /// What the followers' channel is called.
@@ -107,9 +108,8 @@ impl Proclaimer {
         let mut backoff = Backoff::new(PAUSES_MS);
         while let Some(record) = self.held() {
             match self.send(&record).await {
-                Ok(Proclaimed::Shown) => return self.tell(Ok(())),
-                Ok(Proclaimed::Expired) => return self.ends(&record, LostReason::KeyMissing),
-                Ok(Proclaimed::Taken) => return self.ends(&record, LostReason::TakenOver),
+                Ok(Ok(())) => return self.tell(Ok(())),
+                Ok(Err(reason)) => return self.ends(&record, reason),
                 Err(error) => {
                     tracing::warn!(target: "leaselock", lock = %record.name, %error, "a leader is not proclaimed");
                     self.tell(Err(error));
@@ -125,7 +125,7 @@ impl Proclaimer {
         record.lost_by_now().is_none().then_some(record)
     }
 
-    pub(super) async fn send(&self, record: &LeaseRecord) -> Result<Proclaimed, StoreError> {
+    pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
         let kept_until = *hold(&self.kept_until);
         let proclaim = Proclaim {
             resource: &record.resource,

@@ -3,16 +3,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::calls::Proclaimed;
 use super::handle::Election;
 use super::kind::LEADERSHIP;
 use super::mode::Leader;
 use super::proclaimer::Proclaimer;
 use crate::base::StoreError;
+use crate::base::error::LostReason;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
 use crate::engine::services::LeaseRecord;
+use crate::engine::values::grant::StepReply;
 use crate::{Lease, LeaseError};
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
@@ -28,7 +29,7 @@ impl Late {
         Some(Late(late, Arc::clone(leading.parts().1)))
     }
 
-    async fn send(&self) -> Result<Proclaimed, StoreError> {
+    async fn send(&self) -> Result<StepReply, StoreError> {
         self.0.send(&self.1).await
     }
 }
@@ -53,10 +54,10 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
         .break_lease("job", BreakOptions::default().now())
         .await;
     broken.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    assert_eq!(late.send().await.unwrap(), Err(LostReason::KeyMissing));
     let leading = election(&client, "leader").campaign().await.unwrap();
     leading.proclaimed().await.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Taken);
+    assert_eq!(late.send().await.unwrap(), Err(LostReason::TakenOver));
     let seen = election(&client, "").leader().await.unwrap().unwrap();
     assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
     leading.release().await.unwrap();
@@ -69,7 +70,7 @@ async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
     let leading = election(&client, "gone").campaign().await.unwrap();
     let late = Late::of(&leading).unwrap();
     leading.release().await.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    assert_eq!(late.send().await.unwrap(), Err(LostReason::KeyMissing));
     assert_eq!(election(&client, "").leader().await.unwrap(), None);
 }
 

@@ -20,15 +20,6 @@ use crate::interop::preset::Preset;
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.
 ///
 /// A `Mutex` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
-///
-/// # Waiting
-/// To acquire is to wait in the queue: the holder's release and the grant of the next are one step on the store. It fails
-/// after 2 s when the store never replied. With a limit it returns within that and one request timeout, whatever the network
-/// does. A method that begins with `try` makes one request, within the request timeout, and never joins the queue.
-///
-/// # Cancel safety
-/// Safe: the request of a dropped future leaves the queue in the background, and a grant that the caller no longer awaits
-/// is released, so that the next waiter has it. The position in the queue is lost.
 #[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
@@ -99,6 +90,8 @@ impl Mutex {
 
     /// Acquires the lock if it is free and no waiter is ahead in the queue; `Ok(None)` when it is busy.
     ///
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`acquire`](Mutex::acquire).
+    ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     ///
@@ -119,6 +112,14 @@ impl Mutex {
 
     /// Acquires the lock, and waits as the options say: in the queue without a limit, unless set otherwise.
     ///
+    /// # Waiting
+    /// In the queue, first come, first served within a priority. The holder's release and this grant are one step on the
+    /// store. Fails after 2 s when the store never replied.
+    ///
+    /// # Cancel safety
+    /// Safe: the request of a dropped future leaves the queue in the background. A grant that the caller no longer awaits
+    /// goes to the next waiter. The position in the queue is lost.
+    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -136,6 +137,8 @@ impl Mutex {
     }
 
     /// Acquires the lock, and waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout, whatever the network does; otherwise as [`acquire`](Mutex::acquire).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when other clients held it to the end; this attempt has no queue entry then.

@@ -29,8 +29,8 @@ use crate::engine::shared_state::noun::name_and_validate;
 /// Not on a majority of servers: they have no queue, so readers would keep a writer out.
 /// A `RwLock` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
-/// Waiting and cancel safety are those of the [`Mutex`](crate::Mutex#waiting). The readers that wait behind a writer are
-/// granted in the step in which it releases, or leaves the queue because its future was dropped.
+/// The readers that wait behind a writer are granted in the step in which it releases, or leaves the queue because its
+/// future was dropped.
 ///
 /// # Examples
 /// ```
@@ -84,6 +84,8 @@ impl RwLock {
 
     /// Acquires a read, and waits as the options say while a client writes or a waiter is ahead.
     ///
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -105,6 +107,8 @@ impl RwLock {
 
     /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
+    /// One request, which never waits; otherwise as [`read`](RwLock::read).
+    ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     ///
@@ -124,6 +128,8 @@ impl RwLock {
     }
 
     /// Acquires a read, and waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout; otherwise as [`read`](RwLock::read).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
@@ -146,6 +152,8 @@ impl RwLock {
 
     /// Acquires the mutex of this name, to write, and waits as the options say until every reader has released.
     ///
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -163,6 +171,8 @@ impl RwLock {
     }
 
     /// Acquires the mutex of this name if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
+    ///
+    /// One request, which never waits; otherwise as [`write`](RwLock::write).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
@@ -182,6 +192,8 @@ impl RwLock {
     }
 
     /// Acquires the mutex of this name, and waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout; otherwise as [`write`](RwLock::write).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.

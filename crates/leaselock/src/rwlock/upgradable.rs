@@ -18,6 +18,8 @@ impl RwLock {
     ///
     /// Beside all readers, and one at a time: two readers that both waited to write would deadlock.
     ///
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -44,6 +46,8 @@ impl RwLock {
     /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
     /// busy.
     ///
+    /// One request, which never waits; otherwise as [`upgradable_read`](RwLock::upgradable_read).
+    ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     ///
@@ -63,6 +67,8 @@ impl RwLock {
     }
 
     /// Reads, and may upgrade later; waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout; otherwise as [`upgradable_read`](RwLock::upgradable_read).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.

@@ -1,12 +1,12 @@
 //! The scripts in `lua/hold/`, which reads and permits have in common: one test per reply in their headers.
 
 use super::lab::*;
+use crate::base::error::LostReason;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::guard::replicas::call::Confirmed;
 use crate::engine::values::calls::Extend;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX, Replies};
-use crate::engine::values::detach::*;
+use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::Kind;
 use crate::engine::values::release_alone::ReleaseAlone;
@@ -58,7 +58,7 @@ impl Lab {
         }
     }
 
-    async fn detach(&self, resource: &Resource, from: &Token, to: &Token) -> Detached {
+    async fn detach(&self, resource: &Resource, from: &Token, to: &Token) -> StepReply {
         let step = Detach {
             script: resource.kind.detach.as_ref().unwrap(),
             resource,
@@ -152,12 +152,12 @@ fn a_hold_passes_to_another_token_with_its_fence_and_the_old_one_holds_nothing()
             let [old, new] = [&holder, &successor].map(|one| format!("{}{}", one.secret(), way.2));
             assert_eq!(
                 lab.detach(&held, &holder, &successor).await,
-                Detached::Expired
+                Err(LostReason::KeyMissing)
             );
             let fence = lab.granted(&held, &holder, &SHORT).await;
             for _ in 0..2 {
                 let passed = lab.detach(&held, &holder, &successor).await;
-                assert_eq!(passed, Detached::Passed, "{}", lab.engine);
+                assert_eq!(passed, Ok(()), "{}", lab.engine);
                 assert!(lab.key_lasts_ms(&held).await > 50_000, "{}", lab.engine);
             }
             assert!(lab.ends_at(&held, &old).await.is_none(), "{}", lab.engine);
@@ -185,9 +185,15 @@ fn a_hold_passes_to_another_token_with_its_fence_and_the_old_one_holds_nothing()
 
             lab.granted(&held, &holder, &SHORT).await;
             lab.meddle(&END_LONG_AGO, &held.lock, &[&old]).await;
-            assert_eq!(lab.detach(&held, &holder, &other).await, Detached::Expired);
+            assert_eq!(
+                lab.detach(&held, &holder, &other).await,
+                Err(LostReason::KeyMissing)
+            );
             lab.meddle(&SET, &held.lock, &["somebody"]).await;
-            assert_eq!(lab.detach(&held, &holder, &other).await, Detached::Taken);
+            assert_eq!(
+                lab.detach(&held, &holder, &other).await,
+                Err(LostReason::TakenOver)
+            );
         }
     });
 }
@@ -262,13 +268,16 @@ fn a_hold_is_confirmed_by_a_write_also_when_its_end_stays() {
     on_every_engine(async |lab| {
         for way in WAYS {
             let (held, ours) = (held_as(way, "job"), token());
-            assert_eq!(lab.confirm(&held, &ours, LONG_MS).await, Confirmed::Expired);
+            assert_eq!(
+                lab.confirm(&held, &ours, LONG_MS).await,
+                Err(LostReason::KeyMissing)
+            );
             lab.granted(&held, &ours, &SHORT).await;
             let member = format!("{}{}", ours.secret(), way.2);
             let before = lab.ends_at(&held, &member).await;
-            assert_eq!(lab.confirm(&held, &ours, 10).await, Confirmed::Written);
+            assert_eq!(lab.confirm(&held, &ours, 10).await, Ok(()));
             assert_eq!(lab.ends_at(&held, &member).await, before, "never shorter");
-            assert_eq!(lab.confirm(&held, &ours, LONG_MS).await, Confirmed::Written);
+            assert_eq!(lab.confirm(&held, &ours, LONG_MS).await, Ok(()));
             let after = lab.ends_at(&held, &member).await;
             assert!(after > before.map(|end| end + 30_000_000), "{}", lab.engine);
             assert!(lab.key_lasts_ms(&held).await > 50_000, "{}", lab.engine);
@@ -276,9 +285,15 @@ fn a_hold_is_confirmed_by_a_write_also_when_its_end_stays() {
                 assert_eq!(lab.ends_at(&held, "u").await, after, "{}", lab.engine);
             }
             lab.meddle(&END_LONG_AGO, &held.lock, &[&member]).await;
-            assert_eq!(lab.confirm(&held, &ours, LONG_MS).await, Confirmed::Expired);
+            assert_eq!(
+                lab.confirm(&held, &ours, LONG_MS).await,
+                Err(LostReason::KeyMissing)
+            );
             lab.meddle(&SET, &held.lock, &["somebody"]).await;
-            assert_eq!(lab.confirm(&held, &ours, LONG_MS).await, Confirmed::Taken);
+            assert_eq!(
+                lab.confirm(&held, &ours, LONG_MS).await,
+                Err(LostReason::TakenOver)
+            );
         }
     });
 }

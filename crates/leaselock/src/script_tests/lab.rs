@@ -11,8 +11,8 @@ use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
-use crate::engine::guard::replicas::call::*;
 use crate::engine::values::calls::*;
+use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
@@ -377,7 +377,7 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn confirm(&self, keys: &Resource, token: &Token, ms: u64) -> Confirmed {
+    pub(super) async fn confirm(&self, keys: &Resource, token: &Token, ms: u64) -> StepReply {
         let ttl = ttl(ms);
         self.ask(&Confirm::of(keys, token, ttl).unwrap()).await
     }

@@ -12,11 +12,12 @@ use contract::Model;
 use leaselock_fence::Fence;
 
 use super::lab::*;
+use crate::base::error::LostReason;
 use crate::base::token::{Token, client_of, is_broken};
 use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls::*;
-use crate::engine::values::detach::*;
+use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
 use crate::mutex::MUTEX;
@@ -240,9 +241,9 @@ impl Subject<'_> {
                     ttl: ttl(30_000),
                 };
                 Answer::Said(match lab.ask(&step).await {
-                    Detached::Passed => "yes",
-                    Detached::Expired => "expired",
-                    Detached::Taken => "taken",
+                    Ok(()) => "yes",
+                    Err(LostReason::KeyMissing) => "expired",
+                    Err(LostReason::TakenOver) => "taken",
                 })
             }
             Op::Break { at_once, foreign } => {

@@ -1,7 +1,7 @@
 //! One test per reply of `mutex/position`.
 
 use super::lab::*;
-use crate::engine::values::position::*;
+use crate::engine::values::calls_optional::*;
 
 /// Reads a waiter's position, and expects that nothing was written.
 async fn position(

@@ -38,8 +38,6 @@ use crate::engine::shared_state::noun::name_and_validate;
 ///
 /// A `Semaphore` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
-/// Waiting and cancel safety are those of the [`Mutex`](crate::Mutex#waiting).
-///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -96,6 +94,8 @@ impl Semaphore {
 
     /// Acquires one permit, and waits as the options say until it is free.
     ///
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     ///
@@ -113,6 +113,9 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits in one step, and waits as the options say until they are free.
+    ///
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire). Nothing behind this
+    /// request is granted before it.
     ///
     /// # Errors
     /// [`AcquireError::TooMany`] when the semaphore has fewer permits than `count`, also after the wait has begun. Every
@@ -134,6 +137,8 @@ impl Semaphore {
 
     /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
+    /// One request, which never waits; otherwise as [`acquire`](Semaphore::acquire).
+    ///
     /// # Errors
     /// As [`try_acquire_many`](Semaphore::try_acquire_many).
     ///
@@ -152,6 +157,8 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits in one step if they are free and no waiter is ahead; `Ok(None)` when it is busy.
+    ///
+    /// One request, which never waits; otherwise as [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error. More permits than there are is [`TooMany`](AcquireError::TooMany).
@@ -173,6 +180,8 @@ impl Semaphore {
     }
 
     /// Acquires one permit, and waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout; otherwise as [`acquire`](Semaphore::acquire).
     ///
     /// # Errors
     /// As [`acquire_many_within`](Semaphore::acquire_many_within).
@@ -197,6 +206,8 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits in one step, and waits in the queue for at most `limit`.
+    ///
+    /// Returns within `limit` and one request timeout; otherwise as [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] when too few were free to the end; this attempt has no queue entry then.

@@ -17,7 +17,7 @@ use super::renewal;
 use super::requests::Requests;
 use super::shared::SharedStates;
 use super::thread;
-use super::thread::{Background, Parts};
+use super::thread::Background;
 use super::totals::of_client::Totals;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::AcquireError;
@@ -92,15 +92,14 @@ impl Engine {
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
             .get_or_init(|| {
-                let background = Background::start(Parts {
-                    store: &self.store,
-                    clock: &self.clock,
-                    request_timeout: self.request_timeout,
-                    clock_watch: &self.clock_watch,
-                    log: &self.log,
-                    channel: &self.ids.channel,
-                    channel_along: &self.ids.channel_along,
-                })?;
+                let background = Background::start(
+                    &self.ids,
+                    &self.store,
+                    &self.clock,
+                    self.request_timeout,
+                    &self.clock_watch,
+                    &self.log,
+                )?;
                 self.requests.watch(&background.handle);
                 Ok(background)
             })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
+use super::ids::Ids;
 use super::log::EventLog;
 use super::renewal::Renewal;
 use super::wakeups::notifier::Notifier;
@@ -43,18 +44,15 @@ pub(crate) struct Background {
     _stop: oneshot::Sender<()>,
 }
 
-pub(crate) struct Parts<'a> {
-    pub(crate) store: &'a Executor,
-    pub(crate) clock: &'a Clock,
-    pub(crate) request_timeout: Option<Duration>,
-    pub(crate) clock_watch: &'a Arc<ClockWatch>,
-    pub(crate) log: &'a Arc<EventLog>,
-    pub(crate) channel: &'a str,
-    pub(crate) channel_along: &'a str,
-}
-
 impl Background {
-    pub(crate) fn start(parts: Parts<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        ids: &Ids,
+        over: &Executor,
+        clock: &Clock,
+        request_timeout: Option<Duration>,
+        clock_watch: &Arc<ClockWatch>,
+        log: &Arc<EventLog>,
+    ) -> Result<Self, StoreError> {
         let failed = |what: &str, error: std::io::Error| {
             StoreError::refused(
                 ErrorKind::Internal,
@@ -66,17 +64,16 @@ impl Background {
             .enable_all()
             .build()
             .map_err(|error| failed("runtime", error))?;
-        let store = parts.store.unshared();
-        let clock = parts.clock.clone();
+        let store = over.unshared();
         store.clean_up_on(runtime.handle());
         let (cleanup, cleanup_task) = Cleanup::new();
         let renewal = Arc::new(Renewal::new(
             store.clone(),
             clock.clone(),
-            parts.request_timeout,
+            request_timeout,
             cleanup.clone(),
-            Arc::clone(parts.clock_watch),
-            Arc::downgrade(parts.log),
+            Arc::clone(clock_watch),
+            Arc::downgrade(log),
         ));
         let holder: Arc<dyn LeaseHolder> = renewal.clone();
         let notifier = Arc::new(Notifier::new(
@@ -87,7 +84,7 @@ impl Background {
         let subscriptions = store.subscriptions();
         let on_connection = Arc::clone(&notifier);
         let sink = Box::new(move |event| on_connection.receive_on_connection(event));
-        parts.store.deliver_along(parts.channel_along, sink);
+        over.deliver_along(&ids.channel_along, sink);
         let at_nodes = Arc::clone(&notifier);
         store.deliver_from_nodes(Arc::new(move |event| at_nodes.receive_at_node(event)));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -95,11 +92,11 @@ impl Background {
         let work = {
             let (renewal, notifier, cleanup) =
                 (Arc::clone(&renewal), Arc::clone(&notifier), cleanup.clone());
-            let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
+            let (store, clock, channel) = (store.clone(), clock.clone(), ids.channel.clone());
             let last = store.clone();
             let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
             let following = store.clone();
-            let (log, logging) = (Arc::clone(parts.log), store.clone());
+            let (log, logging) = (Arc::clone(log), store.clone());
             let writer = Arc::clone(&log);
             async move {
                 drop(tokio::spawn(async move { following.follow(&holder).await }));

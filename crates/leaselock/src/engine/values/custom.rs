@@ -2,10 +2,10 @@
 //! able to do. The ways themselves are in `interop`.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -14,8 +14,6 @@ use super::resource::Resource;
 use crate::base::{Clock, Moment, StoreError, Token, Ttl};
 use crate::quorum::executor::Executor;
 use crate::store::{DedicatedConnection, Subscriptions};
-
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// So many locks of one client have a connection of their own at a time.
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;

@@ -144,6 +144,9 @@ pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, 
     })
 }
 
+/// The reply to a step that only the holder makes: it is done, or why the lease is over.
+pub(crate) type StepReply = Result<(), LostReason>;
+
 /// The reply to an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExtendAnswer {

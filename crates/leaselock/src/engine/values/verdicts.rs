@@ -4,11 +4,11 @@ use super::ballot::Withdraw;
 use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
-use super::detach::{Detach, Detached};
-use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
+use super::calls_optional::{Detach, Note};
+use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer, StepReply};
 use super::identity::{Announce, Who};
-use super::note::Note;
 use crate::base::StoreError;
+use crate::base::error::LostReason;
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::{Votable, counted};
 use crate::script::{Answer, Call, Operation, Script};
@@ -185,9 +185,9 @@ fn cancelled(votes: &Votes<CancelAnswer>) -> TallyVerdict<CancelAnswer> {
     })
 }
 
-fn detached(votes: &Votes<Detached>) -> TallyVerdict<Detached> {
-    use Detached as A;
-    done_or_gone(votes, A::Passed, A::Taken, A::Expired)
+fn detached(votes: &Votes<StepReply>) -> TallyVerdict<StepReply> {
+    let (taken, expired) = (LostReason::TakenOver, LostReason::KeyMissing);
+    done_or_gone(votes, Ok(()), Err(taken), Err(expired))
 }
 
 /// Decided when a majority has written or deleted.

@@ -1,11 +1,10 @@
 //! One test per reply in each script's header, and per sentence of its replay section.
 
-use crate::base::error::ErrorKind;
+use crate::base::error::{ErrorKind, LostReason};
 use crate::client::views::*;
-use crate::engine::guard::replicas::call::*;
-use crate::engine::values::detach::*;
+use crate::engine::values::Note;
+use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::note::Note;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 use crate::script_tests::lab::*;
@@ -180,16 +179,19 @@ fn confirm_renews_the_whole_ttl_as_extend_does() {
             };
             left
         };
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Expired);
-        lab.granted(&keys, &holder, &TRY).await;
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Written);
-        assert!(left().await > 25_000, "shortened");
         assert_eq!(
-            lab.confirm(&keys, &holder, 60_000).await,
-            Confirmed::Written
+            lab.confirm(&keys, &holder, 1_000).await,
+            Err(LostReason::KeyMissing)
         );
+        lab.granted(&keys, &holder, &TRY).await;
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Ok(()));
+        assert!(left().await > 25_000, "shortened");
+        assert_eq!(lab.confirm(&keys, &holder, 60_000).await, Ok(()));
         assert!(left().await > 55_000, "not made whole");
-        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Confirmed::Taken);
+        assert_eq!(
+            lab.confirm(&keys, &other, 90_000).await,
+            Err(LostReason::TakenOver)
+        );
         assert!(left().await <= 60_000 && lab.holds(&keys, &holder).await);
     });
 }
@@ -277,18 +279,15 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
         };
         assert_eq!(
             lab.ask(&detach(&holder, &successor)).await,
-            Detached::Expired
+            Err(LostReason::KeyMissing)
         );
         lab.granted(&keys, &holder, &TRY).await;
         assert_eq!(
             lab.ask(&detach(&stranger, &its_successor)).await,
-            Detached::Taken
+            Err(LostReason::TakenOver)
         );
         for _ in 0..2 {
-            assert_eq!(
-                lab.ask(&detach(&holder, &successor)).await,
-                Detached::Passed
-            );
+            assert_eq!(lab.ask(&detach(&holder, &successor)).await, Ok(()));
             assert!(lab.holds(&keys, &successor).await);
         }
         assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);

@@ -12,14 +12,14 @@ use std::time::Duration;
 use leaselock_fence::Name;
 use tokio::time::timeout;
 
-use super::Written;
-use super::call::{Confirm, Confirmed, ReplicaAck};
 use super::unconfirmed::{GiveBack, Unconfirmed};
+use super::written::{ReplicaAck, Written};
 use crate::base::error::{AcquireError, ReleaseError};
 use crate::base::{ErrorKind, InvalidInput, StoreError, span};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{Engine, LeaseRecord};
 use crate::engine::values::Copies;
+use crate::engine::values::calls_optional::Confirm;
 
 impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
@@ -104,8 +104,8 @@ async fn grant_again<'a>(
     };
     let within = engine.request_timeout(record.ttl());
     match Written::new(engine, &confirm, asked, within).await? {
-        (written, Confirmed::Written) => Ok(written),
-        (_, Confirmed::Expired | Confirmed::Taken) => {
+        (written, Ok(())) => Ok(written),
+        (_, Err(_)) => {
             let message = "the grant was gone before a replica could confirm it";
             Err(StoreError::refused(ErrorKind::NotServing, message))
         }

@@ -1,6 +1,5 @@
 //! Grants and changes that count only once replicas have them.
 
-pub(crate) mod call;
 pub(crate) mod confirm;
 pub(crate) mod unconfirmed;
 mod written;

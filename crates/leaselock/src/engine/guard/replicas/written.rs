@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::sync::SemaphorePermit;
 
-use super::call::ReplicaAck;
 use crate::base::{ErrorKind, Moment, StoreError};
 use crate::engine::services::Engine;
 use crate::engine::services::replica_pool::ReplicaPool;
@@ -16,6 +15,13 @@ use crate::store::DedicatedConnection;
 ///
 /// The server counts in whole milliseconds, from when it has received the command.
 const BEFORE: Duration = Duration::from_millis(2);
+
+/// How many copies of a grant the servers have acknowledged.
+pub(crate) struct ReplicaAck {
+    pub(crate) replicas: u32,
+    /// True if the server itself has it on disk.
+    pub(crate) on_own_disk: bool,
+}
 
 /// What was written over a connection of the pool.
 pub(crate) struct Written<'a> {

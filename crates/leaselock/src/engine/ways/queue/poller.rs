@@ -7,7 +7,7 @@ use super::far::{Far, NEAR, SOON};
 use crate::base::{Moment, StoreError};
 use crate::engine::services::{ClockSample, NodeSubscription};
 use crate::engine::values::Seen;
-use crate::engine::values::position::{Position, PositionReply};
+use crate::engine::values::calls_optional::{Position, PositionReply};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::outcome::Outcome;
 use crate::quorum::executor::Executor;

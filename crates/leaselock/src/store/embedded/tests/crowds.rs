@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::base::ttl::Ttl;
 use crate::engine::values::calls::Acquire;
-use crate::engine::values::position::{Position, PositionReply};
+use crate::engine::values::calls_optional::{Position, PositionReply};
 use crate::script::Operation;
 use crate::store::Event;
 

@@ -1,0 +1,149 @@
+//! The requests of the scripts that only some kinds have: `of` is `None` for a kind without the script.
+
+use super::calls::{Acquire, QueueRequest};
+use super::grant::{Seen, StepReply, seen_at};
+use super::operation::operation;
+use super::resource::Resource;
+use crate::base::error::LostReason;
+use crate::base::{Token, Ttl};
+use crate::script::Script;
+
+operation! {
+    /// Replaces the token of a lease by one with which another process continues it. Runs the kind's `detach`.
+    pub(crate) struct Detach<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        successor: &'a Token,
+        ttl: Ttl,
+    }
+    script script;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock);
+        let sides = resource.kind.detach_keys.iter();
+        call.keys(sides.map(|side| resource.beside(side)));
+        call.arg(token).arg(successor).arg(ttl.as_ms());
+        call.args(resource.mode.as_deref().into_iter());
+    }
+    fn decode(answer) -> StepReply {
+        "passed" => Ok(()),
+        "expired" => Err(LostReason::KeyMissing),
+        "taken" => Err(LostReason::TakenOver),
+    }
+    fn time_us(answer) {
+        let lasts = answer.tag() == "passed";
+        answer.number(usize::from(lasts)).ok()
+    }
+}
+
+operation! {
+    /// Extends a lease to its whole ttl, and writes in any case, so that the client can wait for replicas. Runs the
+    /// kind's `confirm`.
+    pub(crate) struct Confirm<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        ttl: Ttl,
+    }
+    script script;
+    fn encode(call) {
+        call.key(&resource.lock);
+        call.arg(token).arg(ttl.as_ms());
+        call.args(resource.mode.as_deref().into_iter());
+    }
+    fn decode(answer) -> StepReply {
+        "confirmed" => Ok(()),
+        "expired" => Err(LostReason::KeyMissing),
+        "taken" => Err(LostReason::TakenOver),
+    }
+}
+
+impl<'a> Confirm<'a> {
+    pub(crate) fn of(resource: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
+        let script = resource.kind.confirm.as_ref()?;
+        Some(Confirm {
+            script,
+            resource,
+            token,
+            ttl,
+        })
+    }
+}
+
+operation! {
+    /// Writes the holder's note beside a lease, for people, or deletes it. Runs the kind's `note`.
+    pub(crate) struct Note<'a> {
+        script: &'static Script,
+        resource: &'a Resource,
+        token: &'a Token,
+        text: &'a str,
+        ttl: Ttl,
+    }
+    script script;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(&resource.lock).key(resource.note());
+        call.arg(token).arg(text).arg(ttl.as_ms());
+    }
+    fn decode(answer) -> () {
+        "noted" | "erased" => (),
+    }
+}
+
+impl<'a> Note<'a> {
+    /// An empty text deletes the note.
+    pub(crate) fn of(
+        resource: &'a Resource,
+        token: &'a Token,
+        text: &'a str,
+        ttl: Ttl,
+    ) -> Option<Self> {
+        let script = resource.kind.note.as_ref()?;
+        Some(Note {
+            script,
+            resource,
+            token,
+            text,
+            ttl,
+        })
+    }
+}
+
+operation! {
+    /// Reads the position in the queue of a waiter that acquires in this way. Runs the kind's `position`.
+    pub(crate) struct Position<'a> {
+        script: &'static Script,
+        acquire: &'a Acquire<'a>,
+    }
+    script script;
+    fn encode(call) {
+        let resource = acquire.resource;
+        call.key(&resource.lock).key(resource.queue()).key(resource.waiters());
+        call.arg(acquire.token).arg(QueueRequest(acquire));
+    }
+    fn decode(answer) -> PositionReply {
+        "waiting" => PositionReply::Waiting {
+            seen: seen_at(answer, 0, answer.number(2)?)?,
+            position: answer.number(3)?,
+        },
+        "ask" => PositionReply::MustAcquire,
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PositionReply {
+    Waiting {
+        seen: Seen,
+        position: u64,
+    },
+    /// The waiter must send its acquire request: it may be granted, or must renew its queue entry.
+    MustAcquire,
+}
+
+impl<'a> Position<'a> {
+    pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
+        let script = acquire.resource.kind.position.as_ref()?;
+        Some(Position { script, acquire })
+    }
+}
