@@ -307,13 +307,7 @@ impl ClientBuilder {
         Ok(Client { state })
     }
 
-    /// Creates the client, and asks whether the store replies, as [`Client::connect`].
-    ///
-    /// # Waiting
-    /// For 2 s at most.
-    ///
-    /// # Errors
-    /// [`RequestError::Invalid`] as [`open`](Self::open); [`RequestError::Store`] when the store does not reply.
+    /// Creates the client, and asks whether the store replies, as [`Client::connect`] does and with its errors.
     ///
     /// # Examples
     /// ```

@@ -179,29 +179,14 @@ pub(super) async fn shown(
         InspectedState::Shared { holds, count } => {
             let mut holders = Vec::with_capacity(holds.len());
             for hold in holds {
-                holders.push(shared_holder(hold, people).await?);
+                holders.push(holder(hold, people).await?);
             }
             Holding::Held { holders, count }
         }
         InspectedState::Other { kind } => Holding::NotALock {
             kind: tame(&kind, 40),
         },
-        InspectedState::Held {
-            value,
-            pttl_ms,
-            fence,
-            why,
-        } => Holding::by(Holder {
-            mode: LockMode::Exclusive,
-            process: people.find_of(&value).await?,
-            note: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX))
-                .filter(|note| !note.is_empty()),
-            fence,
-            since: fence.and_then(since),
-            remaining: pttl_ms.map(Duration::from_millis),
-            digest: token::digest(&value),
-            broken: token::is_broken(&value),
-        }),
+        InspectedState::Held(hold) => Holding::by(holder(hold, people).await?),
     };
     let mut queue = Vec::with_capacity(seen.queue.len());
     for (index, waiter) in seen.queue.into_iter().enumerate() {
@@ -223,20 +208,19 @@ pub(super) async fn shown(
     })
 }
 
-async fn shared_holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder, RequestError> {
+async fn holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder, RequestError> {
     // Readers share a fencing token, which says nothing of the time of each.
-    let own_fence = hold
-        .fence
-        .filter(|_| matches!(hold.mode, LockMode::Permits(_)));
+    let is_read = matches!(hold.mode, LockMode::Shared | LockMode::Upgradable);
+    let note = tame(&String::from_utf8_lossy(&hold.why), WHY_MAX);
     Ok(Holder {
         mode: hold.mode,
-        process: people.find_of(&hold.token).await?,
-        note: None,
+        process: people.find_of(&hold.value).await?,
+        note: Some(note).filter(|note| !note.is_empty()),
         fence: hold.fence,
-        since: own_fence.and_then(since),
-        remaining: Some(Duration::from_millis(hold.rest_ms)),
-        digest: token::digest(&hold.token),
-        broken: token::is_broken(&hold.token),
+        since: hold.fence.filter(|_| !is_read).and_then(since),
+        remaining: hold.pttl_ms.map(Duration::from_millis),
+        digest: token::digest(&hold.value),
+        broken: token::is_broken(&hold.value),
     })
 }
 

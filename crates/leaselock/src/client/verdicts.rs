@@ -2,7 +2,8 @@
 
 use leaselock_fence::Fence;
 
-use super::views::{Break, Broke, Inspect, Inspected, InspectedState};
+use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
+use crate::engine::values::LockMode;
 use crate::quorum::tally::{TallyVerdict, Votes};
 use crate::quorum::votable::counted;
 
@@ -77,7 +78,7 @@ fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
 
 fn fence_of(state: &InspectedState) -> Option<Fence> {
     match state {
-        InspectedState::Held { fence, .. } => *fence,
+        InspectedState::Held(hold) => hold.fence,
         InspectedState::Free | InspectedState::Shared { .. } | InspectedState::Other { .. } => None,
     }
 }
@@ -86,7 +87,7 @@ fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
     use InspectedState as S;
     match (one, other) {
         (S::Free, S::Free) => true,
-        (S::Held { value, .. }, S::Held { value: other, .. }) => value == other,
+        (S::Held(hold), S::Held(other)) => hold.value == other.value,
         (S::Shared { .. }, S::Shared { .. }) => true, // of clients of single nodes: a quorum has no such locks
         (S::Other { kind }, S::Other { kind: other }) => kind == other,
         _ => false,
@@ -97,33 +98,28 @@ fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
 ///
 /// The lock is held as long as a majority holds it. The fencing token is the one that most of them have.
 fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
-    let (mut ends, mut fences, mut notes, mut value) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let mut holds = Vec::new();
     for state in alike {
         match state {
-            InspectedState::Held {
-                value: theirs,
-                pttl_ms,
-                fence,
-                why,
-            } => {
-                ends.push(pttl_ms.unwrap_or(u64::MAX));
-                fences.push(*fence);
-                notes.push(why);
-                value = Some(theirs.clone());
-            }
+            InspectedState::Held(hold) => holds.push(hold),
             InspectedState::Shared { .. } | InspectedState::Other { .. } => return state.clone(),
             InspectedState::Free => {}
         }
     }
+    let mut ends: Vec<u64> = holds
+        .iter()
+        .map(|hold| hold.pttl_ms.unwrap_or(u64::MAX))
+        .collect();
     ends.sort_unstable_by(|one, other| other.cmp(one));
-    let often = |fence: &_| fences.iter().filter(|other| *other == fence).count();
-    let end = ends.get(needed - 1).copied().filter(|end| *end != u64::MAX);
-    InspectedState::Held {
+    let fences = || holds.iter().map(|hold| hold.fence);
+    let often = |fence: &_| fences().filter(|other| other == fence).count();
+    let notes = holds.iter().map(|hold| &hold.why);
+    let value = holds.last().map(|hold| hold.value.clone());
+    InspectedState::Held(SeenHold {
         value: value.unwrap_or_default(),
-        pttl_ms: end,
-        fence: fences
-            .iter()
-            .copied()
+        mode: LockMode::Exclusive,
+        pttl_ms: ends.get(needed - 1).copied().filter(|end| *end != u64::MAX),
+        fence: fences()
             .max_by_key(|fence| (often(fence), fence.is_some()))
             .flatten(),
         why: notes
@@ -131,7 +127,7 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
             .find(|why| !why.is_empty())
             .cloned()
             .unwrap_or_default(),
-    }
+    })
 }
 
 fn most_often<'a, R: Clone + PartialEq + 'a>(

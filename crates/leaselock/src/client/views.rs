@@ -1,5 +1,6 @@
 //! The scripts of inspection and of operators.
 
+use std::slice;
 use std::time::Duration;
 
 use leaselock_fence::Fence;
@@ -24,13 +25,14 @@ operation! {
     fn decode(answer) -> Inspected {
         "free" => beside(InspectedState::Free, answer)?,
         "held" => {
-            let state = InspectedState::Held {
+            let hold = SeenHold {
                 value: answer.bytes(3)?.to_vec(),
+                mode: LockMode::Exclusive,
                 pttl_ms: u64::try_from(answer.signed(4)?).ok(),
                 fence: fence::of_reply(answer.number(5)?),
                 why: answer.bytes(6)?.to_vec(),
             };
-            beside(state, answer)?
+            beside(InspectedState::Held(hold), answer)?
         },
         "shared" => {
             let count = usize::try_from(answer.number(3)?).map_err(|_| Malformed)?;
@@ -64,13 +66,7 @@ pub(crate) struct SeenWaiter {
 #[derive(Clone)]
 pub(crate) enum InspectedState {
     Free,
-    /// `value` is a secret: the holder's token.
-    Held {
-        value: Vec<u8>,
-        pttl_ms: Option<u64>,
-        fence: Option<Fence>,
-        why: Vec<u8>,
-    },
+    Held(SeenHold),
     /// `count` is how many there are, of which the first are listed.
     Shared {
         holds: Vec<SeenHold>,
@@ -81,14 +77,15 @@ pub(crate) enum InspectedState {
     },
 }
 
-/// One of several holds.
+/// A hold: the only one, or one of several.
 #[derive(Clone)]
 pub(crate) struct SeenHold {
-    /// A secret.
-    pub(crate) token: Vec<u8>,
+    /// A secret: the holder's token.
+    pub(crate) value: Vec<u8>,
     pub(crate) mode: LockMode,
-    pub(crate) rest_ms: u64,
+    pub(crate) pttl_ms: Option<u64>,
     pub(crate) fence: Option<Fence>,
+    pub(crate) why: Vec<u8>,
 }
 
 pub(crate) static INSPECT: Script = script!("mutex/inspect", reads_only);
@@ -111,14 +108,12 @@ impl Inspected {
     pub(crate) fn clients(&self) -> impl Iterator<Item = &str> {
         let holds = match &self.state {
             InspectedState::Shared { holds, .. } => &holds[..],
-            _ => &[],
+            InspectedState::Held(hold) => slice::from_ref(hold),
+            InspectedState::Free | InspectedState::Other { .. } => &[],
         };
-        let alone = match &self.state {
-            InspectedState::Held { value, .. } => Some(value),
-            _ => None,
-        };
-        let tokens = holds.iter().map(|hold| &hold.token).chain(alone);
-        let holders = tokens.filter_map(|token| token::client_of(token));
+        let holders = holds
+            .iter()
+            .filter_map(|hold| token::client_of(&hold.value));
         holders.chain(self.queue.iter().map(|waiter| &*waiter.client))
     }
 }
@@ -160,10 +155,11 @@ fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
             return Err(Malformed);
         };
         Ok(SeenHold {
-            token: hold[0].text()?.into(),
+            value: hold[0].text()?.into(),
             mode: LockMode::of_word(hold[1].text()?),
-            rest_ms: u64::try_from(rest_ms).map_err(|_| Malformed)?,
+            pttl_ms: Some(u64::try_from(rest_ms).map_err(|_| Malformed)?),
             fence: fence::of_reply(hold[3].text()?.parse().map_err(|_| Malformed)?),
+            why: Vec::new(),
         })
     });
     holds.collect()
@@ -284,11 +280,12 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
     let [Value::Bytes(value), Value::Int(pttl_ms), fence] = lock else {
         return Ok((index, None));
     };
-    let state = InspectedState::Held {
+    let hold = SeenHold {
         value: value.clone(),
+        mode: LockMode::Exclusive,
         pttl_ms: u64::try_from(*pttl_ms).ok(),
         fence: fence::of_reply(fence.text()?.parse().map_err(|_| Malformed)?),
         why: Vec::new(),
     };
-    Ok((index, Some(state)))
+    Ok((index, Some(InspectedState::Held(hold))))
 }

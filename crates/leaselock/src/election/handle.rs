@@ -147,9 +147,6 @@ impl Election {
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
     ///
-    /// # Errors
-    /// As [`campaign`](Election::campaign); that another client leads is not an error.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -219,13 +216,10 @@ impl Election {
     /// Leads whenever it can, and runs `body` as the leader each time, until `stop` completes or a body returns `Ok`.
     ///
     /// After a loss the body is dropped at its next await, and it campaigns again; so it does a second after an error of
-    /// the store that may pass. `Ok(None)` after `stop`.
+    /// the store that may pass. `Ok(None)` after `stop`. To drop it is as with [`run`](Election::run).
     ///
     /// # Waiting
     /// Without a limit, unless the options set one. After `stop` it resigns in the background: [`Client::close`] waits.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped, and the client resigns in the background.
     ///
     /// # Errors
     /// [`RunError::Acquire`]: an error that a later campaign would meet again. [`RunError::Body`]: the body's own error.

@@ -7,8 +7,7 @@ use super::lab::*;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::services::batch::batchable::{Acquires, Batchable as _};
-use crate::engine::values::calls_many::Item;
+use crate::engine::values::calls_many::{AcquireMany, Item};
 use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
 use crate::script::damage::Types;
@@ -108,7 +107,12 @@ fn many_at_once_pass_over_a_damaged_fence() {
         for damage in DAMAGED {
             lab.damage(&fence, damage).await;
             let item = Item::of(&keys, &token(), ttl(30_000), true).unwrap();
-            let answers = lab.ask(&Acquires::many(item.terms, &[item])).await;
+            let answers = lab
+                .ask(&AcquireMany {
+                    terms: item.terms,
+                    items: &[item],
+                })
+                .await;
             assert_eq!(answers, [None], "{}: {damage}", lab.engine);
             assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
             assert!(lab.still_ms(&fence).await <= 60_000, "{damage}: renewed");
@@ -309,7 +313,7 @@ fn an_inspection_shows_which_side_key_is_damaged_and_how_to_repair_it() {
         lab.damage(&keys.fence().to_string(), "9223372036854775-808")
             .await;
         let seen = lab.inspect(&keys).await;
-        let InspectedState::Held { value, fence, .. } = seen.state else {
+        let InspectedState::Held(SeenHold { value, fence, .. }) = seen.state else {
             panic!("{}", lab.engine)
         };
         let shown = (value.as_slice(), fence);

@@ -1,7 +1,6 @@
 //! Readers and holders of permits: how long the lock's key lives, with which other libraries are kept out.
 
 use super::lab::*;
-use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::Kind;
@@ -90,7 +89,12 @@ fn a_call_for_many_mutexes_writes_no_fence_beside_holds_that_have_none() {
                 ttl: ttl(30_000),
                 fencing: true,
             };
-            let answers = lab.ask(&Acquires::many(terms, &[item])).await;
+            let answers = lab
+                .ask(&AcquireMany {
+                    terms,
+                    items: &[item],
+                })
+                .await;
             assert!(matches!(answers[..], [None]), "{} {answers:?}", lab.engine);
             let fence = lab.meddle(&TYPE_OF, &mutex.fence().to_string(), &[]).await;
             assert_eq!(fence, [Value::Bytes(b"none".to_vec())], "{}", lab.engine);

@@ -389,7 +389,7 @@ impl Lab {
     /// Returns true if this token holds the lock.
     pub(super) async fn holds(&self, keys: &Resource, token: &Token) -> bool {
         matches!(self.inspect(keys).await.state,
-            InspectedState::Held { value, .. } if value == token.secret().as_bytes())
+            InspectedState::Held(SeenHold { value, .. }) if value == token.secret().as_bytes())
     }
 
     pub(super) async fn queue_length(&self, keys: &Resource) -> usize {

@@ -243,7 +243,7 @@ impl Subject<'_> {
                 Answer::Said(match lab.ask(&step).await {
                     Ok(()) => "yes",
                     Err(LostReason::KeyMissing) => "expired",
-                    Err(LostReason::TakenOver) => "taken",
+                    Err(_) => "taken",
                 })
             }
             Op::Break { at_once, foreign } => {
@@ -280,7 +280,7 @@ impl Subject<'_> {
         let seen = self.lab.inspect(&self.keys).await;
         let holder = match seen.state {
             InspectedState::Free => Holder::Free,
-            InspectedState::Held { value, .. } => {
+            InspectedState::Held(SeenHold { value, .. }) => {
                 client_of(&value).map_or(Holder::Foreign, |client| match is_broken(&value) {
                     true => Holder::Broken(self.actor_of(client)),
                     false => Holder::Actor(self.actor_of(client)),

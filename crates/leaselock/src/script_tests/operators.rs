@@ -120,12 +120,13 @@ fn inspect_shows_free_held_and_other() {
         let fence = lab.granted(&keys, &holder, &TRY).await;
         let note = |text| Note::of(&keys, &holder, text, ttl(60_000)).unwrap();
         lab.ask(&note("month end")).await;
-        let InspectedState::Held {
+        let InspectedState::Held(SeenHold {
             value,
             pttl_ms,
             fence: shown,
             why,
-        } = lab.inspect(&keys).await.state
+            ..
+        }) = lab.inspect(&keys).await.state
         else {
             panic!()
         };
@@ -151,7 +152,7 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
         lab.ask(&note(&first, "mine")).await;
         lab.release(&keys, &first).await;
         lab.granted(&keys, &second, &TRY).await;
-        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+        let InspectedState::Held(SeenHold { why, .. }) = lab.inspect(&keys).await.state else {
             panic!()
         };
         assert!(why.is_empty());
@@ -168,7 +169,7 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
         );
         lab.ask(&note(&second, "ours")).await;
         lab.ask(&note(&first, "late")).await; // sent while it held, run when it no longer does
-        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+        let InspectedState::Held(SeenHold { why, .. }) = lab.inspect(&keys).await.state else {
             panic!()
         };
         assert_eq!(why, b"ours");
@@ -199,18 +200,19 @@ fn survey_finds_locks_among_other_keys() {
         let [
             (
                 0,
-                Some(InspectedState::Held {
+                Some(InspectedState::Held(SeenHold {
                     value,
                     pttl_ms,
                     fence: number,
                     why,
-                }),
+                    ..
+                })),
             ),
         ] = &surveyed(&["one"]).await[..]
         else {
             panic!("it is held, with nothing beside it")
         };
-        let InspectedState::Held { fence, .. } = inspected else {
+        let InspectedState::Held(SeenHold { fence, .. }) = inspected else {
             panic!()
         };
         assert_eq!(
@@ -295,7 +297,7 @@ fn text_that_is_no_note_is_not_shown_and_a_long_note_is_cut() {
         ] {
             let key = keys.note().to_string();
             lab.meddle(script, &key, &[&text]).await;
-            let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+            let InspectedState::Held(SeenHold { why, .. }) = lab.inspect(&keys).await.state else {
                 panic!("{}", lab.engine)
             };
             assert_eq!(why.len(), shown, "{}", lab.engine);

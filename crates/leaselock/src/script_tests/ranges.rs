@@ -85,7 +85,7 @@ fn an_operator_names_the_last_number_of_the_grant_and_no_other() {
         let keys = keys("job");
         lab.set_fence(&keys, 1_000).await;
         let (_waiter, first, range) = handed_over(lab, &keys).await;
-        let InspectedState::Held { fence, .. } = lab.inspect(&keys).await.state else {
+        let InspectedState::Held(SeenHold { fence, .. }) = lab.inspect(&keys).await.state else {
             panic!("{}", lab.engine)
         };
         assert_eq!(fence, Some(Fence::new(first + range - 1)));

@@ -8,7 +8,6 @@ use super::lab::*;
 use super::random::random_cases;
 use super::rwlock::reads::{as_kind, granted, mutex_of, new_token};
 use crate::base::token::Token;
-use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
@@ -47,11 +46,21 @@ fn item(pool: &Resource, token: &Token) -> Item {
 
 /// The fencing token of each item that was served.
 async fn take(lab: &Lab, items: &[Item]) -> Vec<Option<Option<Fence>>> {
-    granted(lab.ask(&Acquires::many(items[0].terms, items)).await)
+    granted(
+        lab.ask(&AcquireMany {
+            terms: items[0].terms,
+            items,
+        })
+        .await,
+    )
 }
 
 async fn give_back(lab: &Lab, items: &[Item]) -> Replies<ReleaseAnswer> {
-    lab.ask(&Releases::many(items[0].terms, items)).await
+    lab.ask(&ReleaseMany {
+        terms: items[0].terms,
+        items,
+    })
+    .await
 }
 
 async fn usage(lab: &Lab, pool: &Resource) -> String {

@@ -10,12 +10,13 @@ fn seen(letter: char) -> Inspected {
         'o' => InspectedState::Other {
             kind: "hash".into(),
         },
-        one => InspectedState::Held {
+        one => InspectedState::Held(SeenHold {
+            mode: LockMode::Exclusive,
             value: vec![one as u8],
             pttl_ms: Some(u64::from(u32::from(one))),
             fence: Some(Fence::new(u64::from(u32::from(one)))),
             why: Vec::new(),
-        },
+        }),
     };
     state.into()
 }
@@ -26,7 +27,7 @@ fn look(said: &str) -> char {
         None => '?',
         Some(InspectedState::Free) => 'f',
         Some(InspectedState::Shared { .. } | InspectedState::Other { .. }) => 'o',
-        Some(InspectedState::Held { value, .. }) => char::from(value[0]),
+        Some(InspectedState::Held(SeenHold { value, .. })) => char::from(value[0]),
     }
 }
 
@@ -52,15 +53,18 @@ fn a_lock_is_held_by_the_client_with_a_majority_and_free_when_none_can_have_one(
 
 #[test]
 fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
-    let state = |pttl_ms| InspectedState::Held {
-        value: b"a".to_vec(),
-        pttl_ms: Some(pttl_ms),
-        fence: fence::of_reply(if pttl_ms == 30 { 9 } else { 5 }),
-        why: Vec::new(),
+    let state = |pttl_ms| {
+        InspectedState::Held(SeenHold {
+            mode: LockMode::Exclusive,
+            value: b"a".to_vec(),
+            pttl_ms: Some(pttl_ms),
+            fence: fence::of_reply(if pttl_ms == 30 { 9 } else { 5 }),
+            why: Vec::new(),
+        })
     };
     let all = [state(10), state(30), state(20), state(40)];
     match together(all.iter().collect(), 3) {
-        InspectedState::Held { pttl_ms, fence, .. } => {
+        InspectedState::Held(SeenHold { pttl_ms, fence, .. }) => {
             assert_eq!((pttl_ms, fence), (Some(20), fence::of_reply(5)));
         }
         _ => panic!("held"),
@@ -70,12 +74,13 @@ fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
 #[test]
 fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited_for() {
     let numbered = |letter: char| Inspected {
-        state: InspectedState::Held {
+        state: InspectedState::Held(SeenHold {
+            mode: LockMode::Exclusive,
             value: b"a".to_vec(),
             pttl_ms: Some(10),
             fence: letter.to_digit(10).map(u64::from).and_then(fence::of_reply),
             why: Vec::new(),
-        },
+        }),
         queue: Vec::new(),
         waiter_count: 0,
         permits: None,

@@ -310,7 +310,8 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
         assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Taken);
         assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::TAKEN);
         assert_eq!(lab.cancel(&keys, &ours).await, CancelAnswer::Absent);
-        let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
+        let InspectedState::Held(SeenHold { value, fence, .. }) = lab.inspect(&keys).await.state
+        else {
             panic!()
         };
         assert_eq!((value.as_slice(), fence), (b"x".as_slice(), None));

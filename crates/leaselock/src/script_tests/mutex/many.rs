@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
@@ -34,11 +33,19 @@ fn item(keys: &Resource, token: &Token) -> Item {
 
 impl Lab {
     async fn acquire_many(&self, items: &[Item], fencing: bool) -> Replies<Acquired> {
-        self.ask(&Acquires::many(terms(fencing), items)).await
+        self.ask(&AcquireMany {
+            terms: terms(fencing),
+            items,
+        })
+        .await
     }
 
     async fn release_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
-        self.ask(&Releases::many(terms(true), items)).await
+        self.ask(&ReleaseMany {
+            terms: terms(true),
+            items,
+        })
+        .await
     }
 
     async fn extend_many(&self, items: &[Item], ms: u64) -> Replies<ExtendAnswer> {

@@ -59,7 +59,7 @@ async fn modes(lab: &Lab, job: &Job) -> (Vec<LockMode>, usize) {
     let seen = lab.inspect(&job.write).await;
     let modes = match seen.state {
         InspectedState::Free => vec![],
-        InspectedState::Held { .. } => vec![LockMode::Exclusive],
+        InspectedState::Held(_) => vec![LockMode::Exclusive],
         InspectedState::Shared { holds, .. } => holds.iter().map(|hold| hold.mode).collect(),
         InspectedState::Other { kind } => panic!("{kind}"),
     };

@@ -3,7 +3,6 @@
 use leaselock_fence::Fence;
 
 use crate::base::token::Token;
-use crate::engine::services::batch::batchable::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::Kind;
@@ -50,11 +49,21 @@ pub(crate) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> 
 
 impl Lab {
     pub(crate) async fn read_many(&self, items: &[Item]) -> Vec<Option<Option<Fence>>> {
-        granted(self.ask(&Acquires::many(items[0].terms, items)).await)
+        granted(
+            self.ask(&AcquireMany {
+                terms: items[0].terms,
+                items,
+            })
+            .await,
+        )
     }
 
     pub(crate) async fn leave_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
-        self.ask(&Releases::many(items[0].terms, items)).await
+        self.ask(&ReleaseMany {
+            terms: items[0].terms,
+            items,
+        })
+        .await
     }
 
     /// All holds of the name, in no order, without the fencing token that readers share.
