@@ -115,16 +115,13 @@ impl CheckedRates {
         let refused = |text: String| Err(InvalidInput::new(text));
         if rates.len() > RATES_MAX {
             let count = rates.len();
-            return refused(format!(
-                "a limiter has at most {RATES_MAX} rates, and not {count}"
-            ));
+            let most = format!("a limiter has at most {RATES_MAX} rates, and not {count}");
+            return refused(most);
         }
         let terms: Vec<RateTerms> = rates.iter().map(RateTerms::new).collect::<Result<_, _>>()?;
         for (index, one) in terms.iter().enumerate() {
-            if terms[..index]
-                .iter()
-                .any(|other| other.period_us == one.period_us)
-            {
+            let has_its_period = |other: &RateTerms| other.period_us == one.period_us;
+            if terms[..index].iter().any(has_its_period) {
                 let period = span(rates[index].period);
                 return refused(format!(
                     "two rates of a limiter have the period {period}: give the lower one alone"

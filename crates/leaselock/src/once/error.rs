@@ -41,7 +41,7 @@ noun_error! {
         #[error(
             "`{name}` was given up after {attempts} attempt{}: {}",
             if *attempts == 1 { "" } else { "s" },
-            or_crashed(message)
+            if message.is_empty() { "each of them crashed" } else { message.as_str() }
         )]
         GivenUp {
             /// How many runs have begun.
@@ -129,13 +129,6 @@ fn may_pass<'a>(mut facts: ErrorFacts<'a>, error: &OnceError) -> ErrorFacts<'a> 
 /// What later callers are told of a result that was not kept.
 pub(super) fn too_large(size: usize) -> String {
     format!("the result of {size} bytes is larger than {RESULT_MAX} and was not kept")
-}
-
-fn or_crashed(message: &str) -> &str {
-    match message {
-        "" => "each of them crashed",
-        message => message,
-    }
 }
 
 fn who_came(fence: Option<Fence>) -> String {

@@ -215,12 +215,8 @@ impl Taker {
             &["LPUSH", &self.list, "1"],
             &["PEXPIRE", &self.list, "1000"],
         ];
-        if let Err(error) = self
-            .connections
-            .thread_store
-            .together(&commands, WITHIN)
-            .await
-        {
+        let store = &self.connections.thread_store;
+        if let Err(error) = store.together(&commands, WITHIN).await {
             tracing::debug!(target: "leaselock", channel = self.list, %error, "a wake-up is lost");
         }
     }

@@ -164,10 +164,8 @@ impl Keyspace for Step {
 
     fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64) {
         let session = |client| self.surroundings.has_session(client);
-        let (ends_us, bound) = (
-            Some(self.after_us(ttl_ms)),
-            token::client_of(value).is_some_and(session),
-        );
+        let bound = token::client_of(value).is_some_and(session);
+        let ends_us = Some(self.after_us(ttl_ms));
         let entry = self.entry_or(key, Content::Text(Vec::new()));
         (entry.ends_us, entry.bound, entry.life) = (ends_us, bound, Life::Ttl);
         entry.put_text(value);

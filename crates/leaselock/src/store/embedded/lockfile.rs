@@ -147,9 +147,8 @@ pub(super) fn snapshot(
 ) -> Result<Option<Image>, FileError> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
-        match peek(&folder.locks, name)
-            .map_err(|error| error.trouble("read", &folder.lock_path(name)))?
-        {
+        let unread = |error: Unopened| error.trouble("read", &folder.lock_path(name));
+        match peek(&folder.locks, name).map_err(unread)? {
             None => return Ok(Some(Image::default())),
             Some(Found::Current(present)) if !present.doubtful => {
                 return understand(folder, name, &present.record, time).map(Some);

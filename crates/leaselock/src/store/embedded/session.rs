@@ -116,7 +116,7 @@ pub(super) fn exists(folder: &OwnedFd, client: &str) -> bool {
 
 /// The state of one of the two files.
 enum SessionState {
-    Absent,
+    /// There is none, or no process holds it.
     Free,
     /// Locked, or not readable for us.
     Held(Option<OwnedFd>),
@@ -136,7 +136,7 @@ fn see(folder: &OwnedFd, name: &str) -> Result<SessionState, Errno> {
                 }
                 Err(_) => SessionState::Held(Some(file)),
             },
-            Err(Unopened::System(Errno::NOENT)) => SessionState::Absent,
+            Err(Unopened::System(Errno::NOENT)) => SessionState::Free,
             Err(Unopened::Strange(_)) => SessionState::Strange,
             Err(Unopened::System(lack @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM))) => {
                 return Err(lack);
@@ -158,12 +158,12 @@ fn search(folder: &OwnedFd, client: &str) -> Result<(SessionRemains, Option<Owne
     match see(folder, &main_name(client))? {
         SessionState::Held(main) => return Ok((SessionRemains::Process, main)),
         SessionState::Strange => return Ok((SessionRemains::Process, None)),
-        SessionState::Absent | SessionState::Free => {}
+        SessionState::Free => {}
     }
     let left = match see(folder, client)? {
         SessionState::Held(file) => SessionRemains::Job(file.and_then(|file| limit_in(&file))),
         SessionState::Strange => SessionRemains::Process,
-        SessionState::Absent | SessionState::Free => SessionRemains::Nobody,
+        SessionState::Free => SessionRemains::Nobody,
     };
     Ok((left, None))
 }

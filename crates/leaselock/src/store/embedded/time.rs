@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use super::opening::Unopened;
 use crate::base::hex::hex;
 
 /// The number of the machine's present boot.
@@ -52,6 +53,8 @@ pub(super) struct Meta {
 /// Why a `meta` file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
+    /// It was not opened or read.
+    File(Unopened),
     /// Another format, so other programs use this folder: it is left alone.
     Format(String),
     /// A time that no correct clock had.

@@ -125,15 +125,8 @@ fn in_use(root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
     })
 }
 
-/// Why the file gives no anchor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Unread {
-    File(Unopened),
-    Text(Unreadable),
-}
-
 /// Returns the content, when it is of this boot; an error when the file must not be touched.
-fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, FileError> {
+fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option<Meta>, FileError> {
     let shown = path.display();
     let message = match found {
         Ok(Some(meta)) if meta.boot != time::boot_id() => return Ok(None),
@@ -146,18 +139,18 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Met
                  use a server instead: redis://host"
             ),
         },
-        Err(Unread::Text(Unreadable::Format(format))) => {
+        Err(Unreadable::Format(format)) => {
             format!(
                 "the folder {shown} has format {format}, this leaselock knows format {}",
                 time::FORMAT
             )
         }
-        Err(Unread::Text(Unreadable::Implausible(us))) => {
+        Err(Unreadable::Implausible(us)) => {
             return Err(implausible(path, us).into());
         }
-        Err(Unread::File(error)) if error.is_busy() => return Err(FileError::Taken(META)),
-        Err(Unread::File(error)) => return Err(error.error("read", &path.join(META)).into()),
-        Ok(None) | Err(Unread::Text(Unreadable::Damaged)) => return Ok(None),
+        Err(Unreadable::File(error)) if error.is_busy() => return Err(FileError::Taken(META)),
+        Err(Unreadable::File(error)) => return Err(error.error("read", &path.join(META)).into()),
+        Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
     };
     Err(StoreError::refused(ErrorKind::UnsupportedFilesystem, message).into())
 }
@@ -172,17 +165,16 @@ fn implausible(path: &Path, us: u64) -> StoreError {
     StoreError::refused(ErrorKind::Corrupt, message)
 }
 
-fn read(root: &OwnedFd) -> Result<Option<Meta>, Unread> {
+fn read(root: &OwnedFd) -> Result<Option<Meta>, Unreadable> {
     let file = match opening::open(root, META, OFlags::RDONLY, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) => return Ok(None),
-        other => other.map_err(Unread::File)?.0,
+        other => other.map_err(Unreadable::File)?.0,
     };
     let mut text = [0; 512];
     let length = rustix::io::pread(&file, &mut text, 0);
-    let length = length.map_err(|error| Unread::File(error.into()))?;
+    let length = length.map_err(|error| Unreadable::File(error.into()))?;
     let text = std::str::from_utf8(&text[..length]).map_err(|_| Unreadable::Damaged);
-    let meta = text.and_then(Meta::parse).map_err(Unread::Text)?;
-    Ok(Some(meta))
+    text.and_then(Meta::parse).map(Some)
 }
 
 /// Takes the lock for writing `meta`, released with its descriptor.

@@ -24,7 +24,7 @@ use crate::base::{CLOCK, Moment, StoreError, hold};
 
 /// The connection, when there is one.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub(super) endpoint: Endpoint,
     state: Mutex<ConnectionState>,
     /// How many connections were made.
@@ -108,29 +108,8 @@ impl Connection {
         self.connected(until).await.map(drop)
     }
 
-    /// Sends one command that the server carries out although the key is on its way to it.
-    pub(super) async fn asking(
-        self: &Arc<Self>,
-        command: &Cmd,
-        until: Moment,
-    ) -> Result<Value, StoreError> {
-        self.behind("ASKING", command, until).await
-    }
-
-    /// Sends a command whose message to a waiter is to leave before its own reply.
-    ///
-    /// A server writes to its clients in reverse: the one that was first to have something to be written is the last.
-    /// Behind another command that is this client, and not the waiter, who waits for nothing else.
-    pub(super) async fn answer_last(
-        self: &Arc<Self>,
-        command: &Cmd,
-        until: Moment,
-    ) -> Result<Value, StoreError> {
-        self.behind("PING", command, until).await
-    }
-
     /// Sends a command right behind one without arguments, and returns its reply.
-    async fn behind(
+    pub(super) async fn behind(
         self: &Arc<Self>,
         first: &str,
         command: &Cmd,
@@ -188,11 +167,8 @@ impl Connection {
             receiver.close(); // before there is another
         }
         let mut state = hold(&self.state);
-        if state
-            .live
-            .as_ref()
-            .is_some_and(|current| Arc::ptr_eq(&current.running, &live.running))
-        {
+        let is_this = |current: &Arc<Live>| Arc::ptr_eq(&current.running, &live.running);
+        if state.live.as_ref().is_some_and(is_this) {
             state.live = None;
             self.trouble.happened();
         }

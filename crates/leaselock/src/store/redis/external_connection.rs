@@ -12,33 +12,27 @@ use crate::base::{ErrorKind, StoreError, debug_as};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
 
-/// A request: one command, or a transaction.
-#[derive(Clone, Copy)]
-pub(super) enum ExternalRequest<'a> {
-    One(&'a Cmd),
-    Together(&'a Pipeline),
-}
-
 type ExternalAnswer<'a> = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
 
 /// Any connection type of the redis client, behind one trait.
-pub(super) trait ExternalConnection: Send + Sync {
-    fn send<'a>(&self, request: ExternalRequest<'a>) -> ExternalAnswer<'a>;
+pub(crate) trait ExternalConnection: Send + Sync {
+    fn one<'a>(&self, command: &'a Cmd) -> ExternalAnswer<'a>;
+    /// Sends a transaction, for the reply to its `EXEC`.
+    fn together<'a>(&self, commands: &'a Pipeline) -> ExternalAnswer<'a>;
     fn database(&self) -> i64;
 }
 
 pub(super) struct Theirs<C>(pub(super) C);
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for Theirs<C> {
-    fn send<'a>(&self, request: ExternalRequest<'a>) -> ExternalAnswer<'a> {
+    fn one<'a>(&self, command: &'a Cmd) -> ExternalAnswer<'a> {
+        let mut connection = self.0.clone();
+        Box::pin(async move { connection.req_packed_command(command).await })
+    }
+
+    fn together<'a>(&self, commands: &'a Pipeline) -> ExternalAnswer<'a> {
         let mut connection = self.0.clone();
         Box::pin(async move {
-            let commands = match request {
-                ExternalRequest::One(command) => {
-                    return connection.req_packed_command(command).await;
-                }
-                ExternalRequest::Together(commands) => commands,
-            };
             let behind_multi = commands.len() + 1;
             let answers = connection.req_packed_commands(commands, behind_multi, 1);
             Ok(answers.await?.into_iter().next().unwrap_or(Value::Nil))
@@ -50,24 +44,23 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
     }
 }
 
-/// Sends a request and returns the server's reply, which may be an error; of a transaction the reply to its `EXEC`.
+/// Waits for the server's reply, which may be an error.
 ///
 /// Their connection decides how often it sends the command, so the outcome of every other failure is unknown.
-pub(super) async fn ask(
-    handed: &dyn ExternalConnection,
-    request: ExternalRequest<'_>,
+pub(super) async fn answer(
+    asked: ExternalAnswer<'_>,
     within: Duration,
 ) -> Result<Value, StoreError> {
-    match timeout(within, handed.send(request)).await {
+    match timeout(within, asked).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => match ServerError::try_from(error) {
             Ok(reply) => Ok(Value::ServerError(reply)),
             Err(error) => Err(error_map::from_connection(error, PLACE)),
         },
-        Err(_) => Err(StoreError::unknown(
-            ErrorKind::NoReply,
-            format!("no reply from {PLACE} in time"),
-        )),
+        Err(_) => {
+            let message = format!("no reply from {PLACE} in time");
+            Err(StoreError::unknown(ErrorKind::NoReply, message))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The link to a store: a connection of ours, one of the program's, or a cluster.
+//! A store on servers: a connection of ours, one of the program's, or a cluster; and what is sent over it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,22 @@ use super::cluster::Cluster;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
-use super::external_connection::{ExternalConnection, ExternalRequest};
-use super::{calls, error_map, external_connection};
+use super::external_connection::{self, ExternalConnection};
+use super::{calls, error_map};
 use crate::base::{CLOCK, Moment, StoreError};
 use crate::script::{Call, Library};
 
+/// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]
-pub(super) enum StoreLink {
+pub(crate) enum RedisStore {
     Own(Arc<Connection>),
     External(Arc<dyn ExternalConnection>),
     Cluster(Arc<Cluster>),
 }
 
-impl StoreLink {
+impl RedisStore {
     pub(super) fn to(endpoint: Endpoint) -> Self {
-        StoreLink::Own(Connection::new(endpoint, ConnectionEvents::default()))
+        Self::Own(Connection::new(endpoint, ConnectionEvents::default()))
     }
 
     /// Sends a command; `key` determines its node in a cluster.
@@ -33,7 +34,7 @@ impl StoreLink {
         key: Option<&str>,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        if let StoreLink::Cluster(cluster) = self {
+        if let Self::Cluster(cluster) = self {
             return Box::pin(cluster.ask(command, key, until, until)).await;
         }
         let left = CLOCK.left(until);
@@ -48,57 +49,43 @@ impl StoreLink {
         left: Duration,
     ) -> Result<Value, StoreError> {
         match self {
-            StoreLink::Own(own) => own.ask(command, until, left).await,
-            StoreLink::External(theirs) => {
-                external_connection::ask(&**theirs, ExternalRequest::One(command), left).await
-            }
-            StoreLink::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
+            Self::Own(own) => own.ask(command, until, left).await,
+            Self::External(theirs) => external_connection::answer(theirs.one(command), left).await,
+            Self::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
     }
 
     /// Converts an error line of the server.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self {
-            StoreLink::Own(own) => own.endpoint.explain(line),
-            StoreLink::External(_) => error_map::from_line(line),
-            StoreLink::Cluster(cluster) => cluster.topology.explain(line),
+            Self::Own(own) => own.endpoint.explain(line),
+            Self::External(_) => error_map::from_line(line),
+            Self::Cluster(cluster) => cluster.topology.explain(line),
         }
     }
 
     /// Returns the library when scripts are called as its functions.
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
-            StoreLink::Own(own) => own.endpoint.url().functions,
-            StoreLink::External(_) => None,
-            StoreLink::Cluster(cluster) => cluster.topology.functions(),
+            Self::Own(own) => own.endpoint.url().functions,
+            Self::External(_) => None,
+            Self::Cluster(cluster) => cluster.topology.functions(),
         }
     }
 
     /// Names the server that has the key, as an administrator would.
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
-            StoreLink::Own(own) => own.endpoint.place(),
-            StoreLink::External(_) => "the server".to_owned(),
-            StoreLink::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
-        }
-    }
-
-    /// Describes the link, without secrets.
-    pub(super) fn describe(&self) -> String {
-        match self {
-            StoreLink::Own(own) => own.endpoint.to_string(),
-            StoreLink::External(theirs) => format!(
-                "a Redis connection that was handed in, database {}",
-                theirs.database()
-            ),
-            StoreLink::Cluster(cluster) => cluster.topology.to_string(),
+            Self::Own(own) => own.endpoint.place(),
+            Self::External(_) => "the server".to_owned(),
+            Self::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
     }
 
     /// Returns the connection to the one server of this store, when it is ours.
     pub(super) fn own(&self) -> Option<&Arc<Connection>> {
         match self {
-            StoreLink::Own(own) => Some(own),
+            Self::Own(own) => Some(own),
             _ => None,
         }
     }

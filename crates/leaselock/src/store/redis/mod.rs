@@ -36,4 +36,4 @@ mod tests;
 mod tls;
 
 pub(crate) use self::dedicated::DedicatedConnection;
-pub(crate) use self::store::RedisStore;
+pub(crate) use self::link::RedisStore;

@@ -15,30 +15,27 @@ use tokio::runtime::Handle;
 
 use super::dedicated::DedicatedConnection;
 use super::doctor::{ask_sentinels, examine};
-use super::external_connection::{self, ExternalRequest};
-use super::link::StoreLink;
-use super::{answer, calls, channels, error_map, health};
+use super::link::RedisStore;
+use super::{answer, calls, channels, error_map, external_connection, health};
 use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
 use crate::script::{Answer, Call, Library, Malformed, Value};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
 };
 
-/// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
-#[derive(Clone)]
-pub(crate) struct RedisStore(pub(super) StoreLink);
-
 impl Store for RedisStore {
     async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         let until = CLOCK.now().plus(within);
-        let answer = match &self.0 {
-            StoreLink::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
+        let answer = match self {
+            Self::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
             link => {
                 let library = link.functions();
                 let short = calls::short(library, call);
                 let answer = match link.own() {
+                    // A server writes to its clients in reverse: the one that was first to have something to be
+                    // written is the last. Behind another command that is this client, and not the waiter.
                     Some(own) if call.message_first => {
-                        Box::pin(own.answer_last(&short, until)).await? // only behind the queue, and large
+                        Box::pin(own.behind("PING", &short, until)).await? // only behind the queue, and large
                     }
                     _ => link.ask_within(&short, until, within).await?,
                 };
@@ -55,23 +52,23 @@ impl Store for RedisStore {
 
     /// None come over a connection that was handed in.
     async fn listen(&self, channel: &str, sink: Sink) {
-        match self.0.own() {
+        match self.own() {
             Some(own) => channels::listen(&own.endpoint, channel, sink).await,
             None => std::future::pending().await,
         }
     }
 
     async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        let StoreLink::Cluster(cluster) = &self.0 else {
-            return examine::one(&self.0, within).await;
+        let Self::Cluster(cluster) = self else {
+            return examine::one(self, within).await;
         };
         let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
-        let primaries: Vec<_> = endpoints.into_iter().map(StoreLink::to).collect();
+        let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
         Box::pin(examine::all(self.describe(), &primaries, within)).await
     }
 
     async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
-        let Some(own) = self.0.own() else {
+        let Some(own) = self.own() else {
             return;
         };
         if let Some(view) = ask_sentinels::view(&own.endpoint).await {
@@ -81,7 +78,7 @@ impl Store for RedisStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let (cluster, own) = (self.is_cluster(), self.0.own().is_some());
+        let (cluster, own) = (self.is_cluster(), self.own().is_some());
         Capabilities {
             wakes: cluster || own,
             keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
@@ -93,23 +90,30 @@ impl Store for RedisStore {
 
     /// A connection that was handed in is the only one.
     fn unshared(&self) -> Self {
-        match &self.0 {
-            StoreLink::Own(own) => RedisStore(StoreLink::Own(own.another())),
-            StoreLink::External(_) => self.clone(),
-            StoreLink::Cluster(cluster) => RedisStore(StoreLink::Cluster(cluster.another())),
+        match self {
+            Self::Own(own) => Self::Own(own.another()),
+            Self::External(_) => self.clone(),
+            Self::Cluster(cluster) => Self::Cluster(cluster.another()),
         }
     }
 
     fn describe(&self) -> String {
-        self.0.describe()
+        match self {
+            Self::Own(own) => own.endpoint.to_string(),
+            Self::External(theirs) => format!(
+                "a Redis connection that was handed in, database {}",
+                theirs.database()
+            ),
+            Self::Cluster(cluster) => cluster.topology.to_string(),
+        }
     }
 
     /// Counts the connections. One that was handed in reconnects unnoticed.
     fn epoch(&self) -> Option<u64> {
-        match &self.0 {
-            StoreLink::Own(own) => Some(own.epoch()),
-            StoreLink::External(_) => None,
-            StoreLink::Cluster(cluster) => Some(cluster.epoch()),
+        match self {
+            Self::Own(own) => Some(own.epoch()),
+            Self::External(_) => None,
+            Self::Cluster(cluster) => Some(cluster.epoch()),
         }
     }
 
@@ -120,26 +124,26 @@ impl Store for RedisStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         let until = CLOCK.now().plus(within);
-        if let StoreLink::Cluster(cluster) = &self.0 {
+        if let Self::Cluster(cluster) = self {
             return self.scan_nodes(cluster, cursor, pattern, until).await;
         }
         let scan = Self::scan_command(cursor, pattern);
-        self.page(&self.0.ask(&scan, None, until).await?)
+        self.page(&self.ask(&scan, None, until).await?)
     }
 
     /// None work over a connection that was handed in.
     fn subscriptions(&self) -> Arc<Subscriptions> {
-        match self.0.own() {
+        match self.own() {
             Some(_) => Subscriptions::new(),
             None => Subscriptions::unavailable(),
         }
     }
 
     async fn serve(&self, set: &Arc<Subscriptions>) {
-        match &self.0 {
-            StoreLink::Own(own) => channels::serve(&own.endpoint, set).await,
-            StoreLink::External(_) => std::future::pending().await,
-            StoreLink::Cluster(cluster) => cluster.serve().await,
+        match self {
+            Self::Own(own) => channels::serve(&own.endpoint, set).await,
+            Self::External(_) => std::future::pending().await,
+            Self::Cluster(cluster) => cluster.serve().await,
         }
     }
 
@@ -147,12 +151,10 @@ impl Store for RedisStore {
     ///
     /// It has leases verified when connections end. A connection that was handed in reports nothing.
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
-        match &self.0 {
-            StoreLink::Own(own) => health::follow(own, &**holder).await,
-            StoreLink::Cluster(cluster) => {
-                health::over_many(&cluster.topology.trouble, &**holder).await
-            }
-            StoreLink::External(_) => std::future::pending().await,
+        match self {
+            Self::Own(own) => health::follow(own, &**holder).await,
+            Self::Cluster(cluster) => health::over_many(&cluster.topology.trouble, &**holder).await,
+            Self::External(_) => std::future::pending().await,
         }
     }
 
@@ -177,12 +179,12 @@ impl Store for RedisStore {
         library: &'static Library,
         within: Duration,
     ) -> Result<Vec<LoadedFunctions>, StoreError> {
-        let StoreLink::Cluster(cluster) = &self.0 else {
+        let Self::Cluster(cluster) = self else {
             return self.load_here(library, within).await;
         };
         let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
         let loading = endpoints.into_iter().map(|endpoint| {
-            let store = RedisStore(StoreLink::to(endpoint));
+            let store = RedisStore::to(endpoint);
             let node = store.describe();
             (node, async move { store.load_here(library, within).await })
         });
@@ -190,41 +192,41 @@ impl Store for RedisStore {
     }
 
     fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
-        match &self.0 {
-            StoreLink::Cluster(cluster) => cluster.subscriptions_at(key),
+        match self {
+            Self::Cluster(cluster) => cluster.subscriptions_at(key),
             _ => None,
         }
     }
 
     fn deliver_from_nodes(&self, sink: SharedSink) {
-        if let StoreLink::Cluster(cluster) = &self.0 {
+        if let Self::Cluster(cluster) = self {
             cluster.deliver_from_nodes(sink);
         }
     }
 
     /// Keyspace notifications have this channel.
     fn news_of(&self, key: &str) -> Option<String> {
-        let own = self.0.own()?;
+        let own = self.own()?;
         Some(format!("__keyspace@{}__:{key}", own.endpoint.url().db))
     }
 
     /// None come over a connection that was handed in.
     fn deliver_along(&self, channel: &str, sink: Sink) {
-        if let Some(own) = self.0.own() {
+        if let Some(own) = self.own() {
             own.push_mode.deliver_along(channel, sink);
         }
     }
 
     fn hears(&self) -> bool {
-        self.0.own().is_some_and(|own| own.receives())
+        self.own().is_some_and(|own| own.receives())
     }
 
     fn would_hear(&self) -> bool {
-        self.0.own().is_some_and(|own| own.would_receive())
+        self.own().is_some_and(|own| own.would_receive())
     }
 
     async fn listens(&self, within: Duration) -> bool {
-        match self.0.own() {
+        match self.own() {
             Some(own) => own.start_receiving(CLOCK.now().plus(within)).await,
             None => false,
         }
@@ -232,7 +234,7 @@ impl Store for RedisStore {
 
     /// It needs dedicated connections, and a server that has replicas.
     fn has_replicas(&self) -> bool {
-        self.0.own().is_some()
+        self.own().is_some()
     }
 
     fn has_commands(&self) -> bool {
@@ -240,13 +242,13 @@ impl Store for RedisStore {
     }
 
     fn is_cluster(&self) -> bool {
-        matches!(self.0, StoreLink::Cluster(_))
+        matches!(self, Self::Cluster(_))
     }
 
     async fn plain(&self, words: &[&str], within: Duration) -> Result<Value, StoreError> {
         let (key, until) = (words.get(1).copied(), CLOCK.now().plus(within));
-        let answer = self.0.ask(Cmd::new().arg(words), key, until).await?;
-        answer::understood(answer, |line| self.0.explain(line))
+        let answer = self.ask(Cmd::new().arg(words), key, until).await?;
+        answer::understood(answer, |line| self.explain(line))
     }
 
     async fn together(
@@ -259,15 +261,14 @@ impl Store for RedisStore {
         for words in commands {
             pipeline.add_command(Cmd::new().arg(*words).clone());
         }
-        let answer = match &self.0 {
-            StoreLink::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
-            StoreLink::External(theirs) => {
-                external_connection::ask(&**theirs, ExternalRequest::Together(&pipeline), within)
-                    .await?
+        let answer = match self {
+            Self::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
+            Self::External(theirs) => {
+                external_connection::answer(theirs.together(&pipeline), within).await?
             }
-            StoreLink::Cluster(_) => return Err(on_one_server()),
+            Self::Cluster(_) => return Err(on_one_server()),
         };
-        match answer::understood(answer, |line| self.0.explain(line))? {
+        match answer::understood(answer, |line| self.explain(line))? {
             Value::Array(answers) => Ok(answers),
             _ => Err(answer::malformed()),
         }
@@ -283,15 +284,15 @@ impl RedisStore {
         call: &Call,
         within: Duration,
     ) -> Result<Answer, StoreError> {
-        let whole = calls::whole(self.0.functions(), call);
+        let whole = calls::whole(self.functions(), call);
         let key = call.parameters.keys().next();
-        let answer = self.0.ask(&whole, key, CLOCK.now().plus(within)).await?;
+        let answer = self.ask(&whole, key, CLOCK.now().plus(within)).await?;
         self.understood(call, answer)
     }
 
     fn understood(&self, call: &Call, answer: redis::Value) -> Result<Answer, StoreError> {
         if let redis::Value::ServerError(reply) = &answer {
-            return Err(self.0.explain_call(call, &error_map::line(reply)));
+            return Err(self.explain_call(call, &error_map::line(reply)));
         }
         answer::plain(answer)
             .and_then(Answer::from_value)
@@ -327,12 +328,10 @@ impl RedisStore {
         handle: &Handle,
         within: Duration,
     ) -> Result<DedicatedConnection, StoreError> {
-        match &self.0 {
-            StoreLink::Own(own) => {
-                DedicatedConnection::open(own.endpoint.clone(), handle, within).await
-            }
-            StoreLink::Cluster(_) => Err(on_one_server()),
-            StoreLink::External(_) => {
+        match self {
+            Self::Own(own) => DedicatedConnection::open(own.endpoint.clone(), handle, within).await,
+            Self::Cluster(_) => Err(on_one_server()),
+            Self::External(_) => {
                 let message = "a connection that was handed in cannot be told to open others: build the client from a \
                                URL or from a redis::Client";
                 Err(StoreError::refused(ErrorKind::Unsupported, message))
@@ -342,7 +341,7 @@ impl RedisStore {
 
     /// True if a request would leave at once, which is assumed of a connection that was handed in.
     pub(crate) fn is_connected(&self) -> bool {
-        self.0.own().is_none_or(|own| own.is_connected())
+        self.own().is_none_or(|own| own.is_connected())
     }
 }
 

@@ -42,12 +42,11 @@ pub(super) fn login_of(login: &str) -> Result<(Option<String>, Option<String>), 
 }
 
 pub(super) fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), InvalidInput> {
-    let (host, port) = match place
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
+    let in_brackets = place.strip_prefix('[');
+    let (host, port) = match in_brackets.and_then(|rest| rest.split_once(']')) {
         Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => {
-            (address, rest.strip_prefix(':').or(non_empty(rest)))
+            let other = (!rest.is_empty()).then_some(rest);
+            (address, rest.strip_prefix(':').or(other))
         }
         Some(_) => {
             return refuse("the brackets must hold an IPv6 address, as in redis://[::1]:6379");
@@ -64,16 +63,10 @@ pub(super) fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), In
         None => usual,
         Some(digits) => match digits.parse() {
             Ok(port) if port > 0 && all_digits(digits) => port,
-            _ => {
-                return misread("the port must be a number from 1 to 65535");
-            }
+            _ => return misread("the port must be a number from 1 to 65535"),
         },
     };
     Ok((host.to_owned(), port))
-}
-
-fn non_empty(text: &str) -> Option<&str> {
-    (!text.is_empty()).then_some(text)
 }
 
 pub(super) fn all_digits(text: &str) -> bool {

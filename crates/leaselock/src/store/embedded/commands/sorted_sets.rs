@@ -20,11 +20,11 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
             let score = members.and_then(|members| members.score(member));
             score.map_or(Reply::Nil, Reply::score)
         }
-        (b"ZRANGE" | b"ZREVRANGE", [first, last, with @ ..]) if is_with_scores(with) => {
+        (b"ZRANGE" | b"ZREVRANGE", [first, last] | [first, last, b"WITHSCORES"]) => {
             let positions = (number(first)?, number(last)?);
             let reverse = command == b"ZREVRANGE";
             let found = by_position(typed(step.members(key))?, positions, reverse);
-            listed(found, !with.is_empty())
+            listed(found, args.len() > 2)
         }
         (b"ZRANGEBYSCORE", [min, max, limit, skip, count]) if limit == b"LIMIT" => {
             let page = (number(skip)?, number(count)?);
@@ -56,10 +56,6 @@ pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> Maybe
         (b"ZREM", [_, ..]) => counted(args, |member| typed(step.sorted_remove(key, member)))?,
         _ => return Ok(None),
     }))
-}
-
-fn is_with_scores(words: &[&[u8]]) -> bool {
-    words.is_empty() || words == [b"WITHSCORES"]
 }
 
 /// Returns the members from one position to another, each counted from 0 on or from -1 down at the end.

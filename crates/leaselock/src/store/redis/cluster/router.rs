@@ -90,17 +90,19 @@ impl Cluster {
             let outcome = self.ask_at(&node, command, until).await;
             let (outcome, until) = match self.understood(outcome, &node, asked, until).await {
                 Next::Over(outcome) => return outcome,
-                Next::Asks(to) => match self.ask_there(&to, command, until).await {
-                    Ok(Value::ServerError(reply)) => {
-                        let answer = Ok(Value::ServerError(reply.clone()));
-                        match Redirect::read(&error_map::line(&reply), &to) {
-                            Some(Redirect::TryAgain) => (answer, patience.min(until)),
-                            Some(_) => (answer, until),
-                            None => return answer,
-                        }
+                Next::Asks(to) => {
+                    let there = self.connection(&to);
+                    let asking = there.behind("ASKING", command, until); // it permits one command
+                    let outcome = Box::pin(asking).await;
+                    let Ok(Value::ServerError(reply)) = &outcome else {
+                        return outcome;
+                    };
+                    match Redirect::read(&error_map::line(reply), &to) {
+                        Some(Redirect::TryAgain) => (outcome, patience.min(until)),
+                        Some(_) => (outcome, until),
+                        None => return outcome,
                     }
-                    outcome => return outcome,
-                },
+                }
                 // The node that reports this knows, whatever others report meanwhile.
                 Next::Moved(to, outcome) => {
                     sent_on = Some(to);
@@ -146,16 +148,6 @@ impl Cluster {
         Box::pin(connection.reached(reached)).await?;
         let left = CLOCK.left(until);
         connection.ask(command, until, left).await
-    }
-
-    /// Sends to a node to which the slot is on its way. `ASKING` permits one command, so both leave together.
-    async fn ask_there(
-        &self,
-        node: &SlotNode,
-        command: &Cmd,
-        until: Moment,
-    ) -> Result<Value, StoreError> {
-        Box::pin(self.connection(node).asking(command, until)).await
     }
 
     async fn understood(
@@ -209,15 +201,13 @@ impl Cluster {
             connections.changes = changes;
             self.forget_strangers(&mut connections, node);
         }
-        let known = connections.by_node.get(node).cloned();
-        known.unwrap_or_else(|| {
-            let connection =
-                Connection::new(self.topology.endpoint(node), self.topology.trouble.clone());
-            connections
-                .by_node
-                .insert(node.clone(), Arc::clone(&connection));
-            connection
-        })
+        if let Some(known) = connections.by_node.get(node) {
+            return known.clone();
+        }
+        let endpoint = self.topology.endpoint(node);
+        let connection = Connection::new(endpoint, self.topology.trouble.clone());
+        connections.by_node.insert(node.clone(), connection.clone());
+        connection
     }
 
     /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
@@ -271,7 +261,10 @@ impl Cluster {
     }
 
     /// Lists every primary as a server of its own, by a new table.
-    pub(crate) async fn endpoints_anew(&self, until: Moment) -> Result<Vec<Endpoint>, StoreError> {
+    pub(in crate::store::redis) async fn endpoints_anew(
+        &self,
+        until: Moment,
+    ) -> Result<Vec<Endpoint>, StoreError> {
         let asked = self.topology.asked();
         self.topology.refresh(asked, until).await?;
         self.endpoints(until).await
@@ -286,7 +279,10 @@ impl Cluster {
     }
 
     /// Lists every primary as a server of its own.
-    pub(crate) async fn endpoints(&self, until: Moment) -> Result<Vec<Endpoint>, StoreError> {
+    pub(in crate::store::redis) async fn endpoints(
+        &self,
+        until: Moment,
+    ) -> Result<Vec<Endpoint>, StoreError> {
         let primaries = self.primaries(until).await?;
         let endpoint = |node| self.topology.endpoint(node);
         Ok(primaries.iter().map(endpoint).collect())

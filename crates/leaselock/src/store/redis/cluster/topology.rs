@@ -41,7 +41,7 @@ pub(crate) struct Topology {
     changes: AtomicU64,
     pub(super) subscribers: Subscribers,
     /// Events of all connections, and of slots that are found elsewhere.
-    pub(crate) trouble: ConnectionEvents,
+    pub(in crate::store::redis) trouble: ConnectionEvents,
 }
 
 impl Topology {

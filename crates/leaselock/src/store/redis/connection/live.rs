@@ -37,12 +37,9 @@ impl Live {
 
     /// True if messages arrive in the caller's runtime: another may have stopped being driven.
     pub(super) fn receives(&self) -> bool {
-        self.receiver
-            .as_ref()
-            .is_some_and(|(receiver, runtime)| receiver.is_subscribed() && is_current(*runtime))
+        self.receiver.as_ref().is_some_and(|(receiver, runtime)| {
+            let is_current = |handle: Handle| handle.id() == *runtime;
+            receiver.is_subscribed() && Handle::try_current().is_ok_and(is_current)
+        })
     }
-}
-
-fn is_current(runtime: Id) -> bool {
-    Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
 }

@@ -70,15 +70,13 @@ impl Connection {
         mut outage: OwnedMutexGuard<Outage>,
     ) -> Result<Arc<Live>, StoreError> {
         let outcome = self.connect().await;
-        outcome
-            .iter()
-            .for_each(|live| live.running.tells(&self.trouble));
         let mut state = hold(&self.state);
         state.inside_since = None;
         match outcome {
             Ok(live) => {
                 tracing::debug!(target: "leaselock", server = %self.endpoint, "connected");
                 *outage = Outage::default();
+                live.running.tells(&self.trouble);
                 self.made.fetch_add(1, Ordering::SeqCst); // before any task can use it
                 state.live = Some(live.clone());
                 state.reason = None;
@@ -144,10 +142,8 @@ impl Connection {
     /// Returns the gate; a new one when a task is stuck in the old one.
     fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
         let mut state = hold(&self.state);
-        if state
-            .inside_since
-            .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)
-        {
+        let is_stuck = |since| CLOCK.now().saturating_since(since) > STUCK_AFTER;
+        if state.inside_since.is_some_and(is_stuck) {
             state.inside_since = None;
             state.gate = Arc::default();
         }

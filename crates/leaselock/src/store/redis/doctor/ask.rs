@@ -4,11 +4,11 @@ use redis::{Cmd, Value};
 
 use crate::base::{Moment, StoreError};
 use crate::store::redis::error_map;
-use crate::store::redis::link::StoreLink;
+use crate::store::redis::link::RedisStore;
 
 /// Returns the reply, or the error line that the server sent instead.
 pub(super) async fn ask(
-    link: &StoreLink,
+    link: &RedisStore,
     command: &Cmd,
     until: Moment,
 ) -> Result<Result<Value, String>, StoreError> {

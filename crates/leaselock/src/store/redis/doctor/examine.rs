@@ -8,7 +8,8 @@ use super::ask::ask;
 use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError, clock};
-use crate::store::redis::link::StoreLink;
+use crate::store::Store;
+use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Finding, Report, Verdict};
 use crate::store::url::Place;
@@ -25,7 +26,7 @@ const SETTINGS: [&str; 7] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-pub(crate) async fn one(link: &StoreLink, within: Duration) -> Result<Report, StoreError> {
+pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report, StoreError> {
     let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
     let promises = promises::of(&[facts]);
     Ok(Report::new(link.describe(), checks, promises))
@@ -36,7 +37,7 @@ pub(crate) async fn one(link: &StoreLink, within: Duration) -> Result<Report, St
 /// One that does not reply is unfit; when none does, that is an error.
 pub(crate) async fn all(
     name: String,
-    links: &[StoreLink],
+    links: &[RedisStore],
     within: Duration,
 ) -> Result<Report, StoreError> {
     let until = CLOCK.now().plus(within);
@@ -74,7 +75,7 @@ pub(crate) async fn all(
 ///
 /// A server that does not reply at all is an error; one that refuses a command gets a warning in its place.
 async fn examine(
-    link: &StoreLink,
+    link: &RedisStore,
     shape: Shape,
     until: Moment,
 ) -> Result<(Vec<Finding>, Facts), StoreError> {
@@ -113,7 +114,7 @@ fn unread(topic: &str, refusal: &str) -> Finding {
 
 /// Measures the server's clock against ours, by the quickest reply, and the round trip.
 async fn measure(
-    link: &StoreLink,
+    link: &RedisStore,
     facts: &mut Facts,
     until: Moment,
 ) -> Result<Finding, StoreError> {
@@ -144,8 +145,8 @@ async fn measure(
 }
 
 /// Reports whether others on the network path can read tokens and the password.
-fn transport(link: &StoreLink) -> Option<Finding> {
-    let StoreLink::Own(own) = link else {
+fn transport(link: &RedisStore) -> Option<Finding> {
+    let RedisStore::Own(own) = link else {
         return None;
     };
     let local = |host: &str| {
@@ -172,7 +173,7 @@ fn transport(link: &StoreLink) -> Option<Finding> {
 }
 
 /// Checks that the functions of this version are there, for a client that calls them.
-async fn functions(link: &StoreLink, until: Moment) -> Result<Option<Finding>, StoreError> {
+async fn functions(link: &RedisStore, until: Moment) -> Result<Option<Finding>, StoreError> {
     let Some(library) = link.functions() else {
         return Ok(None);
     };
@@ -189,8 +190,8 @@ async fn functions(link: &StoreLink, until: Moment) -> Result<Option<Finding>, S
 }
 
 /// Returns whether a login needs no password; `None` when only administrators may ask.
-async fn is_open(link: &StoreLink, until: Moment) -> Result<Option<bool>, StoreError> {
-    let StoreLink::Own(own) = link else {
+async fn is_open(link: &RedisStore, until: Moment) -> Result<Option<bool>, StoreError> {
+    let RedisStore::Own(own) = link else {
         return Ok(None);
     };
     if own.endpoint.url().password.is_none() {

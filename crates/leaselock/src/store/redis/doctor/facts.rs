@@ -33,11 +33,10 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn add_info(&mut self, text: &str) {
-        for (name, value) in text
-            .lines()
-            .filter_map(|line| line.trim_end().split_once(':'))
-        {
-            self.words.insert(name.to_owned(), value.to_owned());
+        for line in text.lines() {
+            if let Some((name, value)) = line.trim_end().split_once(':') {
+                self.words.insert(name.to_owned(), value.to_owned());
+            }
         }
     }
 

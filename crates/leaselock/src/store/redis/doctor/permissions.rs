@@ -6,7 +6,7 @@ use super::ask::ask;
 use super::facts::Shape;
 use crate::base::{Moment, StoreError};
 use crate::store::redis::answer;
-use crate::store::redis::link::StoreLink;
+use crate::store::redis::link::RedisStore;
 use crate::store::report::Finding;
 
 /// Every command of our connections and scripts, with arguments of the right number.
@@ -29,7 +29,7 @@ pub(crate) fn commands(list: &'static str) -> impl Iterator<Item = Vec<&'static 
         .map(|command| command.split_whitespace().collect())
 }
 
-fn needed(link: &StoreLink, shape: Shape) -> Vec<Vec<&'static str>> {
+fn needed(link: &RedisStore, shape: Shape) -> Vec<Vec<&'static str>> {
     let mut needed: Vec<_> = commands(USED).collect();
     if link.functions().is_some() {
         needed.retain(|command| !command[0].starts_with("EVAL"));
@@ -45,7 +45,7 @@ const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
 /// Asks about every command, where the server supports that; else tries the indispensable ones.
 pub(super) async fn check(
-    link: &StoreLink,
+    link: &RedisStore,
     shape: Shape,
     asks: bool,
     until: Moment,
@@ -74,7 +74,7 @@ pub(super) async fn check(
 }
 
 /// Sends the commands that change nothing. A missing script is not a refusal.
-async fn by_trying(link: &StoreLink, until: Moment, why: &str) -> Result<Finding, StoreError> {
+async fn by_trying(link: &RedisStore, until: Moment, why: &str) -> Result<Finding, StoreError> {
     const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
     // The additional commands of a cluster cannot be tried at any node.

@@ -162,10 +162,7 @@ fn the_list_of_commands_is_that_of_the_scripts() {
 async fn several_servers_are_examined_at_once_and_each_is_named() {
     let servers = [Server::start(), Server::start(), Server::start()];
     servers[2].kill();
-    let stores: Vec<_> = servers
-        .iter()
-        .map(|server| store(&server.url()).0)
-        .collect();
+    let stores: Vec<_> = servers.iter().map(|server| store(&server.url())).collect();
     let within = Duration::from_millis(500);
     let report = examine::all("three".to_owned(), &stores, within);
     let report = report.await.unwrap();

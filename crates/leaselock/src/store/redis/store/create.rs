@@ -5,21 +5,20 @@ use std::sync::Arc;
 use redis::ConnectionAddr;
 use redis::aio::ConnectionLike;
 
-use super::RedisStore;
 use crate::base::error::InvalidInput;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::external_connection::Theirs;
-use crate::store::redis::link::StoreLink;
+use crate::store::redis::link::RedisStore;
 use crate::store::url::{Place, RedisUrl};
 
 impl RedisStore {
     pub(crate) fn from_url(url: RedisUrl) -> Self {
-        RedisStore(StoreLink::to(Endpoint::new(url)))
+        RedisStore::to(Endpoint::new(url))
     }
 
     pub(crate) fn from_nodes(seeds: Vec<RedisUrl>) -> Self {
-        RedisStore(StoreLink::Cluster(Cluster::new(seeds)))
+        RedisStore::Cluster(Cluster::new(seeds))
     }
 
     /// Creates a store with connections of our own to the client's server.
@@ -63,6 +62,6 @@ impl RedisStore {
     pub(crate) fn from_connection(
         connection: impl ConnectionLike + Clone + Send + Sync + 'static,
     ) -> Self {
-        RedisStore(StoreLink::External(Arc::new(Theirs(connection))))
+        RedisStore::External(Arc::new(Theirs(connection)))
     }
 }

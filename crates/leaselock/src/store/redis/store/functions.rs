@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::RedisStore;
 use crate::base::{CLOCK, ErrorKind, StoreError};
 use crate::script::library::Library;
+use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, error_map};
 use crate::store::{LoadedFunctions, Store};
 
@@ -20,7 +20,7 @@ impl RedisStore {
         let until = CLOCK.now().plus(within);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);
-        let was_there = match self.0.ask(&load, None, until).await? {
+        let was_there = match self.ask(&load, None, until).await? {
             Value::ServerError(reply) => {
                 let line = error_map::line(&reply);
                 if line.contains("unknown command") {
@@ -29,7 +29,7 @@ impl RedisStore {
                     return Err(StoreError::refused(ErrorKind::Unsupported, message));
                 }
                 if !line.contains("already exists") {
-                    return Err(self.0.explain(&line));
+                    return Err(self.explain(&line));
                 }
                 true
             }
@@ -37,7 +37,7 @@ impl RedisStore {
         };
         let mut list = redis::cmd("FUNCTION");
         list.arg("LIST").arg("LIBRARYNAME").arg("leaselock_*");
-        let others = match self.0.ask(&list, None, until).await? {
+        let others = match self.ask(&list, None, until).await? {
             Value::ServerError(_) => Vec::new(), // loading is a separate right
             listed => others(&listed, &library.name),
         };

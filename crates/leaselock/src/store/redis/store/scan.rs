@@ -2,11 +2,11 @@
 
 use redis::{Cmd, Value};
 
-use super::RedisStore;
 use crate::base::{ErrorKind, Moment, StoreError};
 use crate::script::Malformed;
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
+use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, error_map};
 
 const SCAN_COUNT: u32 = 100;
@@ -38,7 +38,7 @@ impl RedisStore {
 
     pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
         if let Value::ServerError(reply) = answer {
-            return Err(self.0.explain(&error_map::line(reply)));
+            return Err(self.explain(&error_map::line(reply)));
         }
         answer::page(answer).map_err(|Malformed| {
             let message = format!("unexpected reply from {} to SCAN", self.describe());

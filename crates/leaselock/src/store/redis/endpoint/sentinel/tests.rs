@@ -8,7 +8,6 @@ use testkit::sentinels::{SERVICE, Sentinels};
 use tokio::runtime::Handle;
 
 use super::locator::*;
-use crate::store::redis::link::StoreLink;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
 use crate::store::url::{self, Target};
 use crate::store::{Event, RedisStore, Store};
@@ -95,7 +94,7 @@ fn service() -> (Server, Sentinels, RedisStore) {
 
 /// Names another primary, as at a switch.
 fn switch(store: &RedisStore) {
-    let StoreLink::Own(own) = &store.0 else {
+    let RedisStore::Own(own) = &store else {
         panic!("connections of our own")
     };
     assert!(own.endpoint.watch().unwrap().told(&seen(1, 1_000)));
