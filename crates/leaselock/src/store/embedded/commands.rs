@@ -45,7 +45,7 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, StoreError>
 
 fn unknown(name: &[u8], args: &[&[u8]]) -> StoreError {
     let name = String::from_utf8_lossy(name);
-    let what = if WHITELIST.split(' ').any(|known| known == name) {
+    let what = if WHITELIST.split_whitespace().any(|known| known == name) {
         "another form of"
     } else {
         "no command"

@@ -297,6 +297,18 @@ fn two_threads_of_a_process_exclude_each_other() {
     assert!(lock().is_ok());
 }
 
+/// How often a call is tried that never gets a descriptor.
+async fn tries_without_descriptors(store: &FolderStore) -> i32 {
+    let mut tries = 0;
+    let attempt = |_: &Arc<Folder>| -> Result<(), FileError> {
+        tries += 1;
+        Err(system("open", Path::new("job"), Errno::MFILE).into())
+    };
+    let ended = store.keep_trying("job", WITHIN, attempt).await;
+    assert!(lacks_descriptors(&ended.unwrap_err()));
+    tries
+}
+
 #[tokio::test]
 async fn idle_lock_files_give_way_once_when_descriptors_run_out() {
     let scratch = Scratch::new();
@@ -315,13 +327,7 @@ async fn idle_lock_files_give_way_once_when_descriptors_run_out() {
                 store.run(&call, WITHIN).await.unwrap();
             }
         }
-        let mut tries = 0;
-        let attempt = |_: &Arc<Folder>| -> Result<(), FileError> {
-            tries += 1;
-            Err(system("open", Path::new("job"), Errno::MFILE).into())
-        };
-        let ended = store.keep_trying("job", WITHIN, attempt).await;
-        assert!(lacks_descriptors(&ended.unwrap_err()));
+        let tries = tries_without_descriptors(&store).await;
         assert_eq!(tries, if idle { 2 } else { 1 });
         assert!(!store.folder().unwrap().close_idle());
     }
@@ -344,13 +350,6 @@ async fn session_files_of_others_give_way_too_when_descriptors_run_out() {
             store.run(&inspect("job"), WITHIN).await.unwrap();
             store.folder().unwrap().kept.close_all();
         }
-        let mut tries = 0;
-        let attempt = |_: &Arc<Folder>| -> Result<(), FileError> {
-            tries += 1;
-            Err(system("open", Path::new("job"), Errno::MFILE).into())
-        };
-        let ended = store.keep_trying("job", WITHIN, attempt).await;
-        assert!(lacks_descriptors(&ended.unwrap_err()));
-        assert_eq!(tries, 1 + more);
+        assert_eq!(tries_without_descriptors(&store).await, 1 + more);
     }
 }
