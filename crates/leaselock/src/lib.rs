@@ -74,7 +74,8 @@
 //!
 //! # Cancellation
 //! Every future can be dropped; its *Cancel safety* section, or that of the method to which it refers, says what may have
-//! happened then. Without one it only reads. A dropped acquisition leaves the queue in the background. [`Client::close`] waits for such cleanup.
+//! happened then. One that has neither only reads. A dropped acquisition leaves the queue in the background.
+//! [`Client::close`] waits for such cleanup.
 //!
 //! # Testing
 //! `mem:` needs no server, and [`Clock::manual`](clock::Clock::manual) lets a lease expire when the test says so.

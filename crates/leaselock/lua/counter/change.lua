@@ -45,6 +45,8 @@ end
 if its and tonumber(its) > tonumber(number) then return { 'late' } end
 
 tag = 'done'
+-- What the fence checker writes must not outlive a counter that a refusal leaves without a value.
+local is_new = fence ~= '' and kept_ms ~= '0' and redis.call('EXISTS', counter) == 0
 if fence ~= '' then
   local holders = redis.call('HGET', counter, 'lock') or lock
   local stale = holders == lock and fence_admit(counter, fence, owner)
@@ -79,6 +81,6 @@ else
     tag = 'differs'
   end
 end
-if kept_ms ~= '0' and tag == 'done' then redis.call('PEXPIRE', counter, kept_ms) end
+if kept_ms ~= '0' and (tag == 'done' or is_new) then redis.call('PEXPIRE', counter, kept_ms) end
 redis.call('SET', latest, number .. ' ' .. tag .. ' ' .. said, 'PX', latest_ms)
 return reply(tag, said)

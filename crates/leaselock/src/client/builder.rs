@@ -307,7 +307,10 @@ impl ClientBuilder {
         Ok(Client { state })
     }
 
-    /// Creates the client, and asks whether the store replies, as [`Client::connect`] does and with its errors.
+    /// Creates the client, and asks whether the store replies, as [`Client::connect`] does.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] as [`open`](Self::open); otherwise as [`Client::connect`].
     ///
     /// # Examples
     /// ```

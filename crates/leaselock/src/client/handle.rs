@@ -180,9 +180,9 @@ impl Client {
         self.state.engine.block_on(future)
     }
 
-    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most. To drop it ends the wait.
+    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
     ///
-    /// New acquisitions are refused from here on, by its clones too; leases that are held stay held. What
+    /// New acquisitions are refused from here on, by its clones too, and also when this future is dropped; leases that are held stay held. What
     /// nodes of a quorum that are down have not confirmed ends there by itself at its ttl.
     ///
     /// # Examples

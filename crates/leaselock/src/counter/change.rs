@@ -40,7 +40,9 @@ pub(super) struct Shortfall {
 pub(super) enum ChangeEnd {
     /// It counts; with the counter's number behind it.
     Done(i64, Option<Arc<Shortfall>>),
+    /// It is this number, and not the expected one.
     Differs(i64),
+    /// The sum needs more than 64 bits; it is still this number.
     Overflow(i64),
     /// A later holder has shown this fencing token.
     Stale(Fence),
@@ -57,8 +59,14 @@ pub(super) enum ChangeEnd {
 impl ChangeEnd {
     /// True if the store has said what became of it.
     pub(super) fn is_settled(&self) -> bool {
-        use ChangeEnd::{Forgotten, Refused, Unknown};
-        !matches!(self, Refused(_) | Unknown(_) | Forgotten)
+        match self {
+            ChangeEnd::Refused(_) | ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => false,
+            ChangeEnd::Done(..)
+            | ChangeEnd::Differs(_)
+            | ChangeEnd::Overflow(_)
+            | ChangeEnd::Stale(_)
+            | ChangeEnd::OtherName(_) => true,
+        }
     }
 }
 

@@ -52,7 +52,11 @@ pub(super) async fn hear(
     engine.totals.nouns.changes.add(match &reply.0 {
         ChangeEnd::Done(..) => "counted",
         ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",
-        _ => "refused",
+        ChangeEnd::Differs(_)
+        | ChangeEnd::Overflow(_)
+        | ChangeEnd::Stale(_)
+        | ChangeEnd::OtherName(_)
+        | ChangeEnd::Refused(_) => "refused",
     });
     reply
 }

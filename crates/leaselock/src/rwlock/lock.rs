@@ -107,7 +107,7 @@ impl RwLock {
 
     /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// One request, which never waits; otherwise as [`read`](RwLock::read).
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`read`](RwLock::read).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
@@ -172,7 +172,7 @@ impl RwLock {
 
     /// Acquires the mutex of this name if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// One request, which never waits; otherwise as [`write`](RwLock::write).
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`write`](RwLock::write).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.

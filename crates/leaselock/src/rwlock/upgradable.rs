@@ -46,7 +46,7 @@ impl RwLock {
     /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
     /// busy.
     ///
-    /// One request, which never waits; otherwise as [`upgradable_read`](RwLock::upgradable_read).
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`upgradable_read`](RwLock::upgradable_read).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
@@ -263,8 +263,10 @@ impl Lease<Upgradable> {
         ChangeError::new(self, error)
     }
 
-    /// Goes on as a plain reader, so that another one may become upgradable. See
-    /// [`RwLock::downgrade`].
+    /// Goes on as a plain reader, so that another one may become upgradable.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
     ///
     /// # Errors
     /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.

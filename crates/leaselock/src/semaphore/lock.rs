@@ -137,7 +137,7 @@ impl Semaphore {
 
     /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// One request, which never waits; otherwise as [`acquire`](Semaphore::acquire).
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`acquire`](Semaphore::acquire).
     ///
     /// # Errors
     /// As [`try_acquire_many`](Semaphore::try_acquire_many).
@@ -158,7 +158,7 @@ impl Semaphore {
 
     /// Acquires `count` permits in one step if they are free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
-    /// One request, which never waits; otherwise as [`acquire_many`](Semaphore::acquire_many).
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error. More permits than there are is [`TooMany`](AcquireError::TooMany).

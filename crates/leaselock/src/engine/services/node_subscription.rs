@@ -8,7 +8,8 @@ use crate::quorum::executor::Executor;
 use crate::store::Subscriptions;
 use crate::store::subscriptions::Subscription;
 
-/// Nothing is subscribed before the first call, and dropping it ends that.
+/// Nothing is subscribed before the first call, and dropping it ends the subscription. Where no node is told, it receives
+/// nothing and costs nothing.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSubscription {
     /// What its channel is called, plain and sharded.

@@ -1,4 +1,4 @@
-//! The requests of the scripts that only some kinds have: `of` is `None` for a kind without the script.
+//! The requests of the scripts that only some kinds have.
 
 use super::calls::{Acquire, QueueRequest};
 use super::grant::{Seen, StepReply, seen_at};
@@ -60,6 +60,7 @@ operation! {
 }
 
 impl<'a> Confirm<'a> {
+    /// `None` for a kind that cannot wait for replicas.
     pub(crate) fn of(resource: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
         let script = resource.kind.confirm.as_ref()?;
         Some(Confirm {
@@ -142,6 +143,7 @@ pub(crate) enum PositionReply {
 }
 
 impl<'a> Position<'a> {
+    /// `None` for a kind whose waiters poll by a complete acquire request.
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
         let script = acquire.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })

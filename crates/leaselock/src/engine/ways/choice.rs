@@ -1,6 +1,7 @@
 //! The choice of a way: by the owner, the wait policy, the protocol and the store.
 //!
-//! Each way is a method of [`Ask`], from the first request to the grant or the error. What a dropped future may have left
+//! Each way is a method of [`Ask`], from the first request to the grant or the error; only the queue, with which others go
+//! on, is a value of its own, and several names have a function. What a dropped future may have left
 //! on the store is cleaned up in the background.
 
 use std::sync::Arc;

@@ -106,6 +106,24 @@ pub(super) async fn a_counter_with_a_ttl_begins_anew_after_it(engine: &Engine) {
     .await;
     assert_eq!(ends.incr().await.unwrap(), 1);
     assert_eq!(kept.get().await.unwrap(), 5);
+
+    // A refused change of a holder leaves no number, and binds the counter to its lock for no longer than one that counts.
+    let mut shown = Vec::new();
+    for lock in ["import", "export"] {
+        let lease = client.mutex(lock).acquire().await.unwrap();
+        shown.push(lease.sequencer().unwrap());
+        lease.release().await.unwrap();
+    }
+    let [import, export] = [0, 1].map(|at| {
+        let bound = client.counter("bound").keep_for(millis(1000));
+        bound.fenced(&shown[at])
+    });
+    let refused = import.compare_and_set(77, 1).await;
+    assert!(
+        matches!(refused, Err(CounterError::Mismatch { .. })),
+        "{refused:?}"
+    );
+    eventually("it is bound no more", async || export.incr().await.is_ok()).await;
 }
 
 /// By the rule of the fence checkers: a read of the later holder is enough, and equal numbers are told apart by owner.

@@ -31,7 +31,7 @@ macro_rules! reads {
                 M::Fence::of(self.record.fence)
             }
 
-            /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
+            /// Returns what the holder shows to the resource that the lease protects, which refuses it when it is late.
             ///
             /// `None` without fencing. It stays the same for the whole life of the lease. The fence checkers of the crate
             /// [`leaselock-fence`](leaselock_fence) admit it or refuse it.
@@ -72,7 +72,7 @@ macro_rules! reads {
             }
 
             /// Returns until when the holder may act unless it is extended: counted from before the request was sent,
-            /// less drift.
+            /// less drift. Of several names, the earliest.
             ///
             /// Until its first renewal, a lease that was handed over lasts at most 5 s.
             pub fn deadline(&self) -> Moment {
@@ -80,7 +80,8 @@ macro_rules! reads {
                 deadlines.min().unwrap_or(Moment::from_nanos(0))
             }
 
-            /// Returns how long the holder may still act, unless the lease is extended; zero when it is lost.
+            /// Returns how long the holder may still act, unless the lease is extended; zero when it is lost. Of several names,
+            /// the shortest.
             ///
             /// # Examples
             /// ```
@@ -121,7 +122,8 @@ macro_rules! reads {
                 self.records().find_map(|record| record.core().trouble().cloned())
             }
 
-            /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply.
+            /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply. Of
+            /// several names, the longest.
             pub fn unconfirmed_for(&self) -> Duration {
                 let each = self.records().map(LeaseRecord::unconfirmed_for);
                 each.max().unwrap_or_default()

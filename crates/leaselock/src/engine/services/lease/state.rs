@@ -45,7 +45,7 @@ pub(crate) struct LeaseTerms {
     pub(crate) hold_until: Option<Moment>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct LeaseMachine {
     ttl: Ttl,
     drift: Drift,
@@ -119,7 +119,11 @@ impl LeaseMachine {
             changing: false,
             offered: true,
             phase: LeasePhase::Held,
-            ..self.clone()
+            drift: self.drift,
+            renews: self.renews,
+            trouble: self.trouble.clone(),
+            confirmed: self.confirmed,
+            doubted: self.doubted,
         }
     }
 
