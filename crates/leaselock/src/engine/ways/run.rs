@@ -1,7 +1,7 @@
 //! The loop of every wait: ask, pause until there is a reason to ask again, and ask again.
 //!
 //! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queued.rs`), a round of
-//! votes (`voting.rs`), a try for another library's lock (`polling.rs`), or one for a kind without a queue
+//! votes (`vote/way.rs`), a try for another library's lock (`poll.rs`), or one for a kind without a queue
 //! (`trying.rs`). [`Callers`] says for whom: for one task (`solo.rs`), or for the tasks of one client that share a
 //! queue entry (`local/group_task.rs`).
 
