@@ -69,6 +69,9 @@ fn announce(server: PathBuf) -> Option<PathBuf> {
 /// Calls the server program that lies in `redis-tools`, which `./x test` installs after it has asked. The package
 /// `redis-server` would add nothing but a service on the usual port, and start it.
 fn from_debian(folder: &Path) -> Result<PathBuf, String> {
+    if !Path::new(IN_TOOLS).is_file() {
+        return Err("redis-tools is not installed".to_owned());
+    }
     let server = folder.join("redis-server");
     link(Path::new(IN_TOOLS), &server)?;
     Ok(server)

@@ -43,8 +43,8 @@ impl Sequencer {
 
     /// Creates a sequencer from its parts.
     ///
-    /// The owner is new for each grant of the store, so that a fencing token that came twice, after a store lost its data and its
-    /// clock went back, is noticed. [`SHARED`](Sequencer::SHARED) stands for none.
+    /// The owner is new for each grant of the store, so that a fencing token that came twice, after a store lost its data
+    /// and its clock went back, is noticed. [`SHARED`](Sequencer::SHARED) stands for none.
     ///
     /// # Errors
     /// [`InvalidInput`] when no grant has such a fencing token, or when the owner is neither `*` nor 1 to 64 letters,

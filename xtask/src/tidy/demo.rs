@@ -61,7 +61,7 @@ fn staged(recording: &str) -> (Vec<Shown<'_>>, [usize; 3], usize) {
     let (mut now_ms, mut before_ms) = (0, 0);
     for line in recording.lines().filter(|line| !line.starts_with('#')) {
         let (at_ms, rest) = line.trim_start().split_once(' ').unwrap_or(("0", line));
-        let at_ms = at_ms.parse().unwrap_or(before_ms);
+        let at_ms: usize = at_ms.parse().unwrap_or(before_ms);
         let pane = ["A", "-", "B"].iter().position(|one| rest.starts_with(one));
         let (pane, text) = (pane.unwrap_or(1), rest.get(3..).unwrap_or_default());
         let text = match text.char_indices().nth(COLUMNS) {
@@ -74,17 +74,20 @@ fn staged(recording: &str) -> (Vec<Shown<'_>>, [usize; 3], usize) {
             _ if text.starts_with("$ ") => READ_MS,
             _ => 0,
         };
-        now_ms += (at_ms - before_ms).min(LONGEST_MS).max(pause_ms);
+        now_ms += at_ms
+            .saturating_sub(before_ms)
+            .min(LONGEST_MS)
+            .max(pause_ms);
         before_ms = at_ms;
         let before = all.iter_mut().rev().find(|one| one.pane == pane);
-        let row = match before.filter(|_| rest[1..].starts_with('~')) {
+        let row = match before.filter(|_| rest.get(1..).is_some_and(|rest| rest.starts_with('~'))) {
             Some(before) => {
                 before.to_ms = Some(now_ms);
                 before.row
             }
             None => rows[pane],
         };
-        rows[pane] = row + text.len().div_ceil(COLUMNS).max(1);
+        rows[pane] = row + text.chars().count().div_ceil(COLUMNS).max(1);
         all.push(Shown {
             pane,
             row,

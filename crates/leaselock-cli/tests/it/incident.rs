@@ -15,7 +15,7 @@ fn logged(store: &Store, kind: &str) -> Vec<Value> {
 fn job(store: &Store, file: &str, flags: &[&str]) -> Running {
     let script = format!("echo > {file}; exec sleep 600");
     let job = ["job", "--", "sh", "-c", &script];
-    store.start(&[&["run", "--ttl", "2s", "-k", "200ms"], flags, &job].concat())
+    store.start(&[&["run", "--ttl", "4s", "-k", "200ms"], flags, &job].concat())
 }
 
 /// Waits for a holder with this number, whose record is written.

@@ -172,9 +172,8 @@ impl CustomLock for ForeignLock {
                     (&setnx_pexpire::TAKE_FOREIGN, self.locks(&[]))
                 }
             };
-            store
-                .ask_one(&TakeForeign { script, locks, ttl }, within)
-                .await
+            let take = TakeForeign { script, locks, ttl };
+            store.ask_one(&take, within).await
         })
     }
 
@@ -189,21 +188,18 @@ impl CustomLock for ForeignLock {
         within: Duration,
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
-            let (script, locks) = match self.protocol {
-                Protocol::Redisson => (&redisson::EXTEND_FOREIGN, self.locks(&[])),
-                _ => {
-                    let (resource, token) = (&self.resource, &self.token);
-                    let extend = calls::Extend {
-                        resource,
-                        token,
-                        ttl,
-                    };
-                    return store.ask(&extend, within).await;
-                }
+            if self.extends_itself() {
+                let (script, locks) = (&redisson::EXTEND_FOREIGN, self.locks(&[]));
+                let extend = ExtendForeign { script, locks, ttl };
+                return store.ask_one(&extend, within).await;
+            }
+            let (resource, token) = (&self.resource, &self.token);
+            let extend = calls::Extend {
+                resource,
+                token,
+                ttl,
             };
-            store
-                .ask_one(&ExtendForeign { script, locks, ttl }, within)
-                .await
+            store.ask(&extend, within).await
         })
     }
 
@@ -215,15 +211,16 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>> {
         let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
-            match self.protocol {
-                Protocol::SetnxGetset => setnx_getset::release(store, lock, value, within).await,
-                Protocol::SetexRenamenx { latency_guard } => {
+            match (self.protocol, &self.line) {
+                (Protocol::SetnxGetset, _) => {
+                    setnx_getset::release(store, lock, value, within).await
+                }
+                (Protocol::SetexRenamenx { latency_guard }, _) => {
                     setex_renamenx::release(store, lock, left, latency_guard, within).await
                 }
-                Protocol::WatchMulti => match &self.line {
-                    Some(line) => watch_multi::release(line, lock, value, within).await,
-                    None => self.release_own(store, within).await,
-                },
+                (Protocol::WatchMulti, Some(line)) => {
+                    watch_multi::release(line, lock, value, within).await
+                }
                 _ => self.release_own(store, within).await,
             }
         })

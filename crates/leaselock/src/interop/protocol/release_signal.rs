@@ -38,17 +38,13 @@ pub(crate) async fn listen(
         (Protocol::Redisson, _) => {
             let channel = redisson::channel(lock);
             let subscription = subscriptions.subscribe(&channel, redisson::is_unlocked);
-            subscription
-                .ready(within)
-                .await
-                .then_some(WakeSource::Subscription(subscription))
+            let ready = subscription.ready(within).await;
+            ready.then_some(WakeSource::Subscription(subscription))
         }
         (_, Some(list)) => {
             let signal = Signal::listen(connections, list);
-            signal
-                .ready(within)
-                .await
-                .then_some(WakeSource::Signal(signal))
+            let ready = signal.ready(within).await;
+            ready.then_some(WakeSource::Signal(signal))
         }
         _ => {
             let news = connections.store.news_of(lock)?;

@@ -37,13 +37,12 @@ pub(super) async fn take(
         &["PTTL", lock],
     ];
     let answers = store.together(&commands, within).await?;
-    match answers.as_slice() {
-        [_, Value::Int(1), _] => Ok(TakeOutcome::Taken),
-        [_, _, Value::Int(pttl_ms)] => Ok(TakeOutcome::Busy {
-            remaining: remaining(*pttl_ms),
-        }),
-        _ => Ok(TakeOutcome::Busy { remaining: None }),
-    }
+    let remaining = match answers.as_slice() {
+        [_, Value::Int(1), _] => return Ok(TakeOutcome::Taken),
+        [_, _, Value::Int(pttl_ms)] => remaining(*pttl_ms),
+        _ => None,
+    };
+    Ok(TakeOutcome::Busy { remaining })
 }
 
 /// Deletes it, unless it may be another client's by the time the request arrives.

@@ -29,25 +29,20 @@ pub(super) async fn take(
     value: &str,
     within: Duration,
 ) -> Result<TakeOutcome, StoreError> {
+    let busy = |remaining| Ok(TakeOutcome::Busy { remaining });
     if store.plain(&["SETNX", lock, value], within).await? == Value::Int(1) {
         return Ok(TakeOutcome::Taken);
     }
     let Some(seen) = end_of(&store.plain(&["GET", lock], within).await?)? else {
-        return Ok(TakeOutcome::Busy {
-            remaining: Some(Duration::ZERO), // it has just been released
-        });
+        return busy(Some(Duration::ZERO)); // it has just been released
     };
     if let Some(remaining) = still(seen) {
-        return Ok(TakeOutcome::Busy {
-            remaining: Some(remaining),
-        });
+        return busy(Some(remaining));
     }
     let before = store.plain(&["GETSET", lock, value], within).await?;
     match end_of(&before)? {
         // Another client was first, and its lock now has our time.
-        Some(end) if end != seen => Ok(TakeOutcome::Busy {
-            remaining: still(end),
-        }),
+        Some(end) if end != seen => busy(still(end)),
         _ => Ok(TakeOutcome::Taken),
     }
 }
@@ -63,10 +58,8 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
     let Value::Bytes(text) = value else {
         return Ok(None);
     };
-    let digits = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.split('.').next());
-    let end = digits.and_then(|digits| digits.parse().ok());
+    let text = std::str::from_utf8(text).ok();
+    let end = text.and_then(|text| text.split('.').next()?.parse().ok());
     end.map(Some).ok_or_else(|| {
         let message = "what lies under the key is no time, so no lock of setnx-getset: give it another name, or \
                        choose the protocol of the program that wrote it";

@@ -12,7 +12,7 @@ use super::file_format;
 use super::folder::{Folder, FolderSettings};
 use super::gc::{self, Gc};
 use super::image::Image;
-use super::io_error::{FileError, lacks_descriptors};
+use super::io_error::{FileError, is_lack_of_descriptors, lacks_descriptors};
 use super::listings::Listings;
 use super::lockfile;
 use super::receiver::Receiver;
@@ -201,6 +201,9 @@ impl FolderStore {
                 None => std::future::pending().await,
             }
         };
+        if !ear.can_hear() {
+            return; // no descriptor is left
+        }
         sink(Event::Ready);
         tokio::select! {
             () = ear.attend() => {}
@@ -248,7 +251,14 @@ impl FolderStore {
                 }
             };
             match folder.time() {
-                Ok(_) => return create(&folder),
+                Ok(_) => {
+                    let created = create(&folder);
+                    let lacks = created.as_ref().is_err_and(is_lack_of_descriptors);
+                    return match lacks && folder.close_idle() {
+                        true => create(&folder),
+                        false => created,
+                    };
+                }
                 Err(_) => self.forget(&folder),
             }
         }

@@ -76,6 +76,10 @@ impl Receiver {
         }
     }
 
+    pub(super) fn can_hear(&self) -> bool {
+        self.listener.register().is_ok()
+    }
+
     pub(super) fn channel(&self) -> &str {
         &self.channel
     }

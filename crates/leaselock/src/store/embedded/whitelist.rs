@@ -39,7 +39,7 @@ mod tests {
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
             &mut found,
         );
-        let listed: BTreeSet<String> = WHITELIST.split(' ').map(str::to_owned).collect();
+        let listed: BTreeSet<String> = WHITELIST.split_whitespace().map(str::to_owned).collect();
         assert_eq!(listed, found);
     }
 }

@@ -23,6 +23,7 @@ pub(crate) enum RedisStore {
 }
 
 impl RedisStore {
+    /// Connects on first use.
     pub(super) fn to(endpoint: Endpoint) -> Self {
         Self::Own(Connection::new(endpoint, ConnectionEvents::default()))
     }
