@@ -155,7 +155,7 @@ fn each_item<R: Copy>(
     TallyVerdict::Decided(together)
 }
 
-/// Done on a majority, or the lease is gone as soon as that is impossible.
+/// Done on a majority, or the lease is gone: taken over if a majority says so, which a node without a reply may decide.
 fn done_or_gone<A: PartialEq>(votes: &Votes<A>, done: A, taken: A, expired: A) -> TallyVerdict<A> {
     if votes.is_majority(|answer| *answer == done) {
         return TallyVerdict::Decided(done);
@@ -163,8 +163,15 @@ fn done_or_gone<A: PartialEq>(votes: &Votes<A>, done: A, taken: A, expired: A) -
     if !votes.prevents(|answer| *answer != done) {
         return TallyVerdict::Open;
     }
-    let is_taken = votes.prevents(|answer| *answer == taken);
-    TallyVerdict::Decided(if is_taken { taken } else { expired })
+    let is_taken = |answer: &A| *answer == taken;
+    if votes.is_majority(is_taken) {
+        return TallyVerdict::Decided(taken);
+    }
+    // The replies that are missing may say who has it.
+    match votes.count(is_taken) > 0 && votes.count(is_taken) + votes.silent() >= votes.needed() {
+        true => TallyVerdict::Open,
+        false => TallyVerdict::Decided(expired),
+    }
 }
 
 fn released(votes: &Votes<ReleaseAnswer>) -> TallyVerdict<ReleaseAnswer> {

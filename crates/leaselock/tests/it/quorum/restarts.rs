@@ -15,17 +15,19 @@ fn quorum(nodes: &Nodes, delayed_restart: bool) -> Client {
         true => nodes.delayed_builder(),
         false => nodes.builder(),
     };
+    // Without the delay nobody waits for it, so a slow machine has all the time that it needs.
+    let longest = if delayed_restart {
+        LONGEST
+    } else {
+        20 * LONGEST
+    };
     builder
-        .longest_ttl(LONGEST)
+        .longest_ttl(longest)
         .node_timeout(millis(500))
         .request_timeout(LONGEST)
-        .defaults(short())
+        .defaults(leaselock::options::Options::default().ttl(longest))
         .open()
         .unwrap()
-}
-
-fn short() -> leaselock::options::Options {
-    leaselock::options::Options::default().ttl(LONGEST)
 }
 
 /// Held by exactly the first three, the third of which restarts empty. Tells whether a second one had the lock while
