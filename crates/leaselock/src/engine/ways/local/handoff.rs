@@ -1,8 +1,7 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
 use std::sync::{Arc, Mutex};
-
-use tokio::sync::Notify;
+use std::task::{Context, Poll, Waker};
 
 use crate::base::error::AcquireError;
 use crate::base::{debug_as, hold};
@@ -12,12 +11,12 @@ type Offer = Result<Lease, AcquireError>;
 
 /// Clones are the same handoff.
 #[derive(Clone, Default)]
-pub(crate) struct Handoff(Arc<Inside>);
+pub(crate) struct Handoff(Arc<Mutex<Inside>>);
 
 #[derive(Default)]
 struct Inside {
-    offer: Mutex<Option<Offer>>,
-    offered: Notify,
+    offer: Option<Offer>,
+    waker: Option<Waker>,
 }
 
 impl Handoff {
@@ -27,23 +26,31 @@ impl Handoff {
 
     /// Must not be called while another offer lies there.
     pub(crate) fn offer(&self, offer: Offer) {
-        *hold(&self.0.offer) = Some(offer);
-        self.0.offered.notify_one();
+        let waker = {
+            let mut inside = hold(&self.0);
+            inside.offer = Some(offer);
+            inside.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// What lies there and was not taken. To be dropped where no lock is held: a lease that is dropped passes on.
     pub(crate) fn take_back(&self) -> Option<Offer> {
-        hold(&self.0.offer).take()
+        hold(&self.0).offer.take()
     }
 
-    /// Waits for an offer that is not taken back.
-    pub(crate) async fn taken(&self) -> Offer {
-        loop {
-            if let Some(offer) = self.take_back() {
-                return offer;
-            }
-            self.0.offered.notified().await;
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Offer> {
+        let mut inside = hold(&self.0);
+        if let Some(offer) = inside.offer.take() {
+            return Poll::Ready(offer);
         }
+        match &mut inside.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 }
 
