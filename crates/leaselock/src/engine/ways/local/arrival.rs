@@ -1,6 +1,5 @@
 //! How a task comes to wait: by itself, or in a group with other tasks of its client.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use leaselock_fence::Name;
@@ -136,7 +135,7 @@ impl GroupMember {
 
     /// `Ok(None)`: the lease was passed to the task and was over before the task was polled.
     pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
-        let offer = poll_fn(|cx| self.handoff.poll(cx)).await;
+        let offer = self.handoff.taken().await;
         self.waits = false;
         let lease = offer?;
         lease.take_up();

@@ -1,7 +1,8 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
 
 use crate::base::error::AcquireError;
 use crate::base::{debug_as, hold};
@@ -11,12 +12,12 @@ type Offer = Result<Lease, AcquireError>;
 
 /// Clones are the same handoff.
 #[derive(Clone, Default)]
-pub(crate) struct Handoff(Arc<Mutex<Inside>>);
+pub(crate) struct Handoff(Arc<Inside>);
 
 #[derive(Default)]
 struct Inside {
-    offer: Option<Offer>,
-    waker: Option<Waker>,
+    offer: Mutex<Option<Offer>>,
+    offered: Notify,
 }
 
 impl Handoff {
@@ -26,31 +27,23 @@ impl Handoff {
 
     /// Must not be called while another offer lies there.
     pub(crate) fn offer(&self, offer: Offer) {
-        let waker = {
-            let mut inside = hold(&self.0);
-            inside.offer = Some(offer);
-            inside.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        *hold(&self.0.offer) = Some(offer);
+        self.0.offered.notify_one();
     }
 
     /// What lies there and was not taken. To be dropped where no lock is held: a lease that is dropped passes on.
     pub(crate) fn take_back(&self) -> Option<Offer> {
-        hold(&self.0).offer.take()
+        hold(&self.0.offer).take()
     }
 
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Offer> {
-        let mut inside = hold(&self.0);
-        if let Some(offer) = inside.offer.take() {
-            return Poll::Ready(offer);
+    /// Waits for an offer that is not taken back.
+    pub(crate) async fn taken(&self) -> Offer {
+        loop {
+            if let Some(offer) = self.take_back() {
+                return offer;
+            }
+            self.0.offered.notified().await;
         }
-        match &mut inside.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
     }
 }
 
