@@ -4,7 +4,7 @@ use crate::complaint::Complaint;
 use crate::files::File;
 
 const RECORDING: &str = "docs/img/demo.txt";
-pub(super) const PICTURE: &str = "docs/img/demo.svg";
+const PICTURE: &str = "docs/img/demo.svg";
 
 /// Characters of a line; a longer one goes on in the next row, or is cut while it may still change.
 const COLUMNS: usize = 96;

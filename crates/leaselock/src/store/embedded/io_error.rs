@@ -45,8 +45,8 @@ pub(super) fn lacks_descriptors(error: &StoreError) -> bool {
 
 /// The same of an error that is the system's own.
 pub(super) fn is_lack_of_descriptors(error: &std::io::Error) -> bool {
-    let numbers = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
-    numbers.contains(&error.raw_os_error())
+    let system = Errno::from_io_error(error);
+    matches!(system, Some(Errno::MFILE | Errno::NFILE))
 }
 
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
