@@ -72,18 +72,16 @@ impl Cargo {
         Ok(())
     }
 
-    /// What a subcommand says of its work, on standard error.
-    pub(crate) fn complained(&self, arguments: &str) -> Result<String, String> {
+    /// What a subcommand answers on standard output.
+    pub(crate) fn answered(&self, arguments: &str) -> Result<String, String> {
         let mut command = self.command(arguments);
-        command.stdout(Stdio::inherit());
+        command.stderr(Stdio::inherit());
         let output = command
             .output()
             .map_err(|error| format!("cargo: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() {
-            Ok(said)
-        } else {
-            Err(said)
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("cargo ended with {}", output.status)),
         }
     }
 

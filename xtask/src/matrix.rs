@@ -184,10 +184,14 @@ struct Built {
 impl Built {
     fn once() -> Result<Built, String> {
         let cargo = Cargo::new(&servers::find_or_fetch()?);
-        let said = cargo.complained("test -p leaselock --all-features --no-run --lib --test it")?;
+        // The whole workspace, as for all tests: a package alone takes other features of its dependencies.
+        let said = cargo.answered(
+            "test --workspace --all-features --lib --test it --no-run --message-format json-render-diagnostics",
+        )?;
         let copy = |of: &str, name: &str| {
+            let source = files::root().join("crates/leaselock").join(of);
             let found =
-                executable(&said, of).ok_or_else(|| format!("no {of} was built:\n{said}"))?;
+                executable(&said, &source).ok_or_else(|| format!("no {of} was built:\n{said}"))?;
             let to = fetched().join(name);
             std::fs::create_dir_all(fetched())
                 .and_then(|()| std::fs::copy(found, &to))
@@ -195,7 +199,7 @@ impl Built {
             Ok::<_, String>(to)
         };
         Ok(Built {
-            lib: copy("unittests src/lib.rs", "tests-lib")?,
+            lib: copy("src/lib.rs", "tests-lib")?,
             it: copy("tests/it/main.rs", "tests-it")?,
         })
     }
@@ -221,12 +225,12 @@ impl Built {
     }
 }
 
-/// From `  Executable tests/it/main.rs (/target/debug/deps/it-1a2b3c)`.
-fn executable<'a>(said: &'a str, of: &str) -> Option<&'a str> {
-    let line = said
-        .lines()
-        .find(|line| line.contains("Executable") && line.contains(of))?;
-    line.split_once('(')?.1.strip_suffix(')')
+/// From a line such as `{…,"src_path":"/crates/a/tests/it/main.rs",…,"executable":"/target/debug/deps/it-1a2b3c",…}`.
+fn executable<'a>(said: &'a str, source: &Path) -> Option<&'a str> {
+    let source = format!("\"src_path\":\"{}\"", source.display());
+    let lines = said.lines().filter(|line| line.contains(&source));
+    let behind = |line: &'a str| line.split_once("\"executable\":\"").map(|(_, path)| path);
+    lines.filter_map(behind).next()?.split('"').next()
 }
 
 #[cfg(test)]
@@ -249,11 +253,20 @@ mod tests {
 
     #[test]
     fn what_was_built_is_found_in_the_words_of_cargo() {
-        let said =
-            "  Executable unittests src/lib.rs (/t/a-1)\n  Executable tests/it/main.rs (/t/it-2)\n";
-        assert_eq!(executable(said, "tests/it/main.rs"), Some("/t/it-2"));
-        assert_eq!(executable(said, "unittests src/lib.rs"), Some("/t/a-1"));
-        assert_eq!(executable(said, "tests/other.rs"), None);
+        let line = |source: &str, executable: &str| {
+            format!("{{\"target\":{{\"src_path\":\"{source}\"}},\"executable\":{executable}}}\n")
+        };
+        let said = [
+            line("/a/src/lib.rs", "null"), // the library, which its tests are built beside
+            line("/a/src/lib.rs", "\"/t/a-1\""),
+            line("/b/tests/it/main.rs", "\"/t/it-3\""),
+            line("/a/tests/it/main.rs", "\"/t/it-2\""),
+        ]
+        .concat();
+        let found = |source: &str| executable(&said, Path::new(source));
+        assert_eq!(found("/a/tests/it/main.rs"), Some("/t/it-2"));
+        assert_eq!(found("/a/src/lib.rs"), Some("/t/a-1"));
+        assert_eq!(found("/a/tests/other.rs"), None);
     }
 
     #[test]
