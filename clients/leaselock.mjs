@@ -78,6 +78,11 @@ class Lease {
     this.#child = child;
     let rest = "";
     let said = "";
+    child.on("error", (error) => {
+      const right = "put leaselock on PATH or its path into LEASELOCK_BIN";
+      refused(new Missing(`cannot start ${program}: ${error.code}; ${right}`));
+    });
+    if (!child.stdin) return; // no descriptor is left for its pipes, of which the error tells
     child.stdin.on("error", () => {}); // it has ended, which "close" tells
     child.stderr.setEncoding("utf8").on("data", (text) => (said += text));
     child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -86,10 +91,6 @@ class Lease {
       for (const line of lines) this.#take(JSON.parse(line), granted);
     });
     child.stdout.on("end", () => this.#lose(`lost \`${name}\`: the process that held it has ended`));
-    child.on("error", (error) => {
-      const right = "put leaselock on PATH or its path into LEASELOCK_BIN";
-      refused(new Missing(`cannot start ${program}: ${error.code}; ${right}`));
-    });
     this.#exit = new Promise((ended) => {
       child.on("close", (code, signal) => {
         ended(code ?? signal);

@@ -79,6 +79,7 @@ class Lease:
     def __init__(self, name, child):
         self.name, self.pid, self._child, self._owner = name, child.pid, child, os.getpid()
         self._rest, self._ended, self._loss, self._deadline_ms, self._grant = b"", False, None, 0, None
+        self._confirmed = False
         os.set_blocking(child.stdout.fileno(), False)
 
     def _begin(self):
@@ -110,6 +111,8 @@ class Lease:
                     self._grant = event
                 elif event["event"] in ("lost", "unguarded"):
                     self._loss = Lost(event["text"], 79, event.get("reason"))
+                elif event["event"] in ("released", "not-released"):  # somebody ended the child
+                    self._loss = self._loss or Lost(event["text"], 79)
 
     def _in_holder(self):
         if os.getpid() != self._owner:
@@ -145,10 +148,13 @@ class Lease:
             raise self._loss
 
     def release(self):
-        """Releases the lock, once. True if that is confirmed; raises Lost if the lease was lost before."""
+        """Releases the lock, once. True if that is confirmed; raises Lost if the lease was lost before.
+
+        Called again, it does nothing, and returns whether the first call was confirmed.
+        """
         self._in_holder()
         if self._child.stdin.closed:
-            return True
+            return self._confirmed
         try:
             self.check()
         finally:
@@ -156,7 +162,8 @@ class Lease:
         if code == 79:
             raise self._loss or Lost(f"lost `{self.name}`", 79)
         self._loss = self._loss or Lost(f"`{self.name}` was released")
-        return code == 0
+        self._confirmed = code == 0
+        return self._confirmed
 
     def _end(self):
         with contextlib.suppress(BrokenPipeError):  # then it has ended, and its code says how

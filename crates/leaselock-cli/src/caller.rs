@@ -216,6 +216,11 @@ impl Work for Caller {
         self.signal(Signal::KILL);
     }
 
+    /// That of another user was refused before.
+    fn obeys(&self) -> bool {
+        true
+    }
+
     fn hear(&mut self, received: ReceivedSignal) {
         match received.signal {
             Signal::TSTP => stop_here(),

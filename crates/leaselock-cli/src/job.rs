@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, kill_process,
-    set_parent_process_death_signal, setpgid, waitid, waitpid,
+    set_parent_process_death_signal, setpgid, test_kill_process, waitid, waitpid,
 };
 use rustix::stdio::dup2_stdout;
 use tokio::io::unix::AsyncFd;
@@ -194,6 +194,10 @@ impl Work for Job {
 
     fn terminate(&mut self, signal: Signal) {
         self.processes.terminate(signal);
+    }
+
+    fn obeys(&self) -> bool {
+        test_kill_process(self.leader) != Err(Errno::PERM)
     }
 
     fn kill(&mut self) {

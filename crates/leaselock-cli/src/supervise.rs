@@ -30,6 +30,9 @@ pub(crate) trait Work {
     /// Ends it. To be repeated until it has ended.
     fn kill(&mut self);
 
+    /// Whether this process may signal it.
+    fn obeys(&self) -> bool;
+
     /// Takes a signal that the wrapper got.
     fn hear(&mut self, received: ReceivedSignal);
 
@@ -61,7 +64,7 @@ pub(crate) enum StopReason {
 
 /// Passes signals on until the work has ended, and makes sure that it ends when it must.
 ///
-/// `lost` completes when the lease is lost; `tell` is called once for every reason. The guardian that is returned has
+/// `lost` completes when the lease is lost; `tell` is called once for every reason, with whether the work obeys. The guardian that is returned has
 /// nothing left to do: the caller waits for its end, but can release the lock before that.
 pub(crate) async fn supervise<W: Work>(
     mut work: W,
@@ -70,7 +73,7 @@ pub(crate) async fn supervise<W: Work>(
     plan: &Plan,
     signals: &SignalStream,
     lost: impl Future<Output = ()>,
-    tell: impl Fn(StopReason),
+    tell: impl Fn(StopReason, bool),
 ) -> io::Result<(Outcome<W::End>, Option<Guardian>)> {
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
@@ -85,20 +88,20 @@ pub(crate) async fn supervise<W: Work>(
             notice = notices.notice(), if !alone => match notice? {
                 Notice::Fired => {
                     if !std::mem::replace(&mut is_lost, true) {
-                        tell(StopReason::NotRenewed);
+                        tell(StopReason::NotRenewed, work.obeys());
                     }
                     fallback.due = None;
                 }
                 Notice::Gone => {
                     alone = true;
-                    tell(StopReason::Unguarded);
+                    tell(StopReason::Unguarded, work.obeys());
                     fallback.due = Some(alarm_in(Duration::ZERO));
                 }
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
                 guardian.channel().lost(); // first: the reader of standard error may be slow
-                tell(StopReason::Lost);
+                tell(StopReason::Lost, work.obeys());
                 fallback.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
             () = fallback.due() => fallback.act(&mut work, plan),
@@ -107,7 +110,7 @@ pub(crate) async fn supervise<W: Work>(
     }
     let verdict = guardian.dismiss();
     if verdict == Verdict::Fired && !is_lost {
-        tell(StopReason::NotRenewed); // the work had ended before the notice was read
+        tell(StopReason::NotRenewed, true); // the work had ended before the notice was read
     }
     let end = work.reap()?;
     let leaving = if verdict == Verdict::Fired {

@@ -77,6 +77,7 @@ const LATER_THAN_SHOWN: u64 = 4;
 pub(super) struct Schedule {
     plan: Plan,
     deadline: Option<u64>,
+    is_lost: bool,
     stage: Stage,
     /// When the next look is due.
     due: Option<u64>,
@@ -89,15 +90,19 @@ impl Schedule {
         Schedule {
             plan,
             deadline: None,
+            is_lost: false,
             stage: Stage::Armed,
             due: None,
             late: 0,
         }
     }
 
-    /// The lease now ends at `deadline`.
+    /// The lease now ends at `deadline`. Of several names another may be renewed while one is lost: that counts no more.
     pub(super) fn extend(&mut self, deadline: u64) {
-        self.deadline = Some(deadline);
+        match self.is_lost {
+            false => self.deadline = Some(deadline),
+            true => self.deadline = self.deadline.min(Some(deadline)),
+        }
     }
 
     /// The lease is lost before its deadline: another holder may have the lock already.
@@ -106,6 +111,7 @@ impl Schedule {
     pub(super) fn lost(&mut self, now: u64) {
         let as_if = now.saturating_add(nanoseconds(self.plan.kill_after).max(self.plan.margin()));
         self.deadline = Some(self.deadline.map_or(as_if, |deadline| deadline.min(as_if)));
+        self.is_lost = true;
     }
 
     /// Whether a job may start: there is a lease, and time before the signal.
@@ -257,6 +263,16 @@ mod tests {
         schedule.lost(9_000 * MS);
         assert_eq!(schedule.next(9_000 * MS), Next::Signal);
         assert_eq!(looks(&mut schedule, 9_000 * MS, 0), 9_900 * MS);
+    }
+
+    #[test]
+    fn after_a_loss_a_later_deadline_of_another_name_changes_nothing() {
+        let mut schedule = schedule();
+        schedule.extend(20_000 * MS);
+        schedule.lost(1_000 * MS);
+        schedule.extend(30_000 * MS);
+        assert_eq!(schedule.next(1_000 * MS), Next::Signal);
+        assert_eq!(looks(&mut schedule, 1_000 * MS, 0), 2_900 * MS);
     }
 
     #[test]

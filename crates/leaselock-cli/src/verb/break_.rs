@@ -107,6 +107,8 @@ async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer
     let from = match &seen.state {
         Holding::Held { count: 1, .. } => String::new(),
         Holding::Held { count, .. } => format!(" from all {count}"),
+        // One that comes now is not the one that was looked at.
+        Holding::Free => return Err(Failure::new(format!("`{name}` is not held"), Exit::LOST)),
         _ => return Ok(Answer::Break(None, None)), // the library says what is there instead
     };
     let (fence, text) = (fence(&seen.state), show::text(&seen));

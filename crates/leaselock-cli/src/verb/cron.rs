@@ -152,8 +152,14 @@ async fn hold(
                 }
             }
         }
-        Outcome::Lost(_) => (Exit::LOST, Duration::ZERO),
-        Outcome::Unguarded(_) => (Exit::INTERNAL, OTHERS_FIRST),
+        Outcome::Lost(_) => {
+            drop(held); // before the client closes, which waits for the release
+            (Exit::LOST, Duration::ZERO)
+        }
+        Outcome::Unguarded(_) => {
+            drop(held);
+            (Exit::INTERNAL, OTHERS_FIRST)
+        }
     };
     lock.textfile.run_ended(exit);
     let next = match is_to_end {

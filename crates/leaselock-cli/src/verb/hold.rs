@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
-use leaselock::{Client, ReleaseError};
+use leaselock::{Client, Lost, LostReason, ReleaseError};
 use rustix::process::getppid;
 use tokio::sync::Notify;
 
@@ -69,6 +69,7 @@ pub(crate) fn run(args: &HoldArgs, globals: &Globals) -> Result<Exit, Failure> {
             end: End::default(),
             renewed: Arc::default(),
             is_lost: Cell::default(),
+            asked_who: Cell::default(),
         };
         let killed = processes.killed()?;
         let mut caller = Caller::listen(processes)?;
@@ -119,8 +120,10 @@ pub(super) struct Hold<'a> {
     pub(super) end: End,
     /// A later deadline than that of the grant has come.
     renewed: Arc<Notify>,
-    /// True if the loss was told. Nothing is told after that.
+    /// True if the loss was told. Nothing but who broke the lease is told after that.
     pub(super) is_lost: Cell<bool>,
+    /// True if the event log was asked who that was.
+    pub(super) asked_who: Cell<bool>,
 }
 
 impl Hold<'_> {
@@ -254,9 +257,14 @@ impl Hold<'_> {
     /// it says that it has stopped.
     async fn alone(&self, lease: &Held, mut caller: Caller) -> Result<Outcome<()>, Failure> {
         let alarm = Alarm::new()?;
-        let mut lost = std::pin::pin!(lease.lost());
+        let lost = async {
+            lease.lost().await;
+            self.tell_loss(StopReason::Lost, lease);
+            self.tell_breaker(&lease.view()).await;
+        };
+        let mut lost = std::pin::pin!(lost);
         let kill_after = boottime::nanoseconds(self.plan.guardian.kill_after);
-        let mut last_deadline = None;
+        let (mut last_deadline, mut is_asked) = (None, false);
         loop {
             let end = self.end.load(Ordering::SeqCst);
             let due = last_deadline.unwrap_or(end.saturating_sub(kill_after));
@@ -270,9 +278,13 @@ impl Hold<'_> {
                     signal?;
                     break;
                 }
-                _ = &mut lost => {
-                    self.tell_loss(StopReason::Lost, lease);
-                    break;
+                () = &mut lost, if !is_asked => {
+                    // Until the deadline the program may be at work, and no other has what is still held.
+                    if !self.is_kept(lease) {
+                        break;
+                    }
+                    is_asked = true;
+                    last_deadline = last_deadline.or(Some(end));
                 }
                 () = self.renewed.notified() => self.tell_renewal(),
                 rings = alarm.rings_at(due) => {
@@ -293,6 +305,12 @@ impl Hold<'_> {
         })
     }
 
+    /// Whether something of a lost lease is held until its deadline: that which an operator broke, or other names.
+    pub(super) fn is_kept(&self, lease: &Held) -> bool {
+        let is_broken = |lost: Lost| lost.reason == LostReason::Broken;
+        !self.args.also.is_empty() || lease.loss().is_some_and(is_broken)
+    }
+
     /// The guardian ends the process of `--kill` when the lease is lost.
     async fn guarded(
         &self,
@@ -303,7 +321,7 @@ impl Hold<'_> {
     ) -> Result<(Outcome<()>, Option<Guardian>), Failure> {
         let losing = lease.lost();
         let lost = async { drop(losing.await) };
-        let tell = |reason| self.tell_loss(reason, lease);
+        let tell = |reason, _| self.tell_loss(reason, lease);
         let (plan, signals) = (&self.plan.guardian, self.signals);
         let supervised = supervise(caller, guardian, notices, plan, signals, lost, tell);
         let renewals = async {

@@ -70,7 +70,7 @@ impl Hold<'_> {
             text = format!("{text}; {measure}");
         }
         let left = match reason {
-            StopReason::Lost => Duration::ZERO,
+            StopReason::Lost if !self.is_kept(lease) => Duration::ZERO,
             _ => left,
         };
         self.say("lost", &text, loss.facts(lease.fence(), left));
@@ -78,7 +78,7 @@ impl Hold<'_> {
 
     /// After a loss: who broke the lease, and why.
     pub(super) async fn tell_breaker(&self, lease: &LeaseView) {
-        if !self.is_lost.get() {
+        if !self.is_lost.get() || self.asked_who.replace(true) {
             return;
         }
         if let Some(entry) = event::breaker(lease).await {

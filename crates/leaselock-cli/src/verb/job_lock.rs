@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
-use leaselock::{Client, ReleaseError};
+use leaselock::{Client, LeaseError, ReleaseError};
 use rustix::thread::set_name;
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -80,10 +80,13 @@ pub(super) async fn release(
 /// time that the answer of a plain grant took is no reason for another request.
 pub(super) async fn ensure_whole(lease: &Held) -> Result<(), Failure> {
     let ttl = lease.ttl();
-    if lease.remaining() < ttl * 9 / 10 {
-        lease.extend(ttl).await?;
+    if lease.remaining() >= ttl * 9 / 10 {
+        return Ok(());
     }
-    Ok(())
+    match lease.extend(ttl).await {
+        Err(LeaseError::Invalid(_)) => Ok(()), // its protocol renews nothing, and hands nothing over
+        extended => Ok(extended?),
+    }
 }
 
 /// The lease ends where `--max-hold` ends it. That counts from before the request was sent.
@@ -165,10 +168,17 @@ impl JobLock<'_> {
         }
         match outcome {
             Outcome::Ended(status) => {
-                if let Err(errors) = released {
-                    self.tell_not_released(&errors, &end);
+                let Err(errors) = released else {
+                    return Ok((Exit::of_job(status), false));
+                };
+                // A reply that comes before the deadline says that the lock was another's, or free, while the job ran.
+                let is_early = ends_in(&end) > Duration::ZERO;
+                let is_lost = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld(_));
+                self.tell_not_released(&errors, &end);
+                match is_early && errors.iter().any(is_lost) {
+                    true => Ok((Exit::LOST, true)),
+                    false => Ok((Exit::of_job(status), false)),
                 }
-                Ok((Exit::of_job(status), false))
             }
             Outcome::Lost(_) => {
                 if let Some(entry) = event::breaker(&view).await {
@@ -215,7 +225,7 @@ impl JobLock<'_> {
         };
         self.textfile.job_began();
         let losing = lease.lost();
-        let tell = |reason| self.tell(reason, lease, end);
+        let tell = |reason, obeys| self.tell(reason, obeys, lease, end);
         let lost = async { drop(losing.await) };
         let supervised = supervise(
             job,
@@ -301,7 +311,7 @@ impl JobLock<'_> {
         Failure::new(text, reason.exit())
     }
 
-    fn tell(&self, reason: StopReason, lease: &Held, end: &End) {
+    fn tell(&self, reason: StopReason, obeys: bool, lease: &Held, end: &End) {
         let store = &self.client.store();
         let loss = match (reason, lease.loss()) {
             (StopReason::Unguarded, _) => {
@@ -322,7 +332,10 @@ impl JobLock<'_> {
                 end,
             ))
             .without_renewal(self.args.is_never_renewed());
-        let measure = loss::measure(&self.plan.guardian, "the job", ends_in(end));
+        let measure = match obeys {
+            true => loss::measure(&self.plan.guardian, "the job", ends_in(end)),
+            false => "the job is another user's and cannot be ended: it may work on".to_owned(),
+        };
         let left = match reason {
             StopReason::Lost => Duration::ZERO,
             _ => ends_in(end),

@@ -131,7 +131,10 @@ async fn hold(
             return Err(failure);
         }
     };
-    let output = capture.end().await;
+    let output = tokio::select! {
+        output = capture.end() => output,
+        signal = lock.signals.ending() => signal.map(|_| None), // the reader of our output may never come back
+    };
     if let Err(error) = &output {
         tell_of_lost_output(args, error, globals);
     }

@@ -138,7 +138,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         }
     };
     let signals = signals.listen().unwrap();
-    let tell = |reason| eprintln!("{reason:?}");
+    let tell = |reason, _| eprintln!("{reason:?}");
     let notices = GuardianNotices::listen(guardian.channel()).unwrap();
     let supervised = supervise(job, guardian, notices, &PLAN, &signals, lost, tell).await;
     let (outcome, leaving) = supervised.unwrap();

@@ -264,3 +264,19 @@ fn what_is_no_schedule_is_refused_with_what_would_be_right() {
         "cron is not available on a majority of servers (2 given): name one with --url",
     );
 }
+
+#[test]
+fn a_tick_whose_lease_is_broken_gives_the_name_back_once_its_job_is_dead() {
+    let store = Store::redis();
+    let script = "[ -e held ] && exit; echo > held; exec sleep 600";
+    let service = serve(&store, &["-q", "--ttl", "10m"], script);
+    store.line_in("held");
+    store.run(&["break", "--yes", "job"]).gives(0);
+    // It asks for its lease again at once.
+    store
+        .server()
+        .cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    until("a free name", || store.status()["state"] == "free");
+    service.signal(Signal::TERM);
+    service.end_with_stdin_open();
+}

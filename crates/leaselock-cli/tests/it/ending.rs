@@ -116,3 +116,20 @@ fn a_lock_is_given_back_as_long_as_there_is_time() {
     assert_eq!(done.err, "");
     assert_eq!(store.status()["state"], "free");
 }
+
+#[test]
+fn a_lock_that_another_has_when_the_job_ends_in_time_was_lost() {
+    let store = Store::redis();
+    let run = [&["run", "--ttl", "10m", "job", "--"], &JOB[..]].concat();
+    let mut wrapper = store.start(&run);
+    store.line_in("job");
+    let server = store.server();
+    server.cli(&["SET", "job", "another", "PX", "600000"]);
+    wrapper.write("go\n");
+    let done = wrapper.end().gives(79);
+    assert!(
+        done.err.starts_with("leaselock: job finished; "),
+        "{done:?}"
+    );
+    assert_eq!(server.cli(&["GET", "job"]).text(), Some("another"));
+}

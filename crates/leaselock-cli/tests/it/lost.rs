@@ -4,6 +4,10 @@
 //! writes to the same file when it starts: no beat may stand behind that line. Jobs end with their
 //! folder, so a test that fails leaves none behind.
 
+use std::fs::{Permissions, copy, set_permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::getuid;
 use testkit::Server;
 use testkit::process::{Signal, children, is_alive, signal, stop};
 
@@ -277,4 +281,34 @@ fn a_broken_lock_ends_the_job() {
             "{done:?}"
         );
     }
+}
+
+#[test]
+fn that_a_job_of_another_user_cannot_be_ended_is_said() {
+    if !getuid().is_root() {
+        eprintln!("not root, so not tested");
+        return;
+    }
+    let store = Store::redis();
+    let folder = store.path(".");
+    set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    // As sudo does: a program that everybody may start, and that becomes root.
+    let setpriv = "/usr/bin/setpriv";
+    copy(setpriv, store.path("as-root")).unwrap();
+    set_permissions(store.path("as-root"), Permissions::from_mode(0o4755)).unwrap();
+    copy(env!("CARGO_BIN_EXE_leaselock"), store.path("leaselock")).unwrap();
+    let script = "exec ./leaselock run --ttl 3s job -- ./as-root --reuid 0 sh -c 'echo $$ > job; exec sleep 600'";
+    let user = ["--reuid", "12345", "--clear-groups", "sh", "-c", script];
+    let wrapper = Running::start(store.command(setpriv, &user));
+    let job: u32 = store.line_in("job").parse().unwrap();
+    let frozen = store.server().pause();
+    until("a word on the loss", || {
+        wrapper.said().contains("lost `job`")
+    });
+    let said = wrapper.said();
+    let words = "the job is another user's and cannot be ended: it may work on";
+    assert!(said.contains(words), "{said}");
+    drop(frozen);
+    signal(job, Signal::KILL);
+    wrapper.end_with_stdin_open().gives(79);
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Stdio;
 
-use testkit::process::Signal;
+use testkit::process::{Signal, signal};
 
-use crate::common::{object, on_both};
+use crate::common::{object, on_both, until};
 
 fn once<'a>(flags: &[&'a str], script: &'a str) -> Vec<&'a str> {
     [&["once"], flags, &["job", "-c", script]].concat()
@@ -248,5 +248,26 @@ fn what_once_cannot_have_is_refused() {
             .run(&["once", "job"])
             .refuses(64, "say what to run: `-- COMMAND`");
         store.run(&["once"]).refuses(64, "<KEY>");
+    });
+}
+
+#[test]
+fn a_reader_that_stalls_does_not_keep_the_result_of_a_command_that_has_ended() {
+    on_both(|store| {
+        // More than two pipes hold, so that some is left when the command has ended.
+        let script = "head -c 150000 /dev/zero; echo > ended";
+        let mut command = store.leaselock(&once(&[], script));
+        let mut stalled = command.stdout(Stdio::piped()).spawn().unwrap();
+        store.line_in("ended");
+        let mut code = None;
+        until("the end of the command", || {
+            signal(stalled.id(), Signal::TERM);
+            code = stalled.try_wait().unwrap();
+            code.is_some()
+        });
+        let later = store.run(&once(&[], "echo again")).gives(0);
+        assert_eq!(later.out, "");
+        assert!(later.err.contains("was not kept"), "{later:?}");
+        assert_eq!(code.unwrap().code(), Some(0));
     });
 }

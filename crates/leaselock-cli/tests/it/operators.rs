@@ -2,7 +2,7 @@
 
 use testkit::{Server, Value};
 
-use crate::common::{Store, object, on_both, until};
+use crate::common::{Running, Store, object, on_both, until};
 
 #[test]
 fn status_shows_free_and_held_locks_in_the_order_asked_for() {
@@ -485,4 +485,18 @@ fn the_number_of_all_waiters_is_said_beyond_those_that_are_shown() {
     let seen = store.status();
     assert_eq!(seen["waiter_count"], 130);
     assert_eq!(seen["queue"].as_array().unwrap().len(), 128);
+}
+
+#[test]
+fn a_break_that_finds_the_lock_free_never_hits_the_one_who_comes_next() {
+    let store = Store::redis();
+    let script = "while [ ! -e stop ]; do \"$0\" run -q job -- true || exit; done";
+    let leaselock = env!("CARGO_BIN_EXE_leaselock");
+    let busy = Running::start(store.command("sh", &["-c", script, leaselock]));
+    for _ in 0..25 {
+        let done = store.run(&["break", "--now", "job"]);
+        assert!([64, 79].contains(&done.code), "{done:?}");
+    }
+    std::fs::write(store.path("stop"), "").unwrap();
+    busy.end().gives(0);
 }

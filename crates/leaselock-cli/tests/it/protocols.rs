@@ -1,6 +1,8 @@
 //! `leaselock run --protocol`: a job under a lock that other programs take in their own way.
 
-use testkit::Server;
+use std::time::Duration;
+
+use testkit::{Fault, Proxy, Server, Way};
 
 use crate::common::Store;
 
@@ -60,4 +62,18 @@ fn what_a_protocol_cannot_do_is_a_usage_error() {
     Store::file()
         .run(&folder)
         .refuses(64, "leaselock: the protocol redisson is for locks in Redis");
+}
+
+#[test]
+fn a_slow_grant_that_cannot_be_renewed_still_runs_the_job() {
+    let store = Store::redis();
+    let proxy = Proxy::to(store.server().port());
+    proxy.set(Way::ToClient, Fault::Delay(Duration::from_millis(100)));
+    let url = proxy.url();
+    for protocol in ["setnx-getset", "setex-renamenx", "watch-multi"] {
+        let run = ["--url", &url, "run", "--protocol", protocol, "--ttl", "3s"];
+        store
+            .run(&[&run[..], &["job", "--", "true"]].concat())
+            .gives(0);
+    }
 }
