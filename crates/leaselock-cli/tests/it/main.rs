@@ -6,6 +6,7 @@ mod ancestors;
 mod bad_input;
 mod bench;
 mod blame;
+mod breaking;
 mod co_users;
 mod coming_from;
 mod common;

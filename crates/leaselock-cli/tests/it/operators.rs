@@ -2,7 +2,7 @@
 
 use testkit::{Server, Value};
 
-use crate::common::{Running, Store, object, on_both, until};
+use crate::common::{Store, object, on_both, until};
 
 #[test]
 fn status_shows_free_and_held_locks_in_the_order_asked_for() {
@@ -191,50 +191,6 @@ fn wait_tells_free_from_held_and_never_takes() {
         holder.end().gives(0);
         waiting.end().gives(0);
         store.run(&["run", "-n", "job", "--", "true"]).gives(0);
-    });
-}
-
-#[test]
-fn break_takes_only_what_was_seen_and_asks_when_it_can() {
-    on_both(|store| {
-        store
-            .run(&["break", "--yes", "job"])
-            .refuses(79, "`job` is not held");
-        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
-        let fence = store.status()["holder"]["fence"].as_u64().unwrap();
-        store
-            .run(&["break", "job"])
-            .refuses(64, &format!("to break this grant give --fence {fence}"));
-        store
-            .run(&["break", "free"])
-            .refuses(79, "`free` is not held");
-        let older = (fence - 1).to_string();
-        store
-            .run(&["break", "--fence", &older, "job"])
-            .refuses(79, "see status for the present one");
-        assert_eq!(store.status()["holder"]["fence"], fence);
-        let seen = ["--fence", &fence.to_string(), "job"];
-        let broken = store.run(&[&["break"], &seen[..]].concat()).gives(0);
-        assert!(
-            broken.err.contains("when its holder has released it, in 9"),
-            "{broken:?}"
-        );
-        assert_eq!(store.status()["holder"]["broken"], true);
-        let text = store.run(&["status", "job"]).gives(0).out;
-        assert!(text.contains("; broken, free in "), "{text}");
-        store
-            .run(&["run", "-n", "job", "--", "true"])
-            .refuses(75, "");
-        let at_once = store
-            .run(&[&["break", "--now"], &seen[..]].concat())
-            .gives(0);
-        assert!(at_once.err.contains("may work on"), "{at_once:?}");
-        assert_eq!(store.status()["state"], "free");
-        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
-        store
-            .run(&["break", "--now", "-y", "-q", "job"])
-            .refuses(0, "");
-        assert_eq!(store.status()["state"], "free");
     });
 }
 
@@ -485,18 +441,4 @@ fn the_number_of_all_waiters_is_said_beyond_those_that_are_shown() {
     let seen = store.status();
     assert_eq!(seen["waiter_count"], 130);
     assert_eq!(seen["queue"].as_array().unwrap().len(), 128);
-}
-
-#[test]
-fn a_break_that_finds_the_lock_free_never_hits_the_one_who_comes_next() {
-    let store = Store::redis();
-    let script = "while [ ! -e stop ]; do \"$0\" run -q job -- true || exit; done";
-    let leaselock = env!("CARGO_BIN_EXE_leaselock");
-    let busy = Running::start(store.command("sh", &["-c", script, leaselock]));
-    for _ in 0..25 {
-        let done = store.run(&["break", "--now", "job"]);
-        assert!([64, 79].contains(&done.code), "{done:?}");
-    }
-    std::fs::write(store.path("stop"), "").unwrap();
-    busy.end().gives(0);
 }

@@ -129,6 +129,49 @@ except leaselock.Lost as lost: print(lost.exit_code)",
 }
 
 #[test]
+fn a_release_that_was_not_confirmed_stays_so() {
+    both_print(
+        "lease = leaselock.hold('job', ttl='5m')
+os.kill(lease.pid, signal.SIGSTOP)
+print(int(lease.release()), int(lease.release()))
+os.kill(lease.pid, signal.SIGCONT)",
+        "const lease = await hold('job', { ttl: '5m' });
+         process.kill(lease.pid, 'SIGSTOP');
+         console.log(Number(await lease.release()), Number(await lease.release()));
+         process.kill(lease.pid, 'SIGCONT');",
+        "0 0",
+    );
+}
+
+#[test]
+fn without_a_descriptor_for_the_pipes_the_error_can_be_caught() {
+    let store = Store::file();
+    let catches = |interpreter: &str, flags: &[&str], script: &str| {
+        let limited = ["-c", "ulimit -n 64; exec \"$@\"", "sh", interpreter];
+        let words = [&limited[..], flags, &[script]].concat();
+        prints(Running::start(program(&store, "sh", &words)), "Missing");
+    };
+    for interpreter in pythons() {
+        let script = "import leaselock, os
+try:
+    while True: os.open('/dev/null', os.O_RDONLY)
+except OSError: pass
+try: leaselock.hold('job')
+except leaselock.LeaselockError as error: print(type(error).__name__)";
+        catches(interpreter, &["-c"], script);
+    }
+    for interpreter in nodes() {
+        let script = format!(
+            "import {{ hold }} from '{CLIENTS}/leaselock.mjs';
+             import {{ openSync }} from 'node:fs';
+             try {{ for (;;) openSync('/dev/null'); }} catch {{}}
+             await hold('job').catch((error) => console.log(error.name));"
+        );
+        catches(interpreter, &["--input-type=module", "-e"], &script);
+    }
+}
+
+#[test]
 fn a_killed_hold_is_a_loss_too() {
     both_print(
         "lease = leaselock.hold('job', ttl='5s')
