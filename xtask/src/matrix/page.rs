@@ -23,9 +23,10 @@ pub(super) fn table(rows: &[Row]) -> String {
     text
 }
 
+/// Without the number of tests: it would be another with each new promise.
 fn cell(outcome: &Outcome) -> String {
     match outcome.failed {
-        0 => format!(" {} passed |", outcome.passed),
+        0 => " passed |".to_owned(),
         failed => format!(" **{failed} of {} failed** |", outcome.passed + failed),
     }
 }
@@ -76,7 +77,7 @@ mod tests {
             new.starts_with("# Title\n\n| server | the promises |"),
             "{new}"
         );
-        assert!(new.contains("| Redis 1.2 | 7 passed | **1 of 5 failed** | 0 passed | its own |\n\nAfter.\n| other |\n"), "{new}");
+        assert!(new.contains("| Redis 1.2 | passed | **1 of 5 failed** | passed | its own |\n\nAfter.\n| other |\n"), "{new}");
         assert!(!new.contains("old") && replaced("no table", "").is_none());
     }
 }
