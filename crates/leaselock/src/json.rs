@@ -6,8 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::engine::guard::lease::LeaseView;
-use crate::engine::shared_state::attempt::Attempt;
-use crate::once::{Once, OnceError, OnceResult};
+use crate::once::{Once, OnceError, OnceResult, OnceRun};
 
 impl Once {
     /// As [`run`](Once::run), for a value in place of bytes: the record keeps it as JSON, and every caller reads that.
@@ -38,7 +37,7 @@ impl Once {
     where
         T: Serialize + DeserializeOwned,
         E: Into<Box<dyn Error + Send + Sync>>,
-        F: FnOnce(LeaseView<Attempt>) -> Fut,
+        F: FnOnce(LeaseView<OnceRun>) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         let name = self.named.name()?;
