@@ -11,9 +11,6 @@ use crate::once::{Once, OnceError, OnceResult, OnceRun};
 impl Once {
     /// As [`run`](Once::run), for a value in place of bytes: the record keeps it as JSON, and every caller reads that.
     ///
-    /// # Cancel safety
-    /// As [`run`](Once::run).
-    ///
     /// # Errors
     /// As [`run`](Once::run), and [`OnceError::Unreadable`] when the work is done and its result is no such value. A value
     /// that cannot be written as JSON, such as a map with lists as keys, counts as done too.

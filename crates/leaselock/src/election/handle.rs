@@ -147,12 +147,8 @@ impl Election {
         Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
     }
 
-    /// Campaigns for at most `limit`.
-    ///
-    /// Returns within `limit` and one request timeout, whatever the network does; otherwise as [`campaign`](Election::campaign).
-    ///
-    /// # Errors
-    /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
+    /// Campaigns for at most `limit`, as [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as
+    /// [`campaign`](Election::campaign).
     ///
     /// # Examples
     /// ```

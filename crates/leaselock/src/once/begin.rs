@@ -76,13 +76,10 @@ impl Once {
         Box::pin(run.finish(ended)).await
     }
 
-    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits alike.
+    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits and fails alike.
     ///
     /// # Cancel safety
     /// Safe: a run that the caller no longer awaits never began, and counts as no attempt.
-    ///
-    /// # Errors
-    /// As [`run`](Once::run).
     ///
     /// # Examples
     /// ```

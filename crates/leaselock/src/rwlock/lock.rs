@@ -117,9 +117,8 @@ impl RwLock {
         Ok(lease.map(|lease| lease.held_as(Shared)))
     }
 
-    /// Acquires a read, and waits in the queue for at most `limit`.
-    ///
-    /// As [`read`](RwLock::read), and as [`Mutex::acquire_within`](crate::Mutex::acquire_within).
+    /// Acquires a read, and waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`read`](RwLock::read).
     ///
     /// # Examples
     /// ```
@@ -169,9 +168,8 @@ impl RwLock {
         self.writing().try_acquire().await
     }
 
-    /// Acquires the mutex of this name, and waits in the queue for at most `limit`.
-    ///
-    /// As [`write`](RwLock::write), and as [`Mutex::acquire_within`](crate::Mutex::acquire_within).
+    /// Acquires the mutex of this name, and waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`write`](RwLock::write).
     ///
     /// # Examples
     /// ```

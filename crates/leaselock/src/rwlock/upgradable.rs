@@ -60,9 +60,8 @@ impl RwLock {
         Ok(lease.map(|lease| Lease::upgradable(lease, self.writing())))
     }
 
-    /// Reads, and may upgrade later; waits in the queue for at most `limit`.
-    ///
-    /// As [`upgradable_read`](RwLock::upgradable_read), and as [`Mutex::acquire_within`](crate::Mutex::acquire_within).
+    /// Reads, and may upgrade later; waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`upgradable_read`](RwLock::upgradable_read).
     ///
     /// # Examples
     /// ```
