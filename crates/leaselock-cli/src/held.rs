@@ -17,8 +17,8 @@ pub(crate) enum Held {
     Shared(Lease<Shared>),
     Permits(Lease<Permits>),
     Leader(Lease<Leader>),
-    Once(OnceRun),
-    Cron(CronRun),
+    Once(Lease<OnceRun>),
+    Cron(Lease<CronRun>),
 }
 
 /// Calls the same method of whichever lease it is.
@@ -30,14 +30,8 @@ macro_rules! on_each {
             Held::Shared($lease) => $called,
             Held::Permits($lease) => $called,
             Held::Leader($lease) => $called,
-            Held::Once(run) => {
-                let $lease = run.lease();
-                $called
-            }
-            Held::Cron(run) => {
-                let $lease = run.lease();
-                $called
-            }
+            Held::Once($lease) => $called,
+            Held::Cron($lease) => $called,
         }
     };
 }

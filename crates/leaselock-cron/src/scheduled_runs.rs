@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::pending;
 use std::time::{Duration, SystemTime};
 
-use leaselock::AcquireError;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
 use leaselock::satellite::{LATE_MAX, Serving};
+use leaselock::{AcquireError, Lease};
 
 use crate::claimed_tick::ClaimedTick;
 use crate::plan::{CatchUp, Known, Plan};
@@ -67,7 +67,7 @@ impl Schedule {
     /// ```
     pub fn runs(&self, cron: Cron) -> ScheduledRuns {
         ScheduledRuns {
-            cron: cron.in_order().described(&self.described()),
+            cron: cron.in_order(true).described(&self.described()),
             schedule: self.clone(),
             catch_up: CatchUp::default(),
             plan: None,
@@ -111,7 +111,7 @@ impl ScheduledRuns {
     ///
     /// # Errors
     /// [`CronError::Acquire`] for a name, an option or a tick that is out of its range. Nothing else ends the wait.
-    pub async fn next(&mut self) -> Result<CronRun, CronError> {
+    pub async fn next(&mut self) -> Result<Lease<CronRun>, CronError> {
         self.cron.check_schedule()?;
         if self.serving.is_none() {
             self.serving = Some(self.cron.serve().map_err(AcquireError::from)?);
@@ -137,7 +137,7 @@ impl ScheduledRuns {
     }
 
     /// Claims the next tick, and sleeps if it is not due. `None`: there is more to do.
-    async fn step(&mut self) -> Result<Option<CronRun>, CronError> {
+    async fn step(&mut self) -> Result<Option<Lease<CronRun>>, CronError> {
         let plan = match self.plan.take() {
             Some(plan) => plan,
             None => self.look().await?,
@@ -146,7 +146,7 @@ impl ScheduledRuns {
         let (tick, cron) = match plan.missed.front() {
             // The run of one must not leave out the next. So late, none is promised to come again.
             Some(missed) => {
-                let cron = self.cron.clone().in_any_order();
+                let cron = self.cron.clone().in_order(false);
                 (*missed, cron.start_within(LATE_MAX).overlap(Overlap::Wait))
             }
             None => match self.schedule.next_after(plan.after) {

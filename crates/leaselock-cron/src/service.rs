@@ -6,8 +6,7 @@ use std::pin::{Pin, pin};
 use std::time::SystemTime;
 
 use leaselock::cron::{CronError, CronRun};
-use leaselock::lease::Attempt;
-use leaselock::{Fence, LeaseView};
+use leaselock::{Fence, Lease, LeaseView};
 
 use crate::scheduled_runs::ScheduledRuns;
 
@@ -15,7 +14,7 @@ use crate::scheduled_runs::ScheduledRuns;
 #[derive(Debug, Clone)]
 pub struct TickView {
     tick: SystemTime,
-    lease: LeaseView<Attempt>,
+    lease: LeaseView<CronRun>,
 }
 
 impl TickView {
@@ -38,7 +37,7 @@ impl TickView {
     }
 
     /// Returns the lease under which the body runs.
-    pub fn lease(&self) -> &LeaseView<Attempt> {
+    pub fn lease(&self) -> &LeaseView<CronRun> {
         &self.lease
     }
 }
@@ -123,7 +122,7 @@ async fn ended_if_any<R: Future<Output = ()>>(running: &mut Option<Pin<Box<R>>>)
 }
 
 /// Runs the body until its end or the loss of the lease, and records the end.
-async fn attend<E: fmt::Display>(run: CronRun, body: impl Future<Output = Result<(), E>>) {
+async fn attend<E: fmt::Display>(run: Lease<CronRun>, body: impl Future<Output = Result<(), E>>) {
     let name = run.name().clone();
     let outcome = {
         let body = pin!(body);

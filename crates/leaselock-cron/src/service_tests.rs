@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
 use leaselock::clock::Clock;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
 use leaselock::options::OnCrash;
+use leaselock::{Client, Lease};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Another host begins the tick that comes next.
-    async fn claims_the_next_tick(&self) -> (SystemTime, CronRun) {
+    async fn claims_the_next_tick(&self) -> (SystemTime, Lease<CronRun>) {
         let now = self.state().await.now;
         let tick = self.schedule.after(now).next().unwrap();
         self.clock.advance(MINUTE);

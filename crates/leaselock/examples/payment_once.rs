@@ -10,8 +10,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::lease::Attempt;
-use leaselock::once::{Once, OnceError, OnceStart};
+use leaselock::once::{Once, OnceError, OnceRun, OnceStart};
 use leaselock::{Client, LeaseView, Name, Sequencer};
 use leaselock_fence::FenceChecker;
 
@@ -57,7 +56,7 @@ async fn two_workers_at_once(url: &str, bank: &Arc<Bank>) -> Result<(), Failure>
 }
 
 /// Charges the order, unless an earlier run did so before it crashed. Returns the receipt.
-fn pay(bank: &Bank, order: &str, run: &LeaseView<Attempt>) -> Result<String, Failure> {
+fn pay(bank: &Bank, order: &str, run: &LeaseView<OnceRun>) -> Result<String, Failure> {
     let shown = sequencer_of(run)?;
     if !bank.is_paid(order, &shown)? {
         bank.charge(order, &shown)?;
@@ -100,7 +99,7 @@ async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(
     Ok(())
 }
 
-fn sequencer_of(run: &LeaseView<Attempt>) -> Result<Sequencer, &'static str> {
+fn sequencer_of(run: &LeaseView<OnceRun>) -> Result<Sequencer, &'static str> {
     run.sequencer().ok_or("a run has a fencing token")
 }
 

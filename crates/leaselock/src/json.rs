@@ -6,14 +6,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::engine::guard::lease::LeaseView;
-use crate::engine::shared_state::attempt::Attempt;
-use crate::once::{Once, OnceError, OnceResult};
+use crate::once::{Once, OnceError, OnceResult, OnceRun};
 
 impl Once {
     /// As [`run`](Once::run), for a value in place of bytes: the record keeps it as JSON, and every caller reads that.
-    ///
-    /// # Cancel safety
-    /// As [`run`](Once::run).
     ///
     /// # Errors
     /// As [`run`](Once::run), and [`OnceError::Unreadable`] when the work is done and its result is no such value. A value
@@ -38,7 +34,7 @@ impl Once {
     where
         T: Serialize + DeserializeOwned,
         E: Into<Box<dyn Error + Send + Sync>>,
-        F: FnOnce(LeaseView<Attempt>) -> Fut,
+        F: FnOnce(LeaseView<OnceRun>) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         let name = self.named.name()?;

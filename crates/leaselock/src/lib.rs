@@ -46,6 +46,8 @@
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
+//! What a client makes of a name has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+//!
 //! Programs without async call the same methods through [`Client::block_on`].
 //!
 //! # Guarantees
@@ -156,7 +158,6 @@ pub mod lease {
     pub use crate::election::mode::Leader;
     pub use crate::engine::guard::lease::LeaseState;
     pub use crate::engine::guard::lease::mode::{Detachable, Exclusive, Mode, SingleName};
-    pub use crate::engine::shared_state::attempt::Attempt;
     pub use crate::multilock::mode::Several;
     pub use crate::rwlock::mode::{Shared, Upgradable};
     pub use crate::semaphore::permits::Permits;
@@ -174,7 +175,7 @@ pub mod options {
     pub use crate::base::ttl::{DEFAULT_TTL, TTL_MAX, TTL_MIN};
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
     pub use crate::client::target::DEFAULT_LONGEST_TTL;
-    pub use crate::engine::shared_state::on_crash::OnCrash;
+    pub use crate::engine::shared_state::recorded_run::OnCrash;
     pub use crate::engine::values::request::{
         DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting,
     };

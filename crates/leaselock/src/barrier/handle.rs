@@ -115,10 +115,7 @@ impl Barrier {
         self.wait_until(None).await
     }
 
-    /// Waits until all have arrived, for at most `limit`. See [`wait`](Barrier::wait).
-    ///
-    /// # Waiting
-    /// Returns within `limit` and two request timeouts.
+    /// Waits until all have arrived, for at most `limit` and two request timeouts. See [`wait`](Barrier::wait).
     ///
     /// # Errors
     /// [`BarrierError::TimedOut`]: the caller does not count any more. Every variant says whether it may.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::{Fence, Name};
 
-use super::change::{Change, ChangeEnd, ChangeTerms};
+use super::change::{Change, ChangeEnd, ChangeRequest};
 use crate::engine::values::operation::operation;
 use crate::script::{LockKeys, Malformed, Script, Scripts, script};
 
@@ -22,19 +22,17 @@ operation! {
     pub(super) struct ChangeOnce<'a> {
         keys: &'a LockKeys,
         client: &'a str,
-        number: u64,
-        change: Change,
-        terms: &'a ChangeTerms,
+        request: &'a ChangeRequest,
     }
     script &CHANGE_ONCE;
     fn encode(call) {
-        let counter = keys.beside("counter");
+        let (counter, ChangeRequest { number, change, terms, .. }) = (keys.beside("counter"), request);
         let (verb, value, expected) = match change {
             Change::Add(value) => ("add", value, String::new()),
             Change::Set { expected, value } => ("set", value, expected.to_string()),
         };
         call.key(counter).key(format!("{counter}:{client}"));
-        call.arg(number).arg(REMEMBERED);
+        call.arg(*number).arg(REMEMBERED);
         call.arg(verb).arg(value.to_string()).arg(expected);
         call.arg(terms.kept.unwrap_or_default());
         let shown = terms.shown.as_ref();

@@ -88,6 +88,22 @@ pub(super) struct PendingChange {
 }
 
 impl PendingChange {
+    /// Returns it, and where its task hears of it.
+    pub(super) fn new(
+        change: Change,
+        terms: ChangeTerms,
+    ) -> (Self, oneshot::Receiver<ChangeReply>) {
+        let (told, hears) = oneshot::channel();
+        let is_alone = false;
+        let pending = PendingChange {
+            change,
+            terms,
+            is_alone,
+            told,
+        };
+        (pending, hears)
+    }
+
     pub(super) fn tell(self, ended: ChangeEnd) {
         self.told.send(ChangeReply(ended, None)).ok(); // its task may have gone away
     }

@@ -1,30 +1,31 @@
-//! Who sends the changes of a queue: a caller its own, and a task those of others.
+//! Who sends the changes of a queue, a caller its own and a task those of others; and for how long one is sent.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::change::{Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
+use super::calls::ChangeOnce;
+use super::change::{ChangeEnd, ChangeReply, ChangeRequest, PendingChange, Shortfall};
 use super::queue::{ChangeQueue, DriverId, Progress, Role};
-use super::send::{send, within};
+use crate::base::StoreError;
+use crate::base::backoff::Backoff;
+use crate::engine::guard::replicas::Written;
+use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
 
-pub(super) async fn ask(
-    queue: &Arc<ChangeQueue>,
-    change: Change,
-    terms: ChangeTerms,
-) -> ChangeReply {
-    let (told, hears) = oneshot::channel();
-    let is_alone = false;
-    let pending = PendingChange {
-        change,
-        terms,
-        is_alone,
-        told,
-    };
-    hear(queue, Some(pending), hears).await
+/// How long a task waits for a reply that was lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long after the first request the client asks again. The store remembers the reply for twice as long.
+const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
+/// Pauses between two requests; the last one repeats.
+const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
+
+/// How long one request may take, without the time of replicas.
+fn within(engine: &Engine) -> Duration {
+    let limit = engine.request_timeout.unwrap_or(OPERATOR_WITHIN);
+    limit.min(OPERATOR_WITHIN)
 }
 
 /// Waits for what becomes of a change, and sends it while no other task does.
@@ -38,7 +39,7 @@ pub(super) async fn hear(
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
-    match queue.enqueue(pending, || engine.clock.now()) {
+    match queue.enqueue(pending) {
         // The future of a request is large: tasks that only wait do not pay for its size.
         Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
         Role::Waits => {}
@@ -95,26 +96,60 @@ impl CounterDriver {
     }
 
     async fn send_next(&self) -> bool {
-        let noun = &self.queue.noun;
-        let number = || noun.engine.ids.numbers.fetch_add(1, Ordering::SeqCst) + 1;
-        let now = noun.engine.clock.now();
-        let Some(request) = self.queue.next(self.id, now, number) else {
+        let Some(request) = self.queue.next(self.id) else {
             return false;
         };
-        let number = request.number;
-        let makes_progress = |now| self.queue.note_progress(self.id, now);
-        let ended = send(noun, &self.store, request, makes_progress).await;
-        self.queue.finish(self.id, number, &ended);
+        let ended = self.send(&request).await;
+        self.queue.finish(self.id, request.number, &ended);
         true
+    }
+
+    /// Sends a change, and again under the same number while its reply is lost.
+    async fn send(&self, request: &ChangeRequest) -> ChangeEnd {
+        let (keys, engine) = (&self.queue.noun.keys, &*self.queue.noun.engine);
+        let client = engine.ids.client.as_str();
+        let change = ChangeOnce {
+            keys,
+            client,
+            request,
+        };
+        let (mut sent, mut now) = (request.sent, engine.clock.now());
+        let give_up_at = now.plus(PATIENCE);
+        let mut backoff = Backoff::new(PAUSES_MS);
+        loop {
+            if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {
+                return ChangeEnd::Forgotten;
+            }
+            self.queue.note_progress(self.id, now);
+            let asked = match request.terms.copies {
+                Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
+                None => self.store.ask(&change, within(engine)).await,
+            };
+            let error = match asked {
+                Ok(ended) => return ended,
+                Err(error) => error,
+            };
+            if error.maybe_applied() {
+                sent.get_or_insert(now);
+            }
+            now = engine.clock.now();
+            self.queue.note_progress(self.id, now);
+            if sent.is_none() {
+                return ChangeEnd::Refused(error);
+            }
+            if !error.is_transient() || now >= give_up_at {
+                return ChangeEnd::Unknown(error);
+            }
+            tokio::time::sleep(backoff.next()).await;
+        }
     }
 }
 
 /// The request in flight may have arrived: the client's thread sends it again, under the number that it has.
 impl Drop for CounterDriver {
     fn drop(&mut self) {
-        let engine = &self.queue.noun.engine;
-        let next = self.queue.replace(self.id, engine.clock.now());
-        if let (Some(id), Some(background)) = (next, engine.started()) {
+        let started = self.queue.noun.engine.started();
+        if let (Some(id), Some(background)) = (self.queue.replace(self.id), started) {
             let driver = CounterDriver::new(&self.queue, &background.store, id);
             drop(background.handle.spawn(driver.run()));
         }
@@ -129,7 +164,7 @@ async fn watch(queue: Weak<ChangeQueue>, every: Duration) {
             return;
         };
         let engine = &queue.noun.engine;
-        match (queue.check(engine.clock.now(), every), engine.started()) {
+        match (queue.check(every), engine.started()) {
             (Progress::Overdue(id), Some(background)) => {
                 CounterDriver::new(&queue, &background.store, id)
                     .run()
@@ -139,4 +174,28 @@ async fn watch(queue: Weak<ChangeQueue>, every: Duration) {
             _ => return,
         }
     }
+}
+
+/// Changes the counter over a connection of its own, and waits there until replicas have the change.
+async fn ask_with_copies(
+    engine: &Engine,
+    change: &ChangeOnce<'_>,
+    asked: Copies,
+) -> Result<ChangeEnd, StoreError> {
+    let (written, ended) = Written::new(engine, change, asked, within(engine)).await?;
+    let ChangeEnd::Done(value, _) = ended else {
+        written.put_back();
+        return Ok(ended);
+    };
+    let (confirmed, source) = match written.count(asked).await {
+        Ok(counted) if counted.are_enough(asked) => return Ok(ended),
+        Ok(counted) => (counted.replicas, None),
+        Err(error) => (0, Some(error)),
+    };
+    let lacking = Shortfall {
+        asked,
+        confirmed,
+        source,
+    };
+    Ok(ChangeEnd::Done(value, Some(Arc::new(lacking))))
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use leaselock_fence::Sequencer;
 
 use super::calls::Read;
-use super::change::{Change, ChangeTerms};
-use super::driver::ask;
+use super::change::{Change, ChangeTerms, PendingChange};
+use super::driver::hear;
 use super::error::CounterError;
 use super::queue::ChangeQueue;
 use crate::base::{InvalidInput, span};
@@ -80,9 +80,8 @@ impl Counter {
     /// Sets how long the counter is kept after each change of this handle: 1 s to 366 days. Then it begins at 0 again.
     ///
     /// Without it a change leaves the end as it is, and a new counter is kept for ever.
-    pub fn keep_for(mut self, kept: Duration) -> Self {
-        self.terms.kept = Some(kept);
-        self.unchecked()
+    pub fn keep_for(self, kept: Duration) -> Self {
+        self.with(|terms| terms.kept = Some(kept))
     }
 
     /// Changes the counter as this holder only: a change after one of a later holder is
@@ -103,9 +102,8 @@ impl Counter {
     /// assert_eq!(imported.add(500).await?, 500);
     /// # Ok(()) }
     /// ```
-    pub fn fenced(mut self, shown: &Sequencer) -> Self {
-        self.terms.shown = Some(Arc::new(shown.clone()));
-        self.unchecked()
+    pub fn fenced(self, shown: &Sequencer) -> Self {
+        self.with(|terms| terms.shown = Some(Arc::new(shown.clone())))
     }
 
     /// Requires that `count` replicas confirm a change within `timeout`, which is 1 ms to 1 minute.
@@ -113,12 +111,12 @@ impl Counter {
     /// When too few have by then, the change counts all the same, and the error is
     /// [`TooFewReplicas`](CounterError::TooFewReplicas). Only on a single server or behind Sentinels, and not over a
     /// connection that the program handed in. The user needs the command `WAIT`.
-    pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
-        self.terms.copies = Some(Copies::new(count, None, timeout));
-        self.unchecked()
+    pub fn min_replicas(self, count: u32, timeout: Duration) -> Self {
+        self.with(|terms| terms.copies = Some(Copies::new(count, None, timeout)))
     }
 
-    fn unchecked(mut self) -> Self {
+    fn with(mut self, set: impl FnOnce(&mut ChangeTerms)) -> Self {
+        set(&mut self.terms);
         self.queue = OnceLock::new();
         self
     }
@@ -144,15 +142,11 @@ impl Counter {
         let noun = self.noun.valid()?;
         let (word, lock) = (noun.word, Arc::clone(&noun.keys.lock));
         let new = || ChangeQueue::new(noun);
-        Ok(self
-            .queue
-            .get_or_init(|| engine.shared.get(word, &lock, new)))
+        let shared = || engine.shared.get(word, &lock, new);
+        Ok(self.queue.get_or_init(shared))
     }
 
-    /// Adds 1, and returns the sum. See [`add`](Counter::add).
-    ///
-    /// # Errors
-    /// As [`add`](Counter::add).
+    /// Adds 1, and returns the sum, as [`add`](Counter::add).
     ///
     /// # Examples
     /// ```
@@ -212,13 +206,7 @@ impl Counter {
         self.change(Change::Set { expected, value }).await.map(drop)
     }
 
-    /// Returns the number: 0 if no client has changed the counter.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// Returns the number, by one request of two seconds at most: 0 if no client has changed the counter.
     ///
     /// # Errors
     /// [`CounterError::Store`]: the number is not known.
@@ -238,7 +226,8 @@ impl Counter {
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {
         let queue = self.queue()?;
-        let told = ask(queue, change, self.terms.clone()).await;
+        let (pending, hears) = PendingChange::new(change, self.terms.clone());
+        let told = hear(queue, Some(pending), hears).await;
         CounterError::of(queue, told)
     }
 }

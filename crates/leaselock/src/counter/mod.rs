@@ -6,7 +6,6 @@ mod driver;
 mod error;
 mod handle;
 mod queue;
-mod send;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

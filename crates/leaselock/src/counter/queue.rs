@@ -1,4 +1,4 @@
-//! The changes that the tasks of one client ask of one counter: plain state, with the time as an argument.
+//! The changes that the tasks of one client ask of one counter.
 //!
 //! This is no `Batcher` (`engine/services/batch/`). A batch sends a request once and tells *unknown* when it times out; a
 //! change is sent again under its number, by the task that sends for the counter then, and may still be settled after its tasks
@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::change::{Batch, ChangeEnd, ChangeRequest, PendingChange};
@@ -78,12 +79,16 @@ impl ChangeQueue {
         ChangeQueue { noun, state }
     }
 
+    fn now(&self) -> Moment {
+        self.noun.engine.clock.now()
+    }
+
     /// Appends a change, or asks for the one that is not settled.
-    pub(super) fn enqueue(&self, pending: Option<PendingChange>, now: impl Fn() -> Moment) -> Role {
+    pub(super) fn enqueue(&self, pending: Option<PendingChange>) -> Role {
         let mut state = hold(&self.state);
         state.waiting.extend(pending);
         if state.driver.is_none() {
-            return Role::Sends(state.new_driver(now()));
+            return Role::Sends(state.new_driver(self.now()));
         }
         match std::mem::replace(&mut state.is_watched, true) {
             true => Role::Waits,
@@ -92,18 +97,14 @@ impl ChangeQueue {
     }
 
     /// Returns what the driver sends next; `None` ends it. A request of which no task wants to know is given up.
-    pub(super) fn next(
-        &self,
-        driver: DriverId,
-        now: Moment,
-        number: impl FnOnce() -> u64,
-    ) -> Option<ChangeRequest> {
-        let mut state = hold(&self.state);
+    pub(super) fn next(&self, driver: DriverId) -> Option<ChangeRequest> {
+        let (now, mut state) = (self.now(), hold(&self.state));
         if !state.is_driven_by(driver) {
             return None;
         }
         if !state.first.as_ref().is_some_and(Batch::is_awaited) {
-            state.first = Batch::take(&mut state.waiting, number());
+            let number = self.noun.engine.ids.numbers.fetch_add(1, Ordering::SeqCst) + 1;
+            state.first = Batch::take(&mut state.waiting, number);
         }
         let request = state.first.as_mut().map(|first| {
             let request = first.request.clone();
@@ -147,8 +148,8 @@ impl ChangeQueue {
     }
 
     /// Ends a driver that was dropped, and returns the next one if there is more to send.
-    pub(super) fn replace(&self, driver: DriverId, now: Moment) -> Option<DriverId> {
-        let mut state = hold(&self.state);
+    pub(super) fn replace(&self, driver: DriverId) -> Option<DriverId> {
+        let (now, mut state) = (self.now(), hold(&self.state));
         state.driver.take_if(|(id, _)| *id == driver)?;
         state.is_awaited().then(|| state.new_driver(now))
     }
@@ -162,8 +163,8 @@ impl ChangeQueue {
     }
 
     /// Checks the driver, whose requests take this long at most.
-    pub(super) fn check(&self, now: Moment, within: Duration) -> Progress {
-        let mut state = hold(&self.state);
+    pub(super) fn check(&self, within: Duration) -> Progress {
+        let (now, mut state) = (self.now(), hold(&self.state));
         let Some((_, since)) = state.driver else {
             state.is_watched = false;
             return Progress::Idle;

@@ -12,7 +12,9 @@ use fastrand::Rng;
 use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::calls::{ChangeOnce, Read};
-use super::change::{Batch, Change, ChangeEnd, ChangeReply, ChangeTerms, PendingChange};
+use super::change::{
+    Batch, Change, ChangeEnd, ChangeReply, ChangeRequest, ChangeTerms, PendingChange,
+};
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
@@ -118,11 +120,14 @@ async fn the_counter_does_what_a_plain_model_does() {
         let operation = ChangeOnce {
             keys,
             client: &by.to_string(),
-            number,
-            change: asked.0,
-            terms: &ChangeTerms {
-                shown: asked.1.clone(),
-                ..ChangeTerms::default()
+            request: &ChangeRequest {
+                number,
+                change: asked.0,
+                terms: ChangeTerms {
+                    shown: asked.1.clone(),
+                    ..ChangeTerms::default()
+                },
+                sent: None,
             },
         };
         let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
@@ -140,18 +145,12 @@ fn asked(
     changes: &[(Change, u64)],
 ) -> (VecDeque<PendingChange>, Vec<oneshot::Receiver<ChangeReply>>) {
     let pending = |(change, kept_ms): &(Change, u64)| {
-        let (told, hears) = oneshot::channel();
         let kept = Some(*kept_ms).filter(|ms| *ms > 0);
-        let pending = PendingChange {
-            change: *change,
-            terms: ChangeTerms {
-                kept: kept.map(Duration::from_millis),
-                ..ChangeTerms::default()
-            },
-            is_alone: false,
-            told,
+        let terms = ChangeTerms {
+            kept: kept.map(Duration::from_millis),
+            ..ChangeTerms::default()
         };
-        (pending, hears)
+        PendingChange::new(*change, terms)
     };
     changes.iter().map(pending).unzip()
 }

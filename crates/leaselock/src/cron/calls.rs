@@ -4,36 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::kind::INSPECT_TICKS;
-use super::outcome::Claim;
-use super::state::{CronState, Overlap, TickState};
+use super::state::{Claim, CronState, Overlap, TickState};
 use super::tick::Tick;
+use crate::engine::shared_state::recorded_run::OnCrash;
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed};
 
+/// A longer text of a schedule is not stored.
+const SCHEDULE_MAX: usize = 200;
+
 /// What every claim of one caller says of the schedule.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CronTerms {
-    pub(super) late_us: u64,
-    pub(super) again: Again,
+    /// How long after its time a tick may begin.
+    pub(super) late: Duration,
+    pub(super) on_crash: OnCrash,
+    /// True if a tick that may run again comes before those after it: a claim of a later one runs it in place of its own.
+    pub(super) in_order: bool,
     pub(super) overlap: Overlap,
-    /// What operators are shown of the schedule; empty for a claim without one.
-    pub(super) schedule: String,
+    /// What operators are shown of the schedule, if there is one.
+    pub(super) schedule: Option<Arc<str>>,
     /// Where ends of runs are broadcast.
     pub(super) channel: String,
-}
-
-/// What becomes of a tick whose run did not finish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// It is over.
-    Never,
-    /// A claim of it runs it again.
-    Claimed,
-    /// A claim of a later tick does, too, instead of its own.
-    First,
 }
 
 /// What one caller asks for.
@@ -70,23 +65,23 @@ impl RunTerms for AskedTick {
     fn encode(begin: &Acquire, call: &mut Call) {
         begin.resource.write_keys(call);
         let AskedTick { tick, terms } = &begin.asked;
-        call.arg(&begin.token)
-            .arg(begin.ttl.as_ms())
-            .arg(tick.0)
-            .arg(terms.late_us)
-            .arg(match terms.again {
-                Again::Never => "0",
-                Again::Claimed => "1",
-                Again::First => "first",
-            })
-            .arg(match terms.overlap {
-                Overlap::Skip => "skip",
-                Overlap::Wait => "wait",
-            })
-            .arg(&begin.number.call)
-            .arg(begin.number.request)
-            .arg(&terms.channel)
-            .arg(&terms.schedule);
+        let late_us = u64::try_from(terms.late.as_micros()).unwrap_or(u64::MAX);
+        let again = match (terms.on_crash, terms.in_order) {
+            (OnCrash::Refuse, _) => "0",
+            (OnCrash::Again, false) => "1",
+            (OnCrash::Again, true) => "first",
+        };
+        let overlap = match terms.overlap {
+            Overlap::Skip => "skip",
+            Overlap::Wait => "wait",
+        };
+        let schedule = terms.schedule.as_ref();
+        let schedule = schedule.map(|schedule| format!("{late_us} {schedule}"));
+        let schedule = schedule.filter(|text| text.len() <= SCHEDULE_MAX);
+        call.arg(&begin.token).arg(begin.ttl.as_ms());
+        call.arg(tick.0).arg(late_us).arg(again).arg(overlap);
+        call.arg(&begin.number.call).arg(begin.number.request);
+        call.arg(&terms.channel).arg(schedule.unwrap_or_default());
         begin.resource.write_gate(call);
     }
 
@@ -161,12 +156,10 @@ fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malform
         attempt,
         skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
         now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
-        schedule: answer.text(2)?.split_once(' ').and_then(schedule),
+        // Any client that may claim writes it, so it is not trusted.
+        schedule: answer.text(2)?.split_once(' ').and_then(|(late_us, text)| {
+            let late = Duration::from_micros(late_us.parse().ok()?);
+            Some((late, text.to_owned()))
+        }),
     })
-}
-
-/// How late its ticks may begin, and its text. Any client that may claim writes it, so it is not trusted.
-fn schedule((late_us, text): (&str, &str)) -> Option<(Duration, String)> {
-    let late_us = late_us.parse().ok()?;
-    Some((Duration::from_micros(late_us), text.to_owned()))
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use super::calls::{AskedTick, CronReply};
 use super::error::CronError;
 use super::handle::Cron;
-use super::outcome::Claim;
 use super::run::CronRun;
+use super::state::Claim;
 use super::tick::Tick;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
@@ -70,7 +70,7 @@ impl Cron {
         tick: SystemTime,
         TickCalls(calls): TickCalls,
     ) -> Result<Claim, CronError> {
-        let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?));
+        let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?.1));
         let asked = AskedTick { tick, terms };
         let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
@@ -83,7 +83,7 @@ impl Cron {
         };
         match (told, lease) {
             (CronReply::Run { attempt, tick }, Some(lease)) => {
-                Ok(Claim::Run(CronRun::new(lease, tick, attempt)))
+                Ok(Claim::Run(lease.held_as(CronRun { attempt, tick })))
             }
             (CronReply::NoRun(why), None) => {
                 let ticks = &self.named.state.engine.totals.nouns.ticks;

@@ -8,7 +8,7 @@ noun_error! {
     /// Why a request of a [`Cron`](crate::cron::Cron) failed. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum CronError of name: "The name.", through AcquireError {
-        /// The store did not reply to a read or to [`cancel`](crate::cron::CronRun::cancel), or refused. Nothing is held.
+        /// The store did not reply to a read or to `cancel` of a [run](crate::cron::CronRun), or refused. Nothing is held.
         ///
         /// After `cancel` the client repeats the request in the background; until it succeeds, hosts find a run that holds the
         /// name or has crashed.
@@ -24,7 +24,10 @@ noun_error! {
         /// The run ended too late: its lease was over, and another run of the name has begun, or the record is gone.
         ///
         /// With [`OnCrash::Again`](crate::options::OnCrash::Again) the other run may be one of the same tick.
-        #[error("`{name}`: the run ended too late, and its end was not recorded: {}", who_came(.latest.is_some()))]
+        #[error(
+            "`{name}`: the run ended too late, and its end was not recorded: {}",
+            if latest.is_some() { "another run has begun since" } else { "the record of the name is gone" }
+        )]
         Stale {
             /// The latest tick that has begun since; `None` when the record is gone.
             latest: Option<SystemTime>,
@@ -38,12 +41,5 @@ noun_error! {
             /// The store's error.
             source: StoreError,
         } leaves Record,
-    }
-}
-
-fn who_came(is_there: bool) -> &'static str {
-    match is_there {
-        true => "another run has begun since",
-        false => "the record of the name is gone",
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::calls::{Again, AskedTick, CronTerms, InspectTicks};
+use super::calls::{AskedTick, CronTerms, InspectTicks};
 use super::error::CronError;
 use super::kind::CRON;
 use super::state::{CronState, Overlap};
@@ -13,9 +13,9 @@ use crate::base::{Clock, InvalidInput, span};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::services::record::ClientRecord;
-use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
-use crate::engine::shared_state::on_crash::OnCrash;
+use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
+use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::RunTerms;
 
 /// How long after its time a tick may begin by default.
@@ -24,9 +24,6 @@ const LATE: Duration = Duration::from_secs(60);
 const LATE_MIN: Duration = Duration::from_secs(1);
 /// The longest lateness.
 pub const LATE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
-/// A longer text of a schedule is not stored.
-const SCHEDULE_MAX: usize = 200;
 
 /// The ticks of a schedule, which several hosts share: each tick is run by one of them.
 ///
@@ -38,8 +35,7 @@ const SCHEDULE_MAX: usize = 200;
 /// next. An older tick is over, also when the store's clock goes back. The store ignores a record that is more than 24
 /// hours ahead of its clock, because the clock was wrong then.
 ///
-/// Not on a majority of servers, which vote on a holder and not on a record. A `Cron` has no state of its own: clone it,
-/// share it, keep it. Its setters take and return the value.
+/// Not on a majority of servers, which vote on a holder and not on a record.
 ///
 /// # Examples
 /// ```
@@ -64,11 +60,8 @@ const SCHEDULE_MAX: usize = 200;
 #[must_use = "a schedule does nothing until a tick is claimed"]
 pub struct Cron {
     pub(crate) named: Named,
-    late: Duration,
-    again: Again,
-    overlap: Overlap,
-    /// What operators are shown of the schedule, if there is one.
-    schedule: Option<Arc<str>>,
+    /// Without the channel.
+    terms: CronTerms,
 }
 
 /// A name whose schedule a client runs, as its record says.
@@ -98,10 +91,14 @@ impl Client {
     pub fn cron(&self, name: impl Into<String>) -> Cron {
         Cron {
             named: Named::new(&self.state, &CRON, name.into()),
-            late: LATE,
-            again: Again::Never,
-            overlap: Overlap::default(),
-            schedule: None,
+            terms: CronTerms {
+                late: LATE,
+                on_crash: OnCrash::Refuse,
+                in_order: false,
+                overlap: Overlap::default(),
+                schedule: None,
+                channel: String::new(),
+            },
         }
     }
 }
@@ -138,7 +135,7 @@ impl Cron {
     /// A host that catches up with ticks of the past claims them with a longer time, and with [`Overlap::Wait`]: the run
     /// of one must not leave out the next.
     pub fn start_within(mut self, late: Duration) -> Self {
-        self.late = late;
+        self.terms.late = late;
         self
     }
 
@@ -149,52 +146,32 @@ impl Cron {
     /// caller learns of the crash when it claims the tick again, after the `rest` of
     /// [`Claim::Running`](crate::cron::Claim::Running).
     pub fn on_crash(mut self, then: OnCrash) -> Self {
-        self.again = match then {
-            OnCrash::Again => Again::Claimed,
-            OnCrash::Refuse => Again::Never,
-        };
+        self.terms.on_crash = then;
         self
     }
 
     /// Sets what becomes of a tick that is due while the name is held: [`Overlap::Skip`] by default.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
-        self.overlap = overlap;
+        self.terms.overlap = overlap;
         self
     }
 
     name_and_validate!(named, terms, "name", ": the name or an option.");
 
     /// Refuses what a schedule cannot have, and returns what every claim says of it.
-    pub(super) fn terms(&self) -> Result<CronTerms, InvalidInput> {
-        if self.late > LATE_MAX {
-            let late = span(self.late);
+    pub(super) fn terms(&self) -> Result<(Resource, CronTerms), InvalidInput> {
+        if self.terms.late > LATE_MAX {
+            let late = span(self.terms.late);
             let text = format!("a tick may begin at most 366 days late, and not {late}");
             return Err(InvalidInput::new(text));
         }
-        let (_, channel) = self.named.of_run(AskedTick::NOUN)?;
-        let late_us = u64::try_from(self.late.as_micros()).unwrap_or(u64::MAX);
-        let text = self
-            .schedule
-            .as_deref()
-            .map(|text| format!("{late_us} {text}"));
-        Ok(CronTerms {
-            late_us,
-            again: self.again,
-            overlap: self.overlap,
-            schedule: text
-                .filter(|text| text.len() <= SCHEDULE_MAX)
-                .unwrap_or_default(),
-            channel,
-        })
+        let (resource, channel) = self.named.of_run(AskedTick::NOUN)?;
+        let terms = self.terms.clone();
+        Ok((resource, CronTerms { channel, ..terms }))
     }
 
-    /// Returns what the store knows of the ticks: what a service that starts needs to catch up, and a monitor to report.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// Returns what the store knows of the ticks: what a service that starts needs to catch up, and a monitor to report. One
+    /// request of two seconds at most.
     ///
     /// # Errors
     /// [`CronError::Acquire`] for a bad name or option, [`CronError::Store`] when the store did not reply.
@@ -211,8 +188,7 @@ impl Cron {
     /// # Ok(()) }
     /// ```
     pub async fn state(&self) -> Result<CronState, CronError> {
-        self.terms()?;
-        let resource = &self.named.resource()?;
+        let (resource, _) = &self.terms()?;
         self.named.request(&InspectTicks { resource }).await
     }
 }
@@ -222,46 +198,36 @@ impl Cron {
 impl Cron {
     /// Returns how long after its time a tick may begin.
     pub fn lateness(&self) -> Duration {
-        self.late
+        self.terms.late
     }
 
     /// Sets what operators are shown of the schedule: its zone and expression.
     pub fn described(mut self, schedule: &str) -> Self {
-        self.schedule = Some(schedule.into());
+        self.terms.schedule = Some(schedule.into());
         self
     }
 
     /// Returns whether a tick whose run did not finish is run by another host.
     pub fn runs_again(&self) -> bool {
-        self.again != Again::Never
+        self.terms.on_crash == OnCrash::Again
     }
 
-    /// The same for a schedule: a tick that is to be run again comes before those after it.
-    pub fn in_order(mut self) -> Self {
-        if self.runs_again() {
-            self.again = Again::First;
-        }
-        self
-    }
-
-    /// A tick that is to be run again comes when it is claimed.
-    pub fn in_any_order(mut self) -> Self {
-        if self.runs_again() {
-            self.again = Again::Claimed;
-        }
+    /// Sets whether such a tick comes before those after it, or when it is claimed.
+    pub fn in_order(mut self, in_order: bool) -> Self {
+        self.terms.in_order = in_order;
         self
     }
 
     /// Refuses what no claim can have, and a schedule of which no tick would ever run.
     pub fn check_schedule(&self) -> Result<(), InvalidInput> {
         self.terms()?;
-        if self.late >= LATE_MIN {
+        if self.terms.late >= LATE_MIN {
             return Ok(());
         }
+        let late = span(self.terms.late);
         Err(InvalidInput::new(format!(
-            "a run begins a moment after its time, so a start within {} would leave out each tick of the schedule: at \
-             least 1 s",
-            span(self.late)
+            "a run begins a moment after its time, so a start within {late} would leave out each tick of the schedule: at \
+             least 1 s"
         )))
     }
 

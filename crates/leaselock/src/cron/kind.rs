@@ -1,9 +1,15 @@
-//! The run of a tick as a kind of lock: it holds the name as a mutex does, and its scripts keep the record beside it.
+//! The run of a tick as a kind of lock, and the request that ends it.
 //!
-//! No caller queues for a tick: it belongs to the first one that asks, and is over for all others.
+//! It holds the name as a mutex does, and its scripts keep the record beside it. No caller queues for a tick: it belongs to
+//! the first one that asks, and is over for all others.
 
+use super::tick::Tick;
+use crate::base::Token;
+use crate::engine::shared_state::recorded_run::Ended;
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::values::kind::{Kind, StepScripts, kind, step};
+use crate::engine::values::operation::operation;
+use crate::engine::values::resource::Resource;
 use crate::script::{Script, script};
 
 pub(crate) static CRON: Kind = kind! {
@@ -21,5 +27,22 @@ pub(crate) static CRON: Kind = kind! {
     others: &[&FINISH_TICK.plain, &FINISH_TICK.strict, &INSPECT_TICKS],
 };
 
-pub(super) static FINISH_TICK: StepScripts = step!("cron/finish");
+static FINISH_TICK: StepScripts = step!("cron/finish");
 pub(super) static INSPECT_TICKS: Script = script!("cron/inspect", reads_only);
+
+operation! {
+    /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
+    pub(super) struct FinishTick<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+    }
+    script resource.script(&FINISH_TICK);
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token);
+    }
+    fn decode(answer) -> Ended<Tick> {
+        "done" => Ok(()),
+        "stale" => Err(Tick::from_answer(answer, 0)?),
+    }
+}

@@ -5,7 +5,6 @@ mod claim;
 mod error;
 mod handle;
 mod kind;
-mod outcome;
 mod run;
 mod state;
 #[cfg(all(test, feature = "embedded"))]
@@ -19,6 +18,5 @@ pub use self::handle::Cron;
 #[doc(hidden)]
 pub use self::handle::{LATE_MAX, Serving};
 pub(crate) use self::kind::CRON;
-pub use self::outcome::Claim;
 pub use self::run::CronRun;
-pub use self::state::{CronState, Overlap, TickState};
+pub use self::state::{Claim, CronState, Overlap, TickState};

@@ -1,63 +1,28 @@
-//! The guard of a tick's run.
+//! The run of a tick, and how it ends.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::error::CronError;
-use super::kind::FINISH_TICK;
+use super::kind::FinishTick;
 use super::tick::Tick;
-use crate::base::Token;
 use crate::engine::guard::lease::Lease;
-use crate::engine::shared_state::attempt::Attempt;
-use crate::engine::shared_state::recorded_run::run_methods;
-use crate::engine::values::operation::operation;
-use crate::engine::values::resource::Resource;
+use crate::engine::shared_state::recorded_run::run_mode;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FinishedTick {
-    Done,
-    /// The latest tick that has begun since; `None` when the record is gone.
-    Stale {
-        latest: Option<Tick>,
-    },
-}
-
-operation! {
-    /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
-    pub(super) struct FinishTick<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
-    }
-    script resource.script(&FINISH_TICK);
-    fn encode(call) {
-        resource.write_keys(call);
-        call.arg(token);
-    }
-    fn decode(answer) -> FinishedTick {
-        "done" => FinishedTick::Done,
-        "stale" => FinishedTick::Stale { latest: Tick::from_answer(answer, 0)? },
-    }
-}
-
-/// The run of a tick: it holds the name, and no other run begins meanwhile.
+/// The run of a tick, as its [`Lease`] has it: it holds the name, and no other run begins meanwhile.
 ///
-/// Dropping it gives the name back: the run then did not finish, and counts as crashed.
-#[derive(Debug)]
-#[must_use = "a run that is dropped did not finish"]
+/// `finish` says that the work is done. Dropping or releasing it gives the name back: the run then did not finish, and
+/// counts as crashed.
+#[derive(Debug, Clone)]
 pub struct CronRun {
-    lease: Lease<Attempt>,
-    tick: Tick,
+    pub(super) attempt: u32,
+    pub(super) tick: Tick,
 }
 
-impl CronRun {
-    pub(super) fn new(lease: Lease, tick: Tick, attempt: u32) -> Self {
-        let lease = lease.held_as(Attempt { number: attempt });
-        CronRun { lease, tick }
-    }
-
+impl Lease<CronRun> {
     /// Returns the tick: when the run was due, to the microsecond.
     pub fn tick(&self) -> SystemTime {
-        self.tick.time()
+        self.known().tick.time()
     }
 
     /// Records that the work is done, and gives the name back. No other run of the tick follows.
@@ -93,43 +58,37 @@ impl CronRun {
     /// # Ok(()) }
     /// ```
     pub async fn finish(self) -> Result<(), CronError> {
-        let (engine, record, _) = self.lease.parts();
+        let (engine, record, _) = self.parts();
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
         let finish = FinishTick {
             resource: &record.resource,
             token: &record.token,
         };
         let within = engine.request_timeout(record.ttl());
-        let request = || engine.ask(&finish, within);
-        let ended = self
-            .lease
-            .end_by(request, |said| *said == FinishedTick::Done);
-        let name = record.name.clone();
-        let ended = ended.await;
-        engine.totals.nouns.ticks.add(match &ended {
-            Ok(FinishedTick::Done) => "run",
-            Ok(FinishedTick::Stale { .. }) => "stale",
-            Err(_) => "unrecorded",
-        });
-        match ended {
-            Ok(FinishedTick::Done) => Ok(()),
-            Ok(FinishedTick::Stale { latest }) => Err(CronError::Stale {
-                name,
-                latest: latest.map(Tick::time),
-            }),
-            Err(source) => Err(CronError::NotConfirmed { name, source }),
-        }
+        let ended = self.end_by(|| engine.ask(&finish, within), Result::is_ok);
+        let (counted_as, ended) = match (ended.await, record.name.clone()) {
+            (Ok(Ok(())), _) => ("run", Ok(())),
+            (Ok(Err(latest)), name) => {
+                let latest = latest.map(Tick::time);
+                ("stale", Err(CronError::Stale { name, latest }))
+            }
+            (Err(source), name) => ("unrecorded", Err(CronError::NotConfirmed { name, source })),
+        };
+        engine.totals.nouns.ticks.add(counted_as);
+        ended
     }
 
     /// Notes for the event log that the work failed. The run has ended all the same.
     #[doc(hidden)]
     pub fn log_failure(&self, why: &str) {
-        let (_, record, _) = self.lease.parts();
-        record.note("tick_failed", || format!("{}: {why}", self.tick.in_words()));
+        let (_, record, _) = self.parts();
+        record.note("tick_failed", || {
+            format!("{}: {why}", self.known().tick.in_words())
+        });
     }
 }
 
-run_methods! {
+run_mode! {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -8,19 +8,20 @@ mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fastrand::Rng;
 
-use self::model::{Asks, Model, Said};
-use super::calls::{Acquire, Again, AskedTick, CronTerms, InspectTicks};
-use super::kind::CRON;
-use super::run::{FinishTick, FinishedTick};
+use self::model::{Again, Asks, Model, Said};
+use super::calls::{Acquire, AskedTick, CronTerms, InspectTicks};
+use super::kind::{CRON, FinishTick};
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::values::resource::Resource;
@@ -96,17 +97,20 @@ impl Subject {
             asked: AskedTick {
                 tick: self.tick(asks.tick),
                 terms: Arc::new(CronTerms {
-                    late_us: if asks.is_strict {
-                        0
-                    } else {
-                        (TICKS + 2 * HOUR) * SECOND_US
+                    late: match asks.is_strict {
+                        true => Duration::ZERO,
+                        false => Duration::from_micros((TICKS + 2 * HOUR) * SECOND_US),
                     },
-                    again: asks.again,
+                    on_crash: match asks.again {
+                        Again::Never => OnCrash::Refuse,
+                        Again::Claimed | Again::First => OnCrash::Again,
+                    },
+                    in_order: asks.again == Again::First,
                     overlap: match asks.waits {
                         true => Overlap::Wait,
                         false => Overlap::Skip,
                     },
-                    schedule: String::new(),
+                    schedule: None,
                     channel: String::new(),
                 }),
             },
@@ -124,7 +128,7 @@ impl Subject {
         (Said::of(&told, number), fence)
     }
 
-    async fn finish(&self, token: usize) -> FinishedTick {
+    async fn finish(&self, token: usize) -> Ended<Tick> {
         let (resource, token) = (&self.resource, &self.tokens[token]);
         self.ask(&FinishTick { resource, token }).await
     }
@@ -249,8 +253,8 @@ async fn agrees_with_the_model(mut subject: Subject, is_ordered: bool, steps: us
                 let said = subject.finish(asks.token).await;
                 let latest = model.latest_tick().map(|tick| subject.tick(tick));
                 match model.finish(asks.token) {
-                    true => assert_eq!(said, FinishedTick::Done, "step {step}"),
-                    false => assert_eq!(said, FinishedTick::Stale { latest }, "step {step}"),
+                    true => assert_eq!(said, Ok(()), "step {step}"),
+                    false => assert_eq!(said, Err(latest), "step {step}"),
                 }
             }
             10 if is_asked => {

@@ -5,19 +5,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::Observe;
-use super::kind::LEADERSHIP;
+use super::calls::LEADERSHIP;
 use super::mode::Leader;
-use super::observer::LeaderObserver;
-use super::proclamation::Proclamation;
 use crate::base::InvalidInput;
-use crate::base::error::{AcquireError, OperationError, RequestError};
+use crate::base::error::{AcquireError, OperationError};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::services::OPERATOR_WITHIN;
 use crate::engine::shared_state::noun::name_and_validate;
 
 /// Followers read the value with each change, so it is an address and no state.
@@ -32,7 +28,6 @@ const CAMPAIGN_AGAIN: Duration = Duration::from_secs(1);
 /// ends, in a folder at once.
 ///
 /// Not on a majority of servers, which have no one place for what a leader proclaims.
-/// An `Election` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
 /// # Examples
 /// ```
@@ -89,41 +84,31 @@ impl Election {
     );
 
     fn checked(&self) -> Result<&Named, InvalidInput> {
-        let options = &self.named.options;
-        let refused = |text: String| Err(InvalidInput::new(text));
-        if self.value.len() > VALUE_MAX {
-            let length = self.value.len();
-            return refused(format!(
+        let (options, length) = (&self.named.options, self.value.len());
+        let protocol = options.protocol;
+        let wrong = if length > VALUE_MAX {
+            format!(
                 "a leader's value of {length} bytes is too long: at most {VALUE_MAX}; give an address, and serve the rest there"
-            ));
-        }
-        if options.fencing == Some(false) {
-            let text = "a leader's term is a fencing token: leave `fencing(false)` out";
-            return refused(text.to_owned());
-        }
-        if !options.protocol.is_native() {
-            return refused(format!(
-                "an election has no protocol {}: use the native one",
-                options.protocol
-            ));
-        }
-        self.named.validate()?;
-        Ok(&self.named)
+            )
+        } else if options.fencing == Some(false) {
+            "a leader's term is a fencing token: leave `fencing(false)` out".to_owned()
+        } else if !protocol.is_native() {
+            format!("an election has no protocol {protocol}: use the native one")
+        } else {
+            self.named.validate()?;
+            return Ok(&self.named);
+        };
+        Err(InvalidInput::new(wrong))
     }
 
     /// Campaigns until this client leads, and waits as the options say: in the queue without a limit, unless set
     /// otherwise.
     ///
-    /// # Waiting
-    /// In the queue of the mutex of that name, first come, first served within a priority. The leader's resignation and
-    /// this grant are one step on the store. Fails after 2 s when the store never replied.
+    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire): the leader's resignation and this
+    /// grant are one step on the store.
     ///
     /// It returns with the grant. A second request tells the followers, and leaves at the same time in the background: the
     /// leader may work before they know of it ([`proclaimed`](Lease::proclaimed)).
-    ///
-    /// # Cancel safety
-    /// Safe: a dropped campaign leaves nothing in the queue, and a grant that the caller no longer awaits goes to the
-    /// next campaigner. The position in the queue is lost.
     ///
     /// # Errors
     /// [`AcquireError`]: this client does not lead after any of them; every variant says what may be left behind.
@@ -142,10 +127,9 @@ impl Election {
         Ok(Lease::leads(lease, &self.value))
     }
 
-    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not. See [`campaign`](Election::campaign).
+    /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not.
     ///
-    /// # Waiting
-    /// One request, within the request timeout. Never joins the queue.
+    /// One request, within the request timeout, which never joins the queue; otherwise as [`campaign`](Election::campaign).
     ///
     /// # Examples
     /// ```
@@ -163,13 +147,8 @@ impl Election {
         Ok(lease.map(|lease| Lease::leads(lease, &self.value)))
     }
 
-    /// Campaigns for at most `limit`. See [`campaign`](Election::campaign).
-    ///
-    /// # Waiting
-    /// Returns within `limit` and one request timeout, whatever the network does.
-    ///
-    /// # Errors
-    /// [`AcquireError::TimedOut`] when other clients held the name to the end; this attempt has no queue entry then.
+    /// Campaigns for at most `limit`, as [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as
+    /// [`campaign`](Election::campaign).
     ///
     /// # Examples
     /// ```
@@ -185,13 +164,8 @@ impl Election {
         Ok(Lease::leads(lease, &self.value))
     }
 
-    /// Runs `body` as the leader, once.
-    ///
-    /// Campaigns as [`campaign`](Election::campaign) does, stops the body at its next await when the leadership is lost,
-    /// and resigns at its end, on panic too. [`lead_until`](Election::lead_until) campaigns again.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped, and the client resigns in the background.
+    /// Runs `body` as the leader, once, as [`Mutex::run`](crate::Mutex::run): it campaigns, and resigns at its end.
+    /// [`lead_until`](Election::lead_until) campaigns again.
     ///
     /// # Errors
     /// [`RunError`]: every variant says whether the body ran, and whether it led to its end.
@@ -267,48 +241,5 @@ impl Election {
                 },
             }
         }
-    }
-
-    /// Returns who leads; `Ok(None)` when no client does, also while a new leader has not proclaimed itself yet.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
-    ///
-    /// # Errors
-    /// [`RequestError`]: it is not known who leads.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// if let Some(leader) = client.election("scheduler").leader().await? {
-    ///     println!("{} leads in term {}", leader.value, leader.term);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn leader(&self) -> Result<Option<Proclamation>, RequestError> {
-        let resource = &self.named.resource()?;
-        let engine = &self.named.state.engine;
-        let observed = engine.ask(&Observe { resource }, OPERATOR_WITHIN).await?;
-        Ok(observed.leader)
-    }
-
-    /// Returns an observer, which follows who leads. Nothing is sent before its first call.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::open("mem:")?;
-    /// let mut observer = client.election("scheduler").observe();
-    /// observer.changed().await?; // the first time: who leads now
-    /// assert!(observer.current().is_none());
-    /// let leading = client.election("scheduler").value("this host").campaign().await?;
-    /// observer.changed().await?;
-    /// assert_eq!(observer.current().map(|leader| leader.term), Some(leading.term()));
-    /// # leading.release().await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn observe(&self) -> LeaderObserver {
-        LeaderObserver::new(self.named.clone())
     }
 }

@@ -2,15 +2,13 @@
 
 mod calls;
 mod handle;
-mod kind;
 pub(crate) mod mode;
 mod observer;
 mod proclaimer;
-mod proclamation;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
+pub(crate) use self::calls::LEADERSHIP;
+pub use self::calls::Proclamation;
 pub use self::handle::Election;
-pub(crate) use self::kind::LEADERSHIP;
 pub use self::observer::LeaderObserver;
-pub use self::proclamation::Proclamation;

@@ -1,12 +1,12 @@
-//! Following who leads.
+//! Reading and following who leads.
 
 use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::calls::Observe;
+use super::calls::{Observe, Proclamation};
+use super::handle::Election;
 use super::proclaimer::NOUN;
-use super::proclamation::Proclamation;
 use crate::base::error::RequestError;
 use crate::client::named::Named;
 use crate::engine::services::{OPERATOR_WITHIN, broadcast};
@@ -27,31 +27,66 @@ const AFTER_END: Duration = Duration::from_millis(2);
 pub struct LeaderObserver {
     named: Named,
     watch: Option<Watch>,
-    told: ToldLeader,
-}
-
-#[derive(Debug, Default)]
-struct ToldLeader {
     /// What the caller was told last; `None` before the first time.
     latest: Option<Option<Proclamation>>,
     /// The largest term that was told.
     highest: Option<Fence>,
 }
 
-impl LeaderObserver {
-    pub(super) fn new(named: Named) -> Self {
-        LeaderObserver {
-            named,
-            watch: None,
-            told: ToldLeader::default(),
-        }
+impl Election {
+    /// Returns who leads; `Ok(None)` when no client does, also while a new leader has not proclaimed itself yet. One request
+    /// of two seconds at most.
+    ///
+    /// # Errors
+    /// [`RequestError`]: it is not known who leads.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// if let Some(leader) = client.election("scheduler").leader().await? {
+    ///     println!("{} leads in term {}", leader.value, leader.term);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn leader(&self) -> Result<Option<Proclamation>, RequestError> {
+        let resource = &self.named.resource()?;
+        let engine = &self.named.state.engine;
+        let (leader, _) = engine.ask(&Observe { resource }, OPERATOR_WITHIN).await?;
+        Ok(leader)
     }
 
+    /// Returns an observer, which follows who leads. Nothing is sent before its first call.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// let mut observer = client.election("scheduler").observe();
+    /// observer.changed().await?; // the first time: who leads now
+    /// assert!(observer.current().is_none());
+    /// let leading = client.election("scheduler").value("this host").campaign().await?;
+    /// observer.changed().await?;
+    /// assert_eq!(observer.current().map(|leader| leader.term), Some(leading.term()));
+    /// # leading.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn observe(&self) -> LeaderObserver {
+        LeaderObserver {
+            named: self.named.clone(),
+            watch: None,
+            latest: None,
+            highest: None,
+        }
+    }
+}
+
+impl LeaderObserver {
     /// Returns the leader that the latest [`changed`](LeaderObserver::changed) has found; `None` when no client leads.
     ///
     /// No request is sent: the leader may have changed since. Only the leader itself knows that it leads.
     pub fn current(&self) -> Option<&Proclamation> {
-        self.told.latest.as_ref()?.as_ref()
+        self.latest.as_ref()?.as_ref()
     }
 
     /// Waits until another leader leads than the one that was told last, or none. The first call returns who leads now.
@@ -77,7 +112,7 @@ impl LeaderObserver {
     /// # Ok(()) }
     /// ```
     pub async fn changed(&mut self) -> Result<(), RequestError> {
-        let resource = self.named.resource()?;
+        let resource = &self.named.resource()?;
         let engine = &self.named.state.engine;
         let watch = self
             .watch
@@ -85,34 +120,23 @@ impl LeaderObserver {
         loop {
             watch.due().await;
             watch.listens(broadcast::SUBSCRIBED_WITHIN).await;
-            let observe = Observe {
-                resource: &resource,
-            };
-            let observed = match engine.ask(&observe, OPERATOR_WITHIN).await {
+            let (leader, rest) = match engine.ask(&Observe { resource }, OPERATOR_WITHIN).await {
                 Ok(observed) => observed,
                 Err(error) => {
                     watch.reads_within(broadcast::read_every(false));
                     return Err(error.into());
                 }
             };
-            let rest = observed.remaining_ms.map(Duration::from_millis);
             watch.reads_within(rest.map_or(Duration::MAX, |rest| rest + AFTER_END));
-            if self.told.take(observed.leader) {
+            // A store that lost its data may show a leader of earlier.
+            let leader = leader.filter(|leader| Some(leader.term) >= self.highest);
+            if let Some(leader) = &leader {
+                self.highest = Some(leader.term);
+            }
+            if self.latest.as_ref() != Some(&leader) {
+                self.latest = Some(leader);
                 return Ok(());
             }
         }
-    }
-}
-
-impl ToldLeader {
-    /// Notes what was read; true if it is to be told. A store that lost its data may show a leader of earlier.
-    fn take(&mut self, leader: Option<Proclamation>) -> bool {
-        let leader = leader.filter(|leader| Some(leader.term) >= self.highest);
-        if let Some(leader) = &leader {
-            self.highest = Some(leader.term);
-        }
-        let is_new = self.latest.as_ref() != Some(&leader);
-        self.latest = Some(leader);
-        is_new
     }
 }

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 
 use super::calls::Proclaim;
 use crate::base::backoff::Backoff;
-use crate::base::error::LostReason;
 use crate::base::{Clock, Moment, StoreError, hold};
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::lease::mode::Granted;
@@ -90,15 +89,10 @@ impl Proclaimer {
 
     /// Writes the record, unless the store keeps it for long enough beyond this deadline.
     fn lasts_beyond(self: &Arc<Self>, deadline: Moment) {
-        let is_kept = {
-            let mut kept_until = hold(&self.kept_until);
-            let is_kept = *kept_until >= deadline.plus(KEPT_AT_LEAST);
-            if !is_kept {
-                *kept_until = deadline.plus(KEPT_BEYOND);
-            }
-            is_kept
-        };
-        if !is_kept {
+        let mut kept_until = hold(&self.kept_until);
+        if *kept_until < deadline.plus(KEPT_AT_LEAST) {
+            *kept_until = deadline.plus(KEPT_BEYOND);
+            drop(kept_until);
             drop(self.thread.spawn(Arc::clone(self).repeat()));
         }
     }
@@ -106,10 +100,15 @@ impl Proclaimer {
     /// Writes the record once, however many attempts that takes, unless the lease ends before.
     async fn repeat(self: Arc<Self>) {
         let mut backoff = Backoff::new(PAUSES_MS);
-        while let Some(record) = self.held() {
+        let held = |record: &Arc<LeaseRecord>| record.lost_by_now().is_none();
+        while let Some(record) = self.record.upgrade().filter(held) {
             match self.send(&record).await {
                 Ok(Ok(())) => return self.tell(Ok(())),
-                Ok(Err(reason)) => return self.ends(&record, reason),
+                Ok(Err(reason)) => {
+                    // The store knows nothing of the lease: as after a renewal with that reply, it is lost.
+                    record.refused(self.clock.now(), reason);
+                    return self.renewal.check_now(self.id);
+                }
                 Err(error) => {
                     tracing::warn!(target: "leaselock", lock = %record.name, %error, "a leader is not proclaimed");
                     self.tell(Err(error));
@@ -118,11 +117,6 @@ impl Proclaimer {
             drop(record); // the pause keeps no lease
             self.clock.sleep(backoff.next()).await;
         }
-    }
-
-    fn held(&self) -> Option<Arc<LeaseRecord>> {
-        let record = self.record.upgrade()?;
-        record.lost_by_now().is_none().then_some(record)
     }
 
     pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
@@ -146,11 +140,5 @@ impl Proclaimer {
             }
             is_news
         });
-    }
-
-    /// The store knows nothing of the lease: as after a renewal with that reply, it is lost.
-    fn ends(&self, record: &LeaseRecord, reason: LostReason) {
-        record.refused(self.clock.now(), reason);
-        self.renewal.check_now(self.id);
     }
 }

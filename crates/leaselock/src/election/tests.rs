@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::calls::LEADERSHIP;
 use super::handle::Election;
-use super::kind::LEADERSHIP;
 use super::mode::Leader;
 use super::proclaimer::Proclaimer;
 use crate::base::StoreError;

@@ -11,21 +11,9 @@ static INSPECT_LATCH: Script = script!("latch/inspect", reads_only);
 /// Every script of this file.
 pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &INSPECT_LATCH];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrived {
-    /// The party counts; so many are missing.
-    Counted {
-        left: u32,
-    },
-    /// The latch is open without this party.
-    Excess,
-    Disagrees {
-        count: u32,
-    },
-}
-
 operation! {
-    /// Counts a party. Runs `latch/arrive`.
+    /// Counts a party, and tells how many are missing then: `None` if the latch is open without it. Or tells how many
+    /// parties there are, as others say. Runs `latch/arrive`.
     pub(super) struct Arrive<'a> {
         keys: &'a LockKeys,
         party: &'a str,
@@ -38,10 +26,10 @@ operation! {
         call.key(keys.beside("latch"));
         call.arg(party).arg(u64::from(*count)).arg(kept).arg(channel);
     }
-    fn decode(answer) -> Arrived {
-        "counted" | "again" => Arrived::Counted { left: answer.small(0)? },
-        "excess" => Arrived::Excess,
-        "disagrees" => Arrived::Disagrees { count: answer.small(0)? },
+    fn decode(answer) -> Result<Option<u32>, u32> {
+        "counted" | "again" => Ok(Some(answer.small(0)?)),
+        "excess" => Ok(None),
+        "disagrees" => Err(answer.small(0)?),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::calls::{Arrive, Arrived, InspectLatch, LatchState};
+use super::calls::{Arrive, InspectLatch, LatchState};
 use super::error::LatchError;
 use crate::base::{InvalidInput, Moment, span};
 use crate::client::Client;
@@ -23,8 +23,6 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// `java.util.concurrent.CountDownLatch` calls counting down is to arrive.
 ///
 /// Not available on a majority of servers: several counts are not one count.
-///
-/// A `Latch` has no state of its own: clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
@@ -122,23 +120,12 @@ impl Latch {
             Err(failure) if failure.source.maybe_applied() => latch.ask(&arrive).await,
             asked => asked,
         };
-        match asked? {
-            Arrived::Counted { left } => Ok(left),
-            Arrived::Excess => {
-                let (name, count) = (latch.name, self.count);
-                Err(LatchError::Excess { name, count })
-            }
-            Arrived::Disagrees { count } => Err(self.mismatch(&latch)(count)),
-        }
+        let left = asked?.map_err(self.mismatch(&latch))?;
+        let (name, count) = (latch.name, self.count);
+        left.ok_or(LatchError::Excess { name, count })
     }
 
-    /// Returns who has arrived.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// Returns who has arrived, by one request of two seconds at most.
     ///
     /// # Errors
     /// [`LatchError`]: it is not known who has arrived, or others wait for another number of parties.
@@ -164,9 +151,6 @@ impl Latch {
     /// # Waiting
     /// One message wakes all that wait. Without messages it reads once a second.
     ///
-    /// # Cancel safety
-    /// Safe: waiting changes nothing.
-    ///
     /// # Errors
     /// As [`wait_within`](Latch::wait_within), but for the end of the limit. While it waits, a store that does not reply
     /// is asked again.
@@ -188,10 +172,7 @@ impl Latch {
         self.wait_until(None).await
     }
 
-    /// Waits until all have arrived, for at most `limit`. See [`wait`](Latch::wait).
-    ///
-    /// # Waiting
-    /// Returns within `limit` and one request of two seconds.
+    /// Waits until all have arrived, for at most `limit` and one request of two seconds. See [`wait`](Latch::wait).
     ///
     /// # Errors
     /// [`LatchError::TimedOut`] says who has arrived, and how many are missing.

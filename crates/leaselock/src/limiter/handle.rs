@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::calls::{GiveBackPermits, PermitRequest, Take, Taken};
 use super::error::LimiterError;
 use super::rate::{CheckedRates, Rate};
-use super::reservation::reserve;
-use crate::base::error::InvalidInput;
+use crate::base::error::{InvalidInput, NounFailure};
 use crate::client::Client;
 use crate::engine::services::leftover::Leftover;
 use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
@@ -30,8 +29,6 @@ use crate::engine::shared_state::noun::{Noun, ValidNoun, name_and_validate};
 /// the same time, acquire a [`Semaphore`](crate::Semaphore) first and then the limiter.
 ///
 /// Not on a majority of servers: the sums of several majorities are not one sum.
-///
-/// A `Limiter` has no state of its own: clone it, share it, keep it.
 ///
 /// # Examples
 /// ```
@@ -134,10 +131,7 @@ impl Limiter {
         Ok((limiter, PermitRequest { keys, rate, cost }))
     }
 
-    /// Uses a permit if it is there now, and nothing otherwise. See [`try_acquire_many`](Limiter::try_acquire_many).
-    ///
-    /// # Errors
-    /// As [`try_acquire_many`](Limiter::try_acquire_many).
+    /// Uses a permit if it is there now, and nothing otherwise, as [`try_acquire_many`](Limiter::try_acquire_many).
     ///
     /// # Examples
     /// ```
@@ -157,10 +151,7 @@ impl Limiter {
 
     /// Takes `permits` if they are available now; otherwise takes none.
     ///
-    /// It is refused while other callers wait, because their reservations count.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
+    /// It is refused while other callers wait, because their reservations count. One request of two seconds at most.
     ///
     /// # Cancel safety
     /// When dropped, the permits may count as used.
@@ -189,10 +180,7 @@ impl Limiter {
         }
     }
 
-    /// Uses a permit, and waits until it is there. See [`acquire_many`](Limiter::acquire_many).
-    ///
-    /// # Errors
-    /// As [`acquire_many`](Limiter::acquire_many).
+    /// Uses a permit, and waits until it is there, as [`acquire_many`](Limiter::acquire_many).
     ///
     /// # Examples
     /// ```
@@ -210,11 +198,8 @@ impl Limiter {
         self.acquire_many(1).await
     }
 
-    /// Uses a permit, and waits until it is there if that is within `limit`. See
+    /// Uses a permit, and waits until it is there if that is within `limit`, as
     /// [`acquire_many_within`](Limiter::acquire_many_within).
-    ///
-    /// # Errors
-    /// As [`acquire_many_within`](Limiter::acquire_many_within).
     ///
     /// # Examples
     /// ```
@@ -306,32 +291,21 @@ impl Limiter {
             id: "",
             patience_us: 0,
         };
-        let taken = limiter.ask(&take).await?;
-        self.count(cost, &taken);
-        Ok(taken)
+        Ok(self.counted(cost, limiter.ask(&take).await?))
     }
 
-    fn count(&self, cost: u32, taken: &Taken) {
+    fn counted(&self, cost: u32, taken: Taken) -> Taken {
         let permits = &self.noun.engine.totals.nouns.permits;
         let outcome = match taken {
             Taken::Allowed { .. } => "allowed",
             Taken::Limited { .. } | Taken::Reserved { .. } => "limited",
         };
         permits.add_many(outcome, u64::from(cost));
+        taken
     }
 
     /// Takes `cost` permits, and waits until they are available: `Allowed` then, `Limited` when that is not in time.
     async fn take_within(&self, cost: u32, limit: Option<Duration>) -> Result<Taken, LimiterError> {
-        let taken = self.take_within_uncounted(cost, limit).await?;
-        self.count(cost, &taken);
-        Ok(taken)
-    }
-
-    async fn take_within_uncounted(
-        &self,
-        cost: u32,
-        limit: Option<Duration>,
-    ) -> Result<Taken, LimiterError> {
         let (limiter, request) = self.request(cost)?;
         let (engine, longest) = (&self.noun.engine, request.rate.longest_wait());
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
@@ -347,13 +321,40 @@ impl Limiter {
                     clock.sleep_until(moment).await;
                     reservation.ends(); // its moment has come: there is nothing to give back
                     if clock.now().saturating_since(moment) <= tolerance {
-                        return Ok(Taken::Allowed { left: 0, rate });
+                        return Ok(self.counted(cost, Taken::Allowed { left: 0, rate }));
                     }
                 }
-                decided => return Ok(decided),
+                decided => return Ok(self.counted(cost, decided)),
             }
         }
     }
+}
+
+/// Uses the permits, or reserves the moment at which they may be used. When the reply is lost it asks once more: a
+/// reservation is then the same. What a dropped caller has reserved is given back in the background.
+async fn reserve(
+    limiter: &ValidNoun,
+    reservation: &mut Leftover<GiveBackPermits>,
+    patience: Duration,
+) -> Result<Taken, NounFailure> {
+    reservation.begins();
+    let GiveBackPermits { request, id } = reservation.what();
+    let take = Take {
+        request,
+        id: id.secret(),
+        patience_us: u64::try_from(patience.as_micros()).unwrap_or(u64::MAX),
+    };
+    let is_lost = |failure: &NounFailure| failure.source.maybe_applied();
+    let (outcome, was_lost) = match limiter.ask(&take).await {
+        Err(failure) if is_lost(&failure) => (limiter.ask(&take).await, true),
+        outcome => (outcome, false),
+    };
+    match &outcome {
+        Ok(Taken::Reserved { .. }) => reservation.is_present(),
+        Err(failure) if was_lost || is_lost(failure) => {}
+        _ => reservation.ends(),
+    }
+    outcome
 }
 
 /// For the layers of `leaselock-tower`.

@@ -6,7 +6,6 @@ mod handle;
 #[cfg(all(test, feature = "embedded"))]
 mod late_tests;
 mod rate;
-mod reservation;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

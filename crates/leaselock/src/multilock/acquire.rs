@@ -29,8 +29,8 @@ const RESTARTS_MAX: u32 = 3;
 /// The names of a multilock, checked.
 pub(super) struct Plan<'a> {
     names: &'a [Named],
-    /// The indices of the names, smallest key first.
-    order: Vec<usize>,
+    /// The indices of the names, smallest key first, and each name.
+    order: Vec<(usize, &'a Name)>,
     clock: &'a Clock,
 }
 
@@ -65,12 +65,13 @@ impl<'a> Plan<'a> {
             .iter()
             .map(Named::resource)
             .collect::<Result<_, _>>()?;
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|at| &resources[*at].lock);
+        let known = names.iter().map(Named::name).enumerate();
+        let known = known.map(|(at, name)| Ok((at, name?)));
+        let mut order = known.collect::<Result<Vec<_>, InvalidInput>>()?;
+        order.sort_by_key(|(at, _)| &resources[*at].lock);
         for pair in order.windows(2) {
-            if resources[pair[0]].lock == resources[pair[1]].lock {
-                let name = names[pair[0]].name()?;
-                let message = format!("`{name}` occurs twice: name each lock once");
+            if resources[pair[0].0].lock == resources[pair[1].0].lock {
+                let message = format!("`{}` occurs twice: name each lock once", pair[0].1);
                 return Err(InvalidInput::new(message));
             }
         }
@@ -173,11 +174,11 @@ impl<'a> Plan<'a> {
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
     async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<Lease<Several>, TurnEnd> {
         let mut held: Vec<(usize, Lease)> = Vec::with_capacity(self.names.len());
-        for &at in &self.order {
+        for &(at, name) in &self.order {
             let named = &self.names[at];
             let acquired = tokio::select! {
                 biased; // a loss counts, even when the last name is granted at the same moment
-                lost = losses(&held) => Err(self.lost(at, lost)),
+                lost = losses(&held) => Err(TurnEnd::Lost(name.clone(), lost)),
                 lease = Box::pin(named.wait_uncounted(wait())) => lease.map_err(TurnEnd::Failed),
             };
             match acquired {
@@ -188,13 +189,6 @@ impl<'a> Plan<'a> {
         held.sort_by_key(|(at, _)| *at);
         let leases = held.into_iter().map(|(_, lease)| lease).collect();
         as_one(leases, false).map_err(|wrong| TurnEnd::Failed(wrong.into()))
-    }
-
-    fn lost(&self, at: usize, lost: Lost) -> TurnEnd {
-        match self.names[at].name() {
-            Ok(name) => TurnEnd::Lost(name.clone(), lost),
-            Err(wrong) => TurnEnd::Failed(wrong.into()),
-        }
     }
 }
 

@@ -22,8 +22,7 @@ use crate::mutex::Mutex;
 /// Two clients that name the same locks in opposite orders never wait for each other in a circle: every client acquires
 /// them in the order of their keys. Each name is an ordinary mutex, and so excludes every other lock of that name.
 ///
-/// A `MultiLock` has no state of its own: clone it, share it, keep it. The options are those of the
-/// [`Mutex`], set before [`along_with`](Mutex::along_with), and count for every name.
+/// The options are those of the [`Mutex`], set before [`along_with`](Mutex::along_with), and count for every name.
 ///
 /// # Examples
 /// ```
@@ -148,9 +147,8 @@ impl MultiLock {
         self.wait(wait.unwrap_or(Wait::Never)).await
     }
 
-    /// Acquires every name, and waits for at most `limit` in all. See [`acquire`](MultiLock::acquire).
+    /// Acquires every name, and waits for at most `limit` in all; otherwise as [`acquire`](MultiLock::acquire).
     ///
-    /// # Waiting
     /// Returns within `limit` and three request timeouts, two of which are for giving back what was acquired.
     ///
     /// # Errors
@@ -176,16 +174,7 @@ impl MultiLock {
         self.wait(Wait::Timeout(limit)).await
     }
 
-    /// Runs `body` while every name is held.
-    ///
-    /// Acquires as [`acquire`](MultiLock::acquire) does, and stops the body at its next await when one name is lost.
-    /// Releases on success, on the body's own error and on panic.
-    ///
-    /// # Cancel safety
-    /// Safe: the body is dropped and every name is released in the background.
-    ///
-    /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    /// Runs `body` while every name is held, as [`Mutex::run`].
     ///
     /// # Examples
     /// ```

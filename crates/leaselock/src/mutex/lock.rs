@@ -164,13 +164,8 @@ impl Mutex {
     /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free.
     ///
     /// Of several readers or holders of permits it is the one whose lease ends last;
-    /// [`Client::inspect`](crate::Client::inspect) shows all of them.
-    ///
-    /// # Waiting
-    /// One read, of two seconds at most, whatever the wait policy.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// [`Client::inspect`](crate::Client::inspect) shows all of them. One read, of two seconds at most, whatever the wait
+    /// policy.
     ///
     /// # Errors
     /// [`RequestError`]: it is not known whether any client holds the lock. Its kind is
@@ -204,13 +199,7 @@ impl Mutex {
     ///
     /// # Waiting
     /// Reads five times a second, and when the holder's lease would end. Takes no place in the queue, so another client
-    /// may acquire the lock before the caller acts.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
-    ///
-    /// # Errors
-    /// As [`holder`](Mutex::holder).
+    /// may acquire the lock before the caller acts. Otherwise as [`holder`](Mutex::holder).
     ///
     /// # Examples
     /// ```

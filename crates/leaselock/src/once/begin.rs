@@ -4,16 +4,13 @@ use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 
-use leaselock_fence::Name;
-
 use super::calls::{AskedWork, OnceReply};
 use super::error::OnceError;
 use super::handle::Once;
 use super::run::OnceRun;
 use super::state::{OnceResult, OnceState};
 use crate::client::run::until_lost;
-use crate::engine::guard::lease::LeaseView;
-use crate::engine::shared_state::attempt::Attempt;
+use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::recorded_run::{begin, unexpected_reply};
 use crate::engine::values::log::LogEvent;
 use crate::engine::ways::trying::CallNumbers;
@@ -22,8 +19,8 @@ use crate::engine::ways::trying::CallNumbers;
 #[derive(Debug)]
 #[must_use = "a run that is dropped counts as crashed"]
 pub enum OnceStart {
-    /// The caller does the work, and says how it ended by [`finish`](OnceRun::finish).
-    Run(OnceRun),
+    /// The caller does the work, and says how it ended by `finish`.
+    Run(Lease<OnceRun>),
     /// The work is done.
     Done(OnceResult),
 }
@@ -67,7 +64,7 @@ impl Once {
     where
         T: Into<Vec<u8>>,
         E: Into<Box<dyn Error + Send + Sync>>,
-        F: FnOnce(LeaseView<Attempt>) -> Fut,
+        F: FnOnce(LeaseView<OnceRun>) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         let run = match Box::pin(self.begin()).await? {
@@ -79,13 +76,10 @@ impl Once {
         Box::pin(run.finish(ended)).await
     }
 
-    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits alike.
+    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits and fails alike.
     ///
     /// # Cancel safety
     /// Safe: a run that the caller no longer awaits never began, and counts as no attempt.
-    ///
-    /// # Errors
-    /// As [`run`](Once::run).
     ///
     /// # Examples
     /// ```
@@ -114,11 +108,17 @@ impl Once {
         let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
         let (lease, told) = begin(acquiring, ask, asked, calls, wait).await?;
         if let (Some(lease), OnceReply::Run { attempt }) = (lease, &told) {
-            return Ok(OnceStart::Run(OnceRun::new(lease, *attempt, terms)));
+            let attempt = *attempt;
+            return Ok(OnceStart::Run(lease.held_as(OnceRun { attempt, terms })));
         }
-        self.log_end(&name, &told);
-        let runs = &self.named.state.engine.totals.nouns.runs;
-        let error = match told {
+        let engine = &self.named.state.engine;
+        let runs = &engine.totals.nouns.runs;
+        let log = |kind, fence, text, fact: String| {
+            let event = || LogEvent::new(kind, text).of(&name, fence).fact(fact);
+            engine.log.note(event);
+        };
+        // Each caller is counted by what it is told; errors of the store are counted elsewhere.
+        let (counted_as, error) = match told {
             OnceReply::Ended(OnceState::Done(result)) => {
                 runs.add("replayed");
                 return Ok(OnceStart::Done(result));
@@ -128,62 +128,47 @@ impl Once {
                 attempt,
                 message,
                 retry_in,
-            }) => OnceError::Failed {
-                name,
-                fence,
-                attempt,
-                message,
-                retry_in,
-                source: None,
-            },
-            OnceReply::Ended(OnceState::Crashed { fence, attempt }) => OnceError::Crashed {
-                name,
-                fence,
-                attempt,
-            },
-            OnceReply::GivenUp { attempts, message } => OnceError::GivenUp {
-                name,
-                attempts,
-                message,
-            },
-            OnceReply::Differs => OnceError::Mismatch { name },
-            OnceReply::Run { .. }
-            | OnceReply::Running { .. }
-            | OnceReply::Busy
-            | OnceReply::Ended(_) => OnceError::Store {
-                name,
-                source: unexpected_reply(),
-            },
-        };
-        told_as(&error).into_iter().for_each(|told| runs.add(told));
-        Err(error)
-    }
-
-    /// All callers are told so of a run that has crashed.
-    fn log_end(&self, name: &Name, told: &OnceReply) {
-        let (kind, fence, text, fact) = match told {
+            }) => {
+                let failed = OnceError::Failed {
+                    name,
+                    fence,
+                    attempt,
+                    message,
+                    retry_in,
+                    source: None,
+                };
+                ("failed", failed)
+            }
             OnceReply::Ended(OnceState::Crashed { fence, attempt }) => {
                 let text = format!("attempt {attempt} did not end");
-                ("run_crashed", Some(*fence), text, fence.to_string())
+                log("run_crashed", Some(fence), text, fence.to_string());
+                let crashed = OnceError::Crashed {
+                    name,
+                    fence,
+                    attempt,
+                };
+                ("crashed", crashed)
             }
             OnceReply::GivenUp { attempts, message } => {
                 let text = format!("after {attempts} attempts: {message}");
-                ("run_given_up", None, text, format!("attempt {attempts}"))
+                log("run_given_up", None, text, format!("attempt {attempts}"));
+                let given_up = OnceError::GivenUp {
+                    name,
+                    attempts,
+                    message,
+                };
+                ("given_up", given_up)
             }
-            _ => return,
+            OnceReply::Differs => ("differs", OnceError::Mismatch { name }),
+            OnceReply::Run { .. }
+            | OnceReply::Running { .. }
+            | OnceReply::Busy
+            | OnceReply::Ended(_) => {
+                let source = unexpected_reply();
+                return Err(OnceError::Store { name, source });
+            }
         };
-        let event = || LogEvent::new(kind, text).of(name, fence).fact(fact);
-        self.named.state.engine.log.note(event);
-    }
-}
-
-/// As what a caller that is told this in place of a result is counted; errors of the store are counted elsewhere.
-fn told_as(error: &OnceError) -> Option<&'static str> {
-    match error {
-        OnceError::Failed { .. } => Some("failed"),
-        OnceError::Crashed { .. } => Some("crashed"),
-        OnceError::GivenUp { .. } => Some("given_up"),
-        OnceError::Mismatch { .. } => Some("differs"),
-        _ => None,
+        runs.add(counted_as);
+        Err(error)
     }
 }

@@ -1,20 +1,42 @@
-//! The requests of callers and runs.
+//! A run as a kind of lock, and the requests of callers and runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::kind::{FINISH, FORGET, INSPECT_RUN};
 use super::state::{OnceResult, OnceState};
 use crate::base::{Token, fence};
-use crate::engine::shared_state::on_crash::OnCrash;
+use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::values::grant::{Acquired, seen};
+use crate::engine::values::kind::{Kind, StepScripts, kind, step};
 use crate::engine::values::operation::operation;
 use crate::engine::values::request::Copies;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
-use crate::script::{Answer, Call, Malformed};
+use crate::script::{Answer, Call, Malformed, Script, script};
+
+/// It holds the name as a mutex does, and its scripts keep the record beside it.
+///
+/// No caller queues for a run: all of them want its result, which a broadcast announces.
+pub(crate) static ONCE: Kind = kind! {
+    name: "once",
+    no_majority: Some("servers vote on a holder, and not on a record"),
+    side_keys: &["queue", "waiters", "fence", "once"],
+    acquire: step!("once/acquire"),
+    extend: script!("mutex/extend"),
+    release: step!("run/release"),
+    cancel: step!("once/cancel"),
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    note: script!("mutex/note"),
+    others: &[&FINISH.plain, &FINISH.strict, &INSPECT_RUN, &FORGET],
+};
+
+static FINISH: StepScripts = step!("once/finish");
+static INSPECT_RUN: Script = script!("once/inspect", reads_only);
+static FORGET: Script = script!("once/forget");
 
 /// What every request of one caller says about the work.
 #[derive(Debug, Clone)]
@@ -79,19 +101,16 @@ impl RunTerms for AskedWork {
     fn encode(begin: &Acquire, call: &mut Call) {
         begin.resource.write_keys(call);
         let AskedWork { terms, after } = &begin.asked;
-        call.arg(&begin.token)
-            .arg(begin.ttl.as_ms())
-            .arg(terms.kept)
-            .arg(&terms.fingerprint)
-            .arg(u64::from(terms.attempts.unwrap_or(0)))
-            .arg(match terms.on_crash {
-                OnCrash::Again => "again",
-                OnCrash::Refuse => "refuse",
-            })
-            .arg(after.map_or(0, Fence::get))
-            .arg(&begin.number.call)
-            .arg(begin.number.request)
-            .arg(&terms.channel);
+        let attempts = u64::from(terms.attempts.unwrap_or(0));
+        let on_crash = match terms.on_crash {
+            OnCrash::Again => "again",
+            OnCrash::Refuse => "refuse",
+        };
+        call.arg(&begin.token).arg(begin.ttl.as_ms());
+        call.arg(terms.kept).arg(&terms.fingerprint).arg(attempts);
+        call.arg(on_crash).arg(after.map_or(0, Fence::get));
+        call.arg(&begin.number.call).arg(begin.number.request);
+        call.arg(&terms.channel);
         begin.resource.write_gate(call);
     }
 
@@ -148,15 +167,6 @@ fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     })
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Finished {
-    Stored,
-    /// The run whose record there is; `None` when another lock is held, or there is no record.
-    Stale {
-        fence: Option<Fence>,
-    },
-}
-
 operation! {
     /// Stores what a run came to, and gives the name back. Runs `once/finish`.
     pub(super) struct Finish<'a> {
@@ -174,12 +184,11 @@ operation! {
         call.arg(token).arg(*kind).arg(*result).arg(fence.get()).arg(u64::from(*attempt));
         call.arg(&terms.fingerprint).arg(terms.kept).arg(terms.pause).arg(&terms.channel);
     }
-    fn decode(answer) -> Finished {
-        "stored" => Finished::Stored,
+    fn decode(answer) -> Ended<Fence> {
+        "stored" => Ok(()),
         "stale" => {
-            let another = answer.text(0)? != "taken";
-            let fence = fence::of_reply(answer.number(1)?).filter(|_| another);
-            Finished::Stale { fence }
+            let another = answer.text(0)? != "taken"; // and not another lock of the name
+            Err(fence::of_reply(answer.number(1)?).filter(|_| another))
         },
     }
 }

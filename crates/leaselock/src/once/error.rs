@@ -13,8 +13,8 @@ noun_error! {
     /// Why a [`Once`](crate::once::Once) gave no result. Nothing is held after any of them.
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum OnceError of name: "The key.", through AcquireError {
-        /// The store did not reply to a read, to [`forget`](crate::once::Once::forget) or to [`cancel`](crate::once::OnceRun::cancel), or
-        /// refused. Nothing is held.
+        /// The store did not reply to a read, to [`forget`](crate::once::Once::forget) or to `cancel` of a
+        /// [run](crate::once::OnceRun), or refused. Nothing is held.
         /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
         /// succeeds, callers find a run that holds the name or has crashed.
         Store leaves Record,
@@ -86,7 +86,10 @@ noun_error! {
         Lost(#[from] Lost),
 
         /// The body ended too late: the lease was over, and another client was granted the name. Its result was not stored.
-        #[error("`{name}`: the run ended too late, and its result was not stored: {}", who_came(*fence))]
+        #[error(
+            "`{name}`: the run ended too late, and its result was not stored: {}",
+            fence.map_or("its lease was over".to_owned(), |it| format!("another run has begun since, under {it}"))
+        )]
         Stale {
             /// The fencing token of the run that has begun since; `None` when another lock of the name was held, or the record
             /// was gone.
@@ -129,11 +132,4 @@ fn may_pass<'a>(mut facts: ErrorFacts<'a>, error: &OnceError) -> ErrorFacts<'a> 
 /// What later callers are told of a result that was not kept.
 pub(super) fn too_large(size: usize) -> String {
     format!("the result of {size} bytes is larger than {RESULT_MAX} and was not kept")
-}
-
-fn who_came(fence: Option<Fence>) -> String {
-    match fence {
-        Some(fence) => format!("another run has begun since, under {fence}"),
-        None => "its lease was over".to_owned(),
-    }
 }

@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::calls::{AskedWork, Forget, InspectRun, OnceTerms};
+use super::calls::{AskedWork, Forget, InspectRun, ONCE, OnceTerms};
 use super::error::OnceError;
-use super::kind::ONCE;
 use super::state::OnceState;
 use crate::base::hex::hex;
 use crate::base::{InvalidInput, span};
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::shared_state::attempt::run_setters;
 use crate::engine::shared_state::noun::name_and_validate;
-use crate::engine::shared_state::on_crash::OnCrash;
+use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
 use crate::engine::values::request::{Copies, Wait, Waiting};
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::RunTerms;
@@ -39,8 +37,7 @@ const FINGERPRINT_BYTES: usize = 16;
 ///
 /// A key that a user has chosen may be no [name](crate::Name): [`Name::escaped`](crate::Name::escaped) makes one of it.
 ///
-/// Not on a majority of servers, which vote on a holder and not on a record. A `Once` has no state of its own: clone it,
-/// share it, keep it. Its setters take and return the value.
+/// Not on a majority of servers, which vote on a holder and not on a record.
 ///
 /// # Examples
 /// ```
@@ -179,7 +176,7 @@ impl Once {
     }
 
     /// Requires that `count` replicas confirm the result within `timeout`, before [`run`](Once::run) or
-    /// [`finish`](crate::once::OnceRun::finish) returns it; or a failure that is kept. Beginning a run is not confirmed.
+    /// `finish` of the [run](crate::once::OnceRun) returns it; or a failure that is kept. Beginning a run is not confirmed.
     ///
     /// At least one replica; the timeout is from 1 ms to less than the ttl. With too few the error is
     /// [`OnceError::NotReplicated`]: the result is stored all the same. This narrows what a failover can lose and does not
@@ -230,13 +227,8 @@ impl Once {
         Err(InvalidInput::new(wrong))
     }
 
-    /// Returns what is known of the latest run. Another caller's request, and so its fingerprint, does not matter.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// Returns what is known of the latest run, by one request of two seconds at most. Another caller's request, and so its
+    /// fingerprint, does not matter.
     ///
     /// # Errors
     /// [`OnceError::Acquire`] for a bad key or option, [`OnceError::Store`] when the store did not reply.
@@ -258,10 +250,8 @@ impl Once {
         self.named.request(&InspectRun { resource }).await
     }
 
-    /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one.
-    ///
-    /// # Waiting
-    /// One request of two seconds at most.
+    /// Forgets the latest run and its result, so that the next caller runs. Returns true if there was one. One request of
+    /// two seconds at most.
     ///
     /// # Cancel safety
     /// When dropped, the run may be forgotten; to forget it again does no harm.

@@ -4,15 +4,14 @@ mod begin;
 mod calls;
 mod error;
 mod handle;
-mod kind;
 mod run;
 mod state;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
 pub use self::begin::OnceStart;
+pub(crate) use self::calls::ONCE;
 pub use self::error::OnceError;
 pub use self::handle::Once;
-pub(crate) use self::kind::ONCE;
 pub use self::run::OnceRun;
 pub use self::state::{OnceResult, OnceState};

@@ -1,36 +1,31 @@
-//! The guard of a run.
+//! A run, and how it ends.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 
-use super::calls::{Finish, Finished, OnceTerms};
+use super::calls::{Finish, OnceTerms};
 use super::error::{OnceError, too_large};
 use super::state::{OnceResult, RESULT_MAX};
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;
-use crate::engine::shared_state::attempt::Attempt;
-use crate::engine::shared_state::recorded_run::run_methods;
+use crate::engine::shared_state::recorded_run::run_mode;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
 
-/// A run that this client makes: it holds the name, and no other run begins meanwhile.
+/// A run that this client makes, as its [`Lease`] has it: it holds the name, and no other run begins meanwhile.
 ///
-/// Dropping it gives the name back without a result: the run then counts as crashed.
-#[derive(Debug)]
-#[must_use = "a run that is dropped counts as crashed"]
+/// `finish` says how it ended. Dropping or releasing it gives the name back without a result: the run then counts as
+/// crashed.
+#[derive(Debug, Clone)]
 pub struct OnceRun {
-    lease: Lease<Attempt>,
-    terms: Arc<OnceTerms>,
+    pub(super) attempt: u32,
+    pub(super) terms: Arc<OnceTerms>,
 }
 
-impl OnceRun {
-    pub(super) fn new(lease: Lease, attempt: u32, terms: Arc<OnceTerms>) -> Self {
-        let lease = lease.held_as(Attempt { number: attempt });
-        OnceRun { lease, terms }
-    }
-
+impl Lease<OnceRun> {
     /// Stores the result, or the text of an error, and gives the name back. All callers are told so from then on.
     ///
     /// # Waiting
@@ -60,23 +55,18 @@ impl OnceRun {
         outcome: Result<Vec<u8>, Box<dyn Error + Send + Sync>>,
     ) -> Result<OnceResult, OnceError> {
         let size = outcome.as_ref().map_or(0, Vec::len);
-        let name = self.lease.name().clone();
-        let (kind, kept) = match &outcome {
-            Ok(_) if size > RESULT_MAX => ("kept", too_large(size).into_bytes()),
-            Ok(_) => ("done", Vec::new()),
-            Err(error) if self.terms.keeps_failures => ("kept", shortened(&error.to_string())),
-            Err(error) => ("fail", shortened(&error.to_string())),
+        let (name, terms) = (self.name().clone(), Arc::clone(&self.known().terms));
+        let (kind, result) = match &outcome {
+            Ok(_) if size > RESULT_MAX => ("kept", Cow::Owned(too_large(size).into_bytes())),
+            Ok(value) => ("done", Cow::Borrowed(&value[..])),
+            Err(error) if terms.keeps_failures => ("kept", shortened(error)),
+            Err(error) => ("fail", shortened(error)),
         };
         let (fence, attempt) = (self.fence(), self.attempt());
-        let retry_in = (kind == "fail").then_some(self.terms.pause);
-        let result = match &outcome {
-            Ok(value) if kind == "done" => value,
-            _ => &kept,
-        };
-        let runs = Arc::clone(self.lease.parts().0);
-        let runs = &runs.totals.nouns.runs;
-        let stored = self.store(kind, result).await;
-        runs.add(match &stored {
+        let retry_in = (kind == "fail").then_some(terms.pause);
+        let engine = Arc::clone(self.parts().0);
+        let stored = self.store(&terms, kind, &result).await;
+        engine.totals.nouns.runs.add(match &stored {
             Ok(()) | Err(OnceError::NotReplicated { .. }) if kind == "done" => "ran",
             Ok(()) | Err(OnceError::NotReplicated { .. }) => "failed",
             Err(_) => "unrecorded",
@@ -102,8 +92,13 @@ impl OnceRun {
     }
 
     /// Stores it, and ends the lease, which the same step gives back.
-    async fn store(self, kind: &'static str, result: &[u8]) -> Result<(), OnceError> {
-        let (engine, record, _) = self.lease.parts();
+    async fn store(
+        self,
+        terms: &OnceTerms,
+        kind: &'static str,
+        result: &[u8],
+    ) -> Result<(), OnceError> {
+        let (engine, record, _) = self.parts();
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
         let engine = &*engine;
         let finish = &Finish {
@@ -113,10 +108,10 @@ impl OnceRun {
             result,
             fence: self.fence(),
             attempt: self.attempt(),
-            terms: &self.terms,
+            terms,
         };
         // A failure that is not kept has another run begin, also when it is lost.
-        let copies = self.terms.copies.filter(|_| kind != "fail");
+        let copies = terms.copies.filter(|_| kind != "fail");
         let within = engine.request_timeout(record.ttl());
         let request = || async move {
             Ok(match copies {
@@ -127,32 +122,32 @@ impl OnceRun {
                 None => (engine.ask(finish, within).await?, None),
             })
         };
-        let ended = self
-            .lease
-            .end_by(request, |(said, _)| *said == Finished::Stored);
+        let ended = self.end_by(request, |(said, _)| said.is_ok()).await;
         let name = record.name.clone();
-        match ended.await {
-            Ok((Finished::Stored, None)) => Ok(()),
-            Ok((Finished::Stored, Some((written, copies)))) => {
+        match ended {
+            Ok((Ok(()), None)) => Ok(()),
+            Ok((Ok(()), Some((written, copies)))) => {
                 let confirmed = enough(written, copies).await;
                 confirmed.map_err(|source| OnceError::NotReplicated { name, source })
             }
-            Ok((Finished::Stale { fence }, _)) => Err(OnceError::Stale { name, fence }),
+            Ok((Err(fence), _)) => Err(OnceError::Stale { name, fence }),
             Err(source) => Err(OnceError::NotStored { name, source }),
         }
     }
 }
 
 /// The text of a failure as it is kept, cut off between two characters.
-fn shortened(message: &str) -> Vec<u8> {
-    let mut end = message.len().min(MESSAGE_MAX);
-    while !message.is_char_boundary(end) {
+fn shortened(error: &impl ToString) -> Cow<'static, [u8]> {
+    let mut text = error.to_string();
+    let mut end = text.len().min(MESSAGE_MAX);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    message.as_bytes()[..end].to_vec()
+    text.truncate(end);
+    Cow::Owned(text.into_bytes())
 }
 
-run_methods! {
+run_mode! {
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,10 +11,7 @@ use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
 use leaselock_fence::Fence;
 
-use super::calls::{
-    Acquire, AskedWork, Finish, Finished, Forget, InspectRun, OnceReply, OnceTerms,
-};
-use super::kind::ONCE;
+use super::calls::{Acquire, AskedWork, Finish, Forget, InspectRun, ONCE, OnceReply, OnceTerms};
 use super::state::OnceState;
 use crate::base::clock::Clock;
 use crate::base::fence;
@@ -22,7 +19,7 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::shared_state::on_crash::OnCrash;
+use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::values::resource::Resource;
@@ -120,7 +117,7 @@ impl Subject {
         (told, Some(fence.get()))
     }
 
-    async fn finish(&self, asks: Asks, kind: Kind, text: &str) -> Finished {
+    async fn finish(&self, asks: Asks, kind: Kind, text: &str) -> Ended<Fence> {
         let (fence, attempt) = self.runs[asks.token].unwrap();
         let terms = Self::terms(asks);
         self.ask(&Finish {
@@ -230,7 +227,7 @@ async fn a_run_does_what_a_plain_model_does() {
                 let said = subject.finish(asks, kind, &text).await;
                 let wanted = model.finish(asks.token, kind, &text);
                 assert_eq!(said, wanted, "step {step}: {asks:?}");
-                stale += usize::from(said != Finished::Stored);
+                stale += usize::from(said.is_err());
             }
             9 if is_asked => {
                 let token = pick(&mut rng).token;

@@ -36,8 +36,12 @@ pub struct ChangeError<M> {
 }
 
 impl<M> ChangeError<M> {
+    /// With [`AcquireError::Lost`] the lease ends.
     pub(super) fn new(lease: Lease<M>, error: AcquireError) -> Self {
-        let error = Box::new(error);
+        let error = Box::new(match error {
+            AcquireError::Lost(lost) => AcquireError::Lost(lease.end(lost.reason)),
+            error => error,
+        });
         ChangeError { lease, error }
     }
 }
@@ -67,15 +71,8 @@ pub(super) async fn downgrade<M, N>(
         Err(error) => error,
     };
     lease.set_changing(false);
-    Err(match error {
-        AcquireError::Lost(lost) => {
-            let lost = lease.end(lost.reason);
-            ChangeError::new(lease, AcquireError::Lost(lost))
-        }
-        AcquireError::Unknown { .. } => {
-            lease.retire();
-            ChangeError::new(lease, error)
-        }
-        _ => ChangeError::new(lease, error),
-    })
+    if let AcquireError::Unknown { .. } = error {
+        lease.retire();
+    }
+    Err(ChangeError::new(lease, error))
 }

@@ -27,7 +27,6 @@ use crate::engine::shared_state::noun::name_and_validate;
 /// [`Client::inspect`] shows who reads or writes, and [`Client::break_lease`] takes the lock from all of them.
 ///
 /// Not on a majority of servers: they have no queue, so readers would keep a writer out.
-/// A `RwLock` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
 /// The readers that wait behind a writer are granted in the step in which it releases, or leaves the queue because its
 /// future was dropped.
@@ -84,10 +83,7 @@ impl RwLock {
 
     /// Acquires a read, and waits as the options say while a client writes or a waiter is ahead.
     ///
-    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
+    /// Waiting, cancel safety and errors are those of [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Examples
     /// ```
@@ -99,18 +95,12 @@ impl RwLock {
     /// # Ok(()) }
     /// ```
     pub async fn read(&self) -> Result<Lease<Shared>, AcquireError> {
-        self.named
-            .acquire()
-            .await
-            .map(|lease| lease.held_as(Shared))
+        Ok(self.named.acquire().await?.held_as(Shared))
     }
 
     /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
     /// One request, within the request timeout, which never joins the queue; otherwise as [`read`](RwLock::read).
-    ///
-    /// # Errors
-    /// [`AcquireError`]; busy is not an error.
     ///
     /// # Examples
     /// ```
@@ -127,12 +117,8 @@ impl RwLock {
         Ok(lease.map(|lease| lease.held_as(Shared)))
     }
 
-    /// Acquires a read, and waits in the queue for at most `limit`.
-    ///
-    /// Returns within `limit` and one request timeout; otherwise as [`read`](RwLock::read).
-    ///
-    /// # Errors
-    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
+    /// Acquires a read, and waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`read`](RwLock::read).
     ///
     /// # Examples
     /// ```
@@ -144,18 +130,12 @@ impl RwLock {
     /// # Ok(()) }
     /// ```
     pub async fn read_within(&self, limit: Duration) -> Result<Lease<Shared>, AcquireError> {
-        self.named
-            .acquire_within(limit)
-            .await
-            .map(|lease| lease.held_as(Shared))
+        Ok(self.named.acquire_within(limit).await?.held_as(Shared))
     }
 
     /// Acquires the mutex of this name, to write, and waits as the options say until every reader has released.
     ///
-    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
+    /// Waiting, cancel safety and errors are those of [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Examples
     /// ```
@@ -174,9 +154,6 @@ impl RwLock {
     ///
     /// One request, within the request timeout, which never joins the queue; otherwise as [`write`](RwLock::write).
     ///
-    /// # Errors
-    /// [`AcquireError`]; busy is not an error.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -191,12 +168,8 @@ impl RwLock {
         self.writing().try_acquire().await
     }
 
-    /// Acquires the mutex of this name, and waits in the queue for at most `limit`.
-    ///
-    /// Returns within `limit` and one request timeout; otherwise as [`write`](RwLock::write).
-    ///
-    /// # Errors
-    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
+    /// Acquires the mutex of this name, and waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`write`](RwLock::write).
     ///
     /// # Examples
     /// ```
@@ -212,9 +185,6 @@ impl RwLock {
     }
 
     /// Runs `body` under a [`read`](RwLock::read), as [`Mutex::run`](crate::Mutex::run).
-    ///
-    /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
     ///
     /// # Examples
     /// ```
@@ -234,9 +204,6 @@ impl RwLock {
     }
 
     /// Runs `body` as the [writer](RwLock::write), as [`Mutex::run`](crate::Mutex::run).
-    ///
-    /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
     ///
     /// # Examples
     /// ```

@@ -18,10 +18,7 @@ impl RwLock {
     ///
     /// Beside all readers, and one at a time: two readers that both waited to write would deadlock.
     ///
-    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
+    /// Waiting, cancel safety and errors are those of [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Examples
     /// ```
@@ -48,9 +45,6 @@ impl RwLock {
     ///
     /// One request, within the request timeout, which never joins the queue; otherwise as [`upgradable_read`](RwLock::upgradable_read).
     ///
-    /// # Errors
-    /// [`AcquireError`]; busy is not an error.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,12 +60,8 @@ impl RwLock {
         Ok(lease.map(|lease| Lease::upgradable(lease, self.writing())))
     }
 
-    /// Reads, and may upgrade later; waits in the queue for at most `limit`.
-    ///
-    /// Returns within `limit` and one request timeout; otherwise as [`upgradable_read`](RwLock::upgradable_read).
-    ///
-    /// # Errors
-    /// [`AcquireError::TimedOut`] when it was busy to the end; this attempt has no queue entry then.
+    /// Reads, and may upgrade later; waits in the queue for at most `limit`, as
+    /// [`Mutex::acquire_within`](crate::Mutex::acquire_within); otherwise as [`upgradable_read`](RwLock::upgradable_read).
     ///
     /// # Examples
     /// ```
@@ -119,11 +109,8 @@ impl RwLock {
         downgrade(&self.named, writing, SHARED, Shared).await
     }
 
-    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between. See
+    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; otherwise as
     /// [`downgrade`](RwLock::downgrade).
-    ///
-    /// # Errors
-    /// As [`downgrade`](RwLock::downgrade).
     ///
     /// # Examples
     /// ```
@@ -192,14 +179,10 @@ impl Lease<Upgradable> {
         self.upgrade_by(None).await
     }
 
-    /// Becomes the writer if no other client reads; an error with [`AcquireError::TimedOut`] otherwise. See
+    /// Becomes the writer if no other client reads; an error with [`AcquireError::TimedOut`] otherwise.
+    ///
+    /// One request, within the request timeout. Waiters in the queue do not matter: they wait for this reader. Otherwise as
     /// [`upgrade`](Lease::upgrade).
-    ///
-    /// # Waiting
-    /// One request, within the request timeout. Waiters in the queue do not matter: they wait for this reader.
-    ///
-    /// # Errors
-    /// As [`upgrade`](Lease::upgrade).
     ///
     /// # Examples
     /// ```
@@ -216,13 +199,10 @@ impl Lease<Upgradable> {
         self.upgrade_by(Some(Wait::Never)).await
     }
 
-    /// Becomes the writer, and waits for other readers for at most `limit`. See [`upgrade`](Lease::upgrade).
+    /// Becomes the writer, and waits for other readers for at most `limit`; an error with [`AcquireError::TimedOut`] when
+    /// others read to the end.
     ///
-    /// # Waiting
-    /// Returns within `limit` and two request timeouts, whatever the network does.
-    ///
-    /// # Errors
-    /// As [`upgrade`](Lease::upgrade); with [`AcquireError::TimedOut`] when other clients read to the end.
+    /// Returns within `limit` and two request timeouts, whatever the network does; otherwise as [`upgrade`](Lease::upgrade).
     ///
     /// # Examples
     /// ```
@@ -249,18 +229,9 @@ impl Lease<Upgradable> {
             }
             Err(error) => {
                 self.announce_change(false);
-                Err(self.stays(error))
+                Err(ChangeError::new(self, error))
             }
         }
-    }
-
-    /// The upgrade was not made.
-    fn stays(self, error: AcquireError) -> ChangeError<Upgradable> {
-        let error = match error {
-            AcquireError::Lost(lost) => AcquireError::Lost(self.end(lost.reason)),
-            error => error,
-        };
-        ChangeError::new(self, error)
     }
 
     /// Goes on as a plain reader, so that another one may become upgradable.

@@ -36,8 +36,6 @@ use crate::engine::shared_state::noun::name_and_validate;
 /// Not on a majority of servers: each majority counts only the permits that it has granted itself, so all
 /// majorities together would grant more than there are.
 ///
-/// A `Semaphore` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
-///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,10 +92,7 @@ impl Semaphore {
 
     /// Acquires one permit, and waits as the options say until it is free.
     ///
-    /// Waiting and cancel safety are those of [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
+    /// Waiting, cancel safety and errors are those of [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Examples
     /// ```
@@ -135,12 +130,8 @@ impl Semaphore {
         Ok(lease.held_as(Permits { count }))
     }
 
-    /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
-    ///
-    /// One request, within the request timeout, which never joins the queue; otherwise as [`acquire`](Semaphore::acquire).
-    ///
-    /// # Errors
-    /// As [`try_acquire_many`](Semaphore::try_acquire_many).
+    /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy. See
+    /// [`try_acquire_many`](Semaphore::try_acquire_many).
     ///
     /// # Examples
     /// ```
@@ -179,12 +170,8 @@ impl Semaphore {
         Ok(lease.map(|lease| lease.held_as(Permits { count })))
     }
 
-    /// Acquires one permit, and waits in the queue for at most `limit`.
-    ///
-    /// Returns within `limit` and one request timeout; otherwise as [`acquire`](Semaphore::acquire).
-    ///
-    /// # Errors
-    /// As [`acquire_many_within`](Semaphore::acquire_many_within).
+    /// Acquires one permit, and waits in the queue for at most `limit`, as
+    /// [`acquire_many_within`](Semaphore::acquire_many_within).
     ///
     /// # Examples
     /// ```
@@ -232,9 +219,6 @@ impl Semaphore {
 
     /// Runs `body` while one permit is held, as [`Mutex::run`](crate::Mutex::run).
     ///
-    /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
-    ///
     /// # Examples
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -253,9 +237,6 @@ impl Semaphore {
     }
 
     /// Runs `body` while `count` permits are held, as [`Mutex::run`](crate::Mutex::run).
-    ///
-    /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
     ///
     /// # Examples
     /// ```

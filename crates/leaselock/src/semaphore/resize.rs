@@ -35,13 +35,7 @@ impl Semaphore {
     /// Reads how many permits there are and how many are held.
     ///
     /// Of a name that no client has used as a semaphore in the last seven days it is what the first request would find:
-    /// the number of this handle, none of them held.
-    ///
-    /// # Waiting
-    /// One read, of two seconds at most, whatever the wait policy.
-    ///
-    /// # Cancel safety
-    /// Safe: reading changes nothing.
+    /// the number of this handle, none of them held. One read, of two seconds at most, whatever the wait policy.
     ///
     /// # Errors
     /// [`RequestError`]. Its kind is [`WrongType`](crate::ErrorKind::WrongType) when something that is no lock lies there.
@@ -101,16 +95,8 @@ impl Semaphore {
         self.resize(permits).await
     }
 
-    /// Unpins the number of permits: the latest request decides again. Returns how many there are now.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, it may have happened.
-    ///
-    /// # Errors
-    /// As [`set_permits`](Semaphore::set_permits).
+    /// Unpins the number of permits: the latest request decides again. Otherwise as
+    /// [`set_permits`](Semaphore::set_permits).
     ///
     /// # Examples
     /// ```

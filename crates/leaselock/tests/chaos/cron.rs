@@ -8,9 +8,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
 use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
 use leaselock::options::OnCrash;
+use leaselock::{Client, Lease};
 use testkit::notes::{lines, note};
 use testkit::{Server, Way};
 use tokio::task::JoinSet;
@@ -136,7 +136,7 @@ pub(crate) async fn works(folder: &Path, round: &str, again: bool, start_s: u64,
     until_told(folder, "go on").await; // on a slow machine all may have ended before the process is struck
 }
 
-async fn runs(run: CronRun, point: Point, folder: &Path) {
+async fn runs(run: Lease<CronRun>, point: Point, folder: &Path) {
     let line = format!("{} 1 {}", run.name(), run.fence());
     note(folder, "begun", &line);
     note(folder, "runs", run.name().as_str());

@@ -6,9 +6,9 @@ mod schedule;
 
 use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
 use leaselock::cron::{Claim, Cron, CronRun, TickState};
 use leaselock::options::OnCrash;
+use leaselock::{Client, Lease};
 use testkit::Server;
 
 pub(crate) use self::faults::obeys;
@@ -21,7 +21,7 @@ async fn server_time(cron: &Cron) -> SystemTime {
     cron.state().await.unwrap().now
 }
 
-async fn run(cron: &Cron, tick: SystemTime) -> CronRun {
+async fn run(cron: &Cron, tick: SystemTime) -> Lease<CronRun> {
     match soon(cron.claim(tick)).await.unwrap() {
         Claim::Run(run) => run,
         other => panic!("{other:?}"),

@@ -52,11 +52,12 @@ fn every_type_is_send_sync_unpin_and_static() {
         Lease<Upgradable>,
         ChangeError<Upgradable>,
         Lease<Permits>,
-        Lease<Attempt>,
+        Lease<OnceRun>,
+        Lease<CronRun>,
     )>();
     is_everything::<(Election, LeaderObserver, Proclamation, Lease<Leader>)>();
     is_everything::<(Once, OnceRun, OnceStart, OnceResult, OnceState)>();
-    is_everything::<(OnceError, OnCrash, LeaseView<Attempt>)>();
+    is_everything::<(OnceError, OnCrash, LeaseView<OnceRun>)>();
     is_everything::<(Cron, CronRun, Claim, CronState, TickState)>();
     is_everything::<(Overlap, CronError)>();
     is_everything::<(Latch, LatchState, LatchError)>();

@@ -1,11 +1,21 @@
 //! What is promised of ticks, in plain Rust. A token and a call are places in the list of all tokens.
 
-use super::super::calls::{Again, CronReply};
-use super::super::outcome::Claim;
-use super::super::state::TickState;
+use super::super::calls::CronReply;
+use super::super::state::{Claim, TickState};
 use super::super::tick::Tick;
 use super::EARLY;
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
+
+/// What becomes of a tick whose run did not finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It is over.
+    Never,
+    /// A claim of it runs it again.
+    Claimed,
+    /// A claim of a later tick does, too, instead of its own.
+    First,
+}
 
 /// A request of a caller.
 #[derive(Debug, Clone, Copy)]

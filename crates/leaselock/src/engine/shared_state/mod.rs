@@ -1,7 +1,5 @@
 //! What waits, counts or records, and holds nothing: the pieces of which such primitives are built.
 
-pub(crate) mod attempt;
 pub(crate) mod noun;
-pub(crate) mod on_crash;
 pub(crate) mod recorded_run;
 pub(crate) mod watch;

@@ -1,12 +1,12 @@
 //! A run whose end is recorded under its name: of work that runs once, or of a tick of a schedule.
 //!
 //! A caller begins it, or is told why no run begins. The run holds the name as a mutex does, and one step records its end
-//! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell.
+//! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell. Its run is the way in
+//! which that lease is held.
 
 use tracing::Instrument;
 
-use super::attempt::Attempt;
-use crate::base::error::{AcquireError, NounFailure};
+use crate::base::error::AcquireError;
 use crate::base::{ErrorKind, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Acquiring;
@@ -37,12 +37,22 @@ pub(crate) async fn begin<T: RunTerms>(
     })
 }
 
-/// Gives a run back as if it had never begun. Without a reply that is repeated in the background.
-pub(crate) async fn cancel(lease: Lease<Attempt>) -> Result<(), NounFailure> {
-    let name = lease.name().clone();
-    let cancelled = lease.undo().await;
-    cancelled.map_err(|source| NounFailure { name, source })
+/// Whether another run may begin after one that did not end.
+///
+/// A run crashes when its process dies, when it loses its lease, and when its future is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnCrash {
+    /// Another run may begin: the work is done at least once.
+    Again,
+    /// No other run begins, and who asks is told of the crash. Together with
+    /// [`keep_failures`](crate::once::Once::keep_failures) the work of a [`Once`](crate::once::Once) is done at most once: a
+    /// body that returns an error says that it may be done again.
+    Refuse,
 }
+
+/// What the step says that ends a run: its end is recorded, or what has begun since, as far as that is known.
+pub(crate) type Ended<S> = Result<(), Option<S>>;
 
 /// The error of a reply that does not fit to what was asked.
 pub(crate) fn unexpected_reply() -> StoreError {
@@ -50,10 +60,34 @@ pub(crate) fn unexpected_reply() -> StoreError {
     StoreError::refused(ErrorKind::Malformed, message)
 }
 
-/// Gives the guard of a run what its lease tells, and how to take it back: an example of that, the guard, and its error.
-macro_rules! run_methods {
-    ($(#[$example:meta])+ $run:ident, $error:ident) => {
-        impl $run {
+/// Gives the handle of recorded work the options of each run.
+macro_rules! run_setters {
+    () => {
+        /// Sets how long the lease of a run lasts without renewal, as [`Mutex::ttl`](crate::Mutex::ttl): 10 s by default.
+        ///
+        /// So long after a crash the name is free again, and others know of the crash; in a folder, at once.
+        pub fn ttl(mut self, ttl: Duration) -> Self {
+            self.named.options.ttl = Some(ttl);
+            self
+        }
+
+        /// Sets the longest time of a run, after which it is lost and counts as crashed; unlimited by default.
+        pub fn max_hold(mut self, longest: Duration) -> Self {
+            self.named.options.max_hold = Some(longest);
+            self
+        }
+    };
+}
+pub(crate) use run_setters;
+
+/// Makes a type with an `attempt` the way in which a run holds: an example of taking it back, the type, and its error.
+macro_rules! run_mode {
+    ($(#[$example:meta])+ $Run:ident, $Error:ident) => {
+        $crate::engine::guard::lease::mode::modes! {
+            $Run: leaselock_fence::Fence;
+        }
+
+        impl $crate::engine::guard::lease::Lease<$Run> {
             /// Gives the run back as if it had never begun: it counts as no attempt. For a caller that did none of the work.
             ///
             /// # Waiting
@@ -63,60 +97,27 @@ macro_rules! run_methods {
             /// When dropped, it goes on in the background.
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($error), "::Store`]: nothing is held. Until the store replies, callers find a run that")]
+            #[doc = concat!("[`", stringify!($Error), "::Store`]: nothing is held. Until the store replies, callers find a run that")]
             /// holds the name or has crashed.
             ///
             $(#[$example])+
-            pub async fn cancel(self) -> Result<(), $error> {
-                Ok($crate::engine::shared_state::recorded_run::cancel(self.lease).await?)
+            pub async fn cancel(self) -> Result<(), $Error> {
+                let name = self.name().clone();
+                let cancelled = self.undo().await;
+                cancelled.map_err(|source| $Error::Store { name, source })
             }
+        }
 
-            /// Returns the lease under which it runs, to extend it or to follow its deadline.
-            pub fn lease(&self) -> &$crate::engine::guard::lease::Lease<Attempt> {
-                &self.lease
-            }
-
-            /// Returns the run as its body sees it.
-            pub fn view(&self) -> $crate::engine::guard::lease::LeaseView<Attempt> {
-                self.lease.view()
-            }
-
-            /// Returns the name that it holds.
-            pub fn name(&self) -> &leaselock_fence::Name {
-                self.lease.name()
-            }
-
-            /// Returns what you show to a protected resource, which refuses it when another run has begun.
-            pub fn sequencer(&self) -> Option<leaselock_fence::Sequencer> {
-                self.lease.sequencer()
-            }
-
-            /// Returns the fencing token of the run, larger than that of every earlier run.
-            ///
-            /// Pass it to what the work writes to, so that a resource can refuse a run that was replaced.
-            pub fn fence(&self) -> leaselock_fence::Fence {
-                self.lease.fence()
-            }
-
+        run_mode!(@numbered $Run: Lease LeaseView);
+    };
+    (@numbered $Run:ident: $($of:ident)+) => {
+        $(impl $crate::engine::guard::lease::$of<$Run> {
             /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
             /// done the work in part.
             pub fn attempt(&self) -> u32 {
-                self.lease.attempt()
+                self.known().attempt
             }
-
-            /// Returns a future that resolves when the lease of the run ends.
-            pub fn lost(&self) -> $crate::engine::services::lease::loss::LossWatch {
-                self.lease.lost()
-            }
-
-            /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
-            ///
-            /// # Errors
-            /// [`Lost`](crate::Lost): stop; another run may begin.
-            pub fn check(&self) -> Result<(), crate::base::error::Lost> {
-                self.lease.check()
-            }
-        }
+        })+
     };
 }
-pub(crate) use run_methods;
+pub(crate) use run_mode;

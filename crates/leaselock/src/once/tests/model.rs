@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::super::calls::{Finished, OnceReply};
+use super::super::calls::OnceReply;
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
+use crate::engine::shared_state::recorded_run::Ended;
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,35 +205,33 @@ impl Model {
         }
     }
 
-    pub(super) fn finish(&mut self, token: usize, kind: Kind, text: &str) -> Finished {
+    pub(super) fn finish(&mut self, token: usize, kind: Kind, text: &str) -> Ended<Fence> {
         self.forget_what_is_over();
         let holds = self.holder() == Some(token);
         let (now_ms, is_free) = (self.now_ms, self.held.is_none());
         let Some(record) = &mut self.record else {
             assert!(!holds, "a run that holds has a record");
-            return Finished::Stale { fence: None };
+            return Err(None);
         };
         let before = record.before.filter(|before| before.token == token);
         if before.is_some_and(|before| before.kind == Kind::Fail) {
-            return Finished::Stored; // before the latest run began
+            return Ok(()); // before the latest run began
         }
         if record.state.token != token {
-            return Finished::Stale {
-                fence: Some(Fence::new(record.state.fence)),
-            };
+            return Err(Some(Fence::new(record.state.fence)));
         }
         if record.state.kind != Kind::Run {
-            return Finished::Stored;
+            return Ok(());
         }
         if !holds && !is_free {
-            return Finished::Stale { fence: None };
+            return Err(None);
         }
         record.state.kind = kind;
         record.state.at_ms = now_ms + PAUSE_MS;
         record.text = text.to_owned();
         record.ends_ms = now_ms + KEPT_MS;
         self.held = None;
-        Finished::Stored
+        Ok(())
     }
 
     pub(super) fn release(&mut self, token: usize) -> ReleaseAnswer {

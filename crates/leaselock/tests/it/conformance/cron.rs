@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use leaselock::cron::{Claim, Cron, CronError, CronRun, CronState, Overlap, TickState};
 use leaselock::inspect::BreakOptions;
 use leaselock::options::OnCrash;
-use leaselock::{AcquireError, Client};
+use leaselock::{AcquireError, Client, Lease};
 
 use crate::engine::Engine;
 use crate::support::{LONG, by_message, eventually, millis, soon, until_queued, waiter};
@@ -38,7 +38,7 @@ async fn claim(cron: &Cron, tick: SystemTime) -> Claim {
     soon(cron.claim(tick)).await.unwrap()
 }
 
-async fn run(cron: &Cron, tick: SystemTime) -> CronRun {
+async fn run(cron: &Cron, tick: SystemTime) -> Lease<CronRun> {
     match claim(cron, tick).await {
         Claim::Run(run) => run,
         other => panic!("{other:?}"),

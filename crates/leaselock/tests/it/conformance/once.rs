@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use leaselock::inspect::BreakOptions;
 use leaselock::once::{Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState};
 use leaselock::options::OnCrash;
-use leaselock::{AcquireError, Client, OperationError, StoreError, Wait};
+use leaselock::{AcquireError, Client, Lease, OperationError, StoreError, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -30,7 +30,7 @@ async fn run(once: &Once, value: &[u8]) -> Result<OnceResult, OnceError> {
     soon(once.run(async |_| Ok::<_, String>(value))).await
 }
 
-async fn begun(once: &Once) -> OnceRun {
+async fn begun(once: &Once) -> Lease<OnceRun> {
     match soon(once.begin()).await.unwrap() {
         OnceStart::Run(run) => run,
         OnceStart::Done(result) => panic!("{result:?}"),
@@ -279,17 +279,21 @@ pub(super) async fn a_run_that_crashed_is_followed_by_another_or_by_none(engine:
     );
     let state = once(&one).state().await.unwrap();
     assert_eq!(state, OnceState::Crashed { fence, attempt: 1 });
-    // A dropped body is a crash too, and `Again` counts it.
+    // So has a run that is released, and `Again` counts it.
+    begun(&once(&two)).await.release().await.unwrap();
+    let state = once(&one).state().await.unwrap();
+    assert!(matches!(state, OnceState::Crashed { attempt: 2, .. }));
+    // A dropped body is a crash too.
     let dropped = once(&one);
     let body = dropped.run(async |_| std::future::pending::<Result<Vec<u8>, String>>().await);
     assert!(tokio::time::timeout(millis(200), body).await.is_err());
     eventually("it has crashed", async || {
         let state = once(&two).state().await.unwrap();
-        matches!(state, OnceState::Crashed { attempt: 2, .. })
+        matches!(state, OnceState::Crashed { attempt: 3, .. })
     })
     .await;
-    let third = run(&once(&two), b"done").await.unwrap();
-    assert_eq!((third.attempt, third.ran_here), (3, true));
+    let fourth = run(&once(&two), b"done").await.unwrap();
+    assert_eq!((fourth.attempt, fourth.ran_here), (4, true));
 }
 
 pub(super) async fn a_run_that_never_began_counts_as_no_attempt(engine: &Engine) {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use leaselock::Client;
 use leaselock::clock::Clock;
 use leaselock::cron::{Claim, Cron, CronRun, Overlap, TickState};
 use leaselock::options::OnCrash;
+use leaselock::{Client, Lease};
 use leaselock_cron::Schedule;
 use testkit::Server;
 use tokio::task::JoinSet;
@@ -76,7 +76,7 @@ struct Host {
     next: usize,
     /// When it asks, by the store's clock.
     asks_at: SystemTime,
-    running: Option<(CronRun, SystemTime)>,
+    running: Option<(Lease<CronRun>, SystemTime)>,
 }
 
 impl Host {
