@@ -17,4 +17,5 @@ if redis.call('EXISTS', lock) == 0 then return { 'expired' } end
 if redis.call('HEXISTS', lock, holder) == 0 then return { 'taken' } end
 redis.call('DEL', lock)
 redis.pcall('PUBLISH', channel, '0') -- its message for "unlocked"; without the right to publish it is still released
+redis.pcall('SPUBLISH', channel, '0') -- where its waiters on a cluster of 7.0 or later listen
 return { 'released' }

@@ -211,6 +211,7 @@ impl DetachedLease {
             self.handle.name().clone()
         });
         self.engine.check_strict(ttl)?;
+        self.engine.store.check_limits(0, ttl.as_duration())?;
         let within = self.engine.request_timeout(ttl);
         let step = Extend {
             resource: &resource,

@@ -7,6 +7,7 @@ use leaselock_fence::Fence;
 use tracing::Instrument;
 
 use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
+use crate::engine::guard::lease::mode::Mode;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// Why a body did not run to its end under the lease.
@@ -58,7 +59,7 @@ impl<E, T> HasFacts for RunError<E, T> {
 }
 
 /// Runs `body` under the lease, stops it when the lease is lost, and releases.
-pub(crate) async fn run_under<M: Clone, T, E, F, Fut>(
+pub(crate) async fn run_under<M: Mode, T, E, F, Fut>(
     lease: Lease<M>,
     body: F,
 ) -> Result<T, RunError<E, T>>

@@ -11,7 +11,7 @@ use crate::engine::shared_state::recorded_run::run_mode;
 
 /// The run of a tick, as its [`Lease`] has it: it holds the name, and no other run begins meanwhile.
 ///
-/// `finish` says that the work is done. Dropping or releasing it gives the name back: the run then did not finish, and
+/// `finish` says that the work is done. Dropping it gives the name back: the run then did not finish, and
 /// counts as crashed.
 #[derive(Debug, Clone)]
 pub struct CronRun {

@@ -17,8 +17,14 @@ const MESSAGE_MAX: usize = 4096;
 
 /// A run that this client makes, as its [`Lease`] has it: it holds the name, and no other run begins meanwhile.
 ///
-/// `finish` says how it ended. Dropping or releasing it gives the name back without a result: the run then counts as
+/// `finish` says how it ended. Dropping it gives the name back without a result: the run then counts as
 /// crashed.
+///
+/// ```compile_fail,E0599
+/// # async fn run(run: leaselock::Lease<leaselock::once::OnceRun>) -> Result<(), leaselock::ReleaseError> {
+/// run.release().await // it ends by `finish` or `cancel`
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct OnceRun {
     pub(super) attempt: u32,

@@ -133,7 +133,11 @@ impl QuorumMember {
         let answer = in_turn(turn, self.run(call, left)).await?;
         // If the connection has changed, the reply came over another one, and perhaps from an earlier process of the
         // server.
-        drop(self.may_vote(until).await?);
+        drop(
+            self.may_vote(until)
+                .await
+                .map_err(Absent::after_an_answer)?,
+        );
         Ok(answer)
     }
 

@@ -17,6 +17,17 @@ pub(crate) enum Absent {
 }
 
 impl Absent {
+    /// The node has answered before it turned out that the answer cannot count: it may have acted, so it is asked to take
+    /// that back.
+    pub(super) fn after_an_answer(self) -> Self {
+        match self {
+            Absent::NotVoting(_) => self,
+            Absent::Failed(error) => {
+                Absent::Failed(StoreError::unknown(error.kind(), error.to_string()))
+            }
+        }
+    }
+
     /// True if the request may have had its effect.
     pub(crate) fn maybe_applied(&self) -> bool {
         match self {
@@ -206,9 +217,17 @@ pub(crate) mod said {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     fn votes(said: &str) -> Votes<bool> {
         super::said::votes(said, |letter| letter == 'y')
+    }
+
+    #[test]
+    fn a_vote_whose_node_is_out_of_reach_after_its_answer_may_have_been_given() {
+        let refused = StoreError::refused(ErrorKind::Unreachable, "gone");
+        assert!(!Absent::Failed(refused.clone()).maybe_applied());
+        assert!(Absent::Failed(refused).after_an_answer().maybe_applied());
     }
 
     #[test]

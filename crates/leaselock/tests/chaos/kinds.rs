@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leaselock::lease::Upgradable;
+use leaselock::lease::{Mode, Upgradable};
 use leaselock::{AcquireError, Client, Lease, LeaseView};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
@@ -164,7 +164,7 @@ impl Worker {
         self.leaves(id);
     }
 
-    async fn ends<M>(&mut self, lease: Lease<M>) {
+    async fn ends<M: Mode>(&mut self, lease: Lease<M>) {
         match self.rng.u64(..4) {
             0 => drop(lease),
             _ => drop(lease.release().await),

@@ -83,8 +83,10 @@ pub(crate) use run_setters;
 /// Makes a type with an `attempt` the way in which a run holds: an example of taking it back, the type, and its error.
 macro_rules! run_mode {
     ($(#[$example:meta])+ $Run:ident, $Error:ident) => {
-        $crate::engine::guard::lease::mode::modes! {
-            $Run: leaselock_fence::Fence;
+        impl $crate::engine::guard::lease::mode::Sealed for $Run {}
+        impl $crate::engine::guard::lease::mode::Typed for $Run {}
+        impl $crate::engine::guard::lease::mode::SingleName for $Run {
+            type Fence = leaselock_fence::Fence;
         }
 
         impl $crate::engine::guard::lease::Lease<$Run> {

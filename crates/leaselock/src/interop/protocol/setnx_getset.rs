@@ -2,7 +2,7 @@
 //!
 //! This is the protocol of the Redis manual before 2.6 (<https://redis.io/docs/latest/commands/setnx/>). **The holes**:
 //! every client judges by its own clock, so one whose clock is ahead takes over a held lock. A loser of `GETSET` moves
-//! the winner's time by the difference between their requests. `DEL` compares nothing, so a late one deletes another
+//! the winner's time by the difference between their requests, and its cleanup, should it get no reply, deletes that lock. `DEL` compares nothing, so a late one deletes another
 //! client's lock.
 
 use std::time::Duration;

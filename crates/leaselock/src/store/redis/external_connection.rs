@@ -46,7 +46,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
 
 /// Waits for the server's reply, which may be an error.
 ///
-/// Their connection decides how often it sends the command, so the outcome of every other failure is unknown.
+/// Their connection decides how often it sends the command, so the outcome of every other failure is unknown. One that
+/// sends a command again by itself, and is refused then, makes a refusal of what may have happened.
 pub(super) async fn answer(
     asked: ExternalAnswer<'_>,
     within: Duration,

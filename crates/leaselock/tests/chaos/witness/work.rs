@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leaselock::inspect::BreakOptions;
-use leaselock::lease::Upgradable;
+use leaselock::lease::{Mode, Upgradable};
 use leaselock::{Client, Lease, Mutex, RwLock, Semaphore};
 
 /// Of strict mode.
@@ -103,7 +103,7 @@ impl Work {
         }
     }
 
-    async fn ends<M>(&mut self, lease: Lease<M>) {
+    async fn ends<M: Mode>(&mut self, lease: Lease<M>) {
         if self.rng.u64(..6) == 0 {
             drop(lease.extend(Duration::from_millis(400)).await);
         }
@@ -114,7 +114,7 @@ impl Work {
         }
     }
 
-    async fn uses<M>(&mut self, lease: Lease<M>) {
+    async fn uses<M: Mode>(&mut self, lease: Lease<M>) {
         self.holds().await;
         self.ends(lease).await;
     }

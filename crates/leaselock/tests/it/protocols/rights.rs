@@ -25,7 +25,7 @@ const RIGHTS: [(Protocol, &str); 6] = [
     ),
     (
         Protocol::Redisson,
-        "+exists +hexists +hset +pttl +pexpire +time +publish +subscribe +unsubscribe &redisson_lock__channel:*",
+        "+exists +hexists +hset +pttl +pexpire +time +publish +spublish +subscribe +unsubscribe &redisson_lock__channel:*",
     ),
 ];
 

@@ -6,10 +6,12 @@ use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, Lease};
 use redis::aio::MultiplexedConnection;
 use testkit::Server;
+use testkit::resp::Connection;
 use tokio::task::JoinHandle;
 
 use super::job;
-use crate::support::{by_message, calls, channels, eventually, soon};
+use crate::engine::shared_cluster;
+use crate::support::{LONG, by_message, calls, channels, eventually, soon};
 
 fn waiter(client: &Client, protocol: Protocol) -> JoinHandle<Result<Lease, AcquireError>> {
     let lock = job(client, protocol);
@@ -184,4 +186,20 @@ async fn where_the_server_tells_what_happens_to_keys_our_waiter_wakes_when_anoth
         let listens = || channels(&server).iter().any(|one| one.ends_with(key));
         eventually("it listens no more", async || !listens()).await;
     }
+}
+
+#[tokio::test]
+async fn on_a_cluster_a_waiter_of_redisson_hears_our_release_by_the_channel_of_the_slot() {
+    let cluster = shared_cluster();
+    let client = Client::open(&cluster.url()).unwrap();
+    let mutex = client.mutex("sharded").protocol(Protocol::Redisson);
+    let lease = mutex.ttl(LONG).acquire().await.unwrap();
+    let mut its = Connection::open(cluster.owner_of("sharded").port(), LONG).unwrap();
+    let listens = its.call(&["SSUBSCRIBE", "redisson_lock__channel:{sharded}"]);
+    if listens.unwrap().is_error() {
+        return; // no server before 7.0 has such channels
+    }
+    lease.release().await.unwrap();
+    let heard = its.receive().unwrap();
+    assert_eq!(heard.list().unwrap()[2].text(), Some("0"));
 }

@@ -230,3 +230,24 @@ async fn a_client_of_one_node_alone_has_that_nodes_vote() {
     theirs.release().await.unwrap();
     lease.release().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_lease_that_was_handed_on_is_not_extended_beyond_the_longest_ttl() {
+    let nodes = Nodes::start(3);
+    let client = nodes.builder().longest_ttl(LONG).open().unwrap();
+    let lease = client.mutex("job").ttl(LONG / 2).acquire().await.unwrap();
+    let lent = client.attach(lease.lend().unwrap());
+    let refused = lent.extend(2 * LONG).await;
+    assert!(
+        matches!(refused, Err(LeaseError::Invalid(_))),
+        "{refused:?}"
+    );
+    lent.extend(LONG).await.unwrap();
+    let detached = client.attach(lease.detach().await.unwrap());
+    let refused = detached.extend(2 * LONG).await;
+    assert!(
+        matches!(refused, Err(LeaseError::Invalid(_))),
+        "{refused:?}"
+    );
+    detached.release().await.unwrap();
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::mode::{Exclusive, Mode};
+use super::mode::{Exclusive, Mode, Typed};
 use super::pass_on::PassOn;
 use crate::base::InvalidInput;
 use crate::base::error::{Lost, LostReason};
@@ -225,7 +225,7 @@ impl<M> Lease<M> {
 }
 
 /// Forgets how it is held. Of several names, the name and the fencing token are those of the first one then.
-impl<M: Mode> From<Lease<M>> for Lease<()> {
+impl<M: Mode + Typed> From<Lease<M>> for Lease<()> {
     fn from(lease: Lease<M>) -> Self {
         lease.held_as(())
     }

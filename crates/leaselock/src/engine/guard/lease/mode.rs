@@ -4,8 +4,10 @@ use leaselock_fence::Fence;
 
 /// A way of holding: the parameter of [`Lease`](crate::Lease) and [`LeaseView`](crate::LeaseView).
 ///
-/// It is a type and no value, so that a program that upgrades a plain reader does not compile.
+/// It is a type and no value, so that a program that upgrades a plain reader does not compile. Nor does one that releases a
+/// run, which would count as crashed though its work is done: a run is no `Mode`.
 #[expect(private_bounds, reason = "no other crate adds a way of holding")]
+#[diagnostic::on_unimplemented(message = "a run ends by `finish` or `cancel`")]
 pub trait Mode: Sealed {}
 
 /// A way of holding one name, unlike that of several.
@@ -21,6 +23,9 @@ pub trait Detachable: Mode + SingleName {}
 
 /// What only this crate implements.
 pub(crate) trait Sealed: Clone + Send + Sync + Unpin + 'static {}
+
+/// A way of holding that is known, unlike `()`.
+pub(crate) trait Typed: Sealed {}
 
 /// The fencing token of a grant.
 pub(crate) trait Granted {
@@ -46,6 +51,7 @@ macro_rules! modes {
         $(
             impl $crate::engine::guard::lease::mode::Sealed for $mode {}
             impl $crate::engine::guard::lease::mode::Mode for $mode {}
+            impl $crate::engine::guard::lease::mode::Typed for $mode {}
             $(
                 impl $crate::engine::guard::lease::mode::SingleName for $mode {
                     type Fence = $fence;
@@ -68,6 +74,7 @@ modes! {
 
 /// A lease, or a view of one, of any kind.
 impl Sealed for () {}
+impl Mode for () {}
 impl SingleName for () {
     type Fence = Option<Fence>;
 }

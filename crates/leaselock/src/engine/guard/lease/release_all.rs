@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::handle::Lease;
+use super::mode::Mode;
 use super::release::{self, given_back, release_of};
 use crate::base::StoreError;
 use crate::base::error::ReleaseError;
@@ -12,7 +13,7 @@ use crate::engine::services::CleanupGuard;
 use crate::engine::values::calls_many::ReleaseMany;
 use crate::engine::values::{Item, ReleaseAnswer};
 
-impl<M> Lease<M> {
+impl<M: Mode> Lease<M> {
     /// Releases the lease, and returns whether it was still held: a reader's or permits as well, and a leader resigns.
     ///
     /// The waiters in the queue that fit then get it in the same step. If that is a task of this client, it may get the lease

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::timeout;
 
-use super::mode::Mode;
+use super::mode::Typed;
 use crate::base::error::LostReason;
 use crate::engine::services::LeaseRecord;
 use crate::engine::services::log::BREAKER_WITHIN;
@@ -97,7 +97,7 @@ impl<M> LeaseView<M> {
 }
 
 /// Forgets the kind. The name and the fencing token are those of the first name then, all else is of all names.
-impl<M: Mode> From<LeaseView<M>> for LeaseView {
+impl<M: Typed> From<LeaseView<M>> for LeaseView {
     fn from(view: LeaseView<M>) -> Self {
         LeaseView::new(view.record, view.others, ())
     }
