@@ -105,6 +105,7 @@ conformance! {
             an_owner_holds_until_its_last_guard_ends_in_whatever_order
             guards_end_in_other_tasks_and_by_a_panic
             a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
+            a_broken_lease_of_an_owner_is_given_back_with_its_last_guard
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
             a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone
             reading_again_costs_nothing_also_while_a_writer_waits
