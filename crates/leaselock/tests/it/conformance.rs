@@ -190,6 +190,7 @@ conformance! {
             a_failure_that_is_kept_or_paused_is_told_to_all
             a_run_that_crashed_is_followed_by_another_or_by_none
             a_run_that_never_began_counts_as_no_attempt
+            a_broken_run_that_never_began_frees_its_name_at_once
             another_request_under_the_same_key_is_refused
             a_run_and_a_mutex_of_that_name_exclude_each_other
             a_body_is_stopped_when_its_run_is_broken
