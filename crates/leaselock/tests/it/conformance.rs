@@ -191,6 +191,7 @@ conformance! {
             a_run_that_crashed_is_followed_by_another_or_by_none
             a_run_that_never_began_counts_as_no_attempt
             a_broken_run_that_never_began_frees_its_name_at_once
+            a_broken_run_counts_as_running_until_it_ends
             another_request_under_the_same_key_is_refused
             a_run_and_a_mutex_of_that_name_exclude_each_other
             a_body_is_stopped_when_its_run_is_broken
@@ -207,6 +208,7 @@ conformance! {
             a_claim_that_waits_misses_its_tick_when_that_is_too_late
             only_if_that_was_asked_for_a_run_follows_one_that_crashed
             a_tick_whose_run_never_began_is_for_others
+            a_broken_run_of_a_tick_counts_as_running_and_frees_its_name_when_it_never_began
             the_run_of_a_tick_and_a_mutex_of_that_name_exclude_each_other
             the_run_of_a_tick_learns_that_it_was_broken
             a_late_end_counts_unless_another_run_has_begun

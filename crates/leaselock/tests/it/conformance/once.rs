@@ -377,6 +377,25 @@ pub(super) async fn a_broken_run_that_never_began_frees_its_name_at_once(engine:
     assert_eq!(once(&two).state().await.unwrap(), OnceState::Absent);
 }
 
+pub(super) async fn a_broken_run_counts_as_running_until_it_ends(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let works_on = begun(&once(&one)).await;
+    let refuses_renewals = two.break_lease(KEY, BreakOptions::default()).await;
+    let its = refuses_renewals.unwrap().fence.unwrap();
+    let running = OnceState::Running {
+        fence: its,
+        attempt: 1,
+    };
+    assert_eq!(once(&two).state().await.unwrap(), running);
+    let kept = once(&two).forget().await;
+    assert!(
+        matches!(kept, Err(OnceError::Running { fence, .. }) if fence == its),
+        "{kept:?}"
+    );
+    works_on.finish(Ok(b"receipt".to_vec())).await.unwrap();
+    assert_eq!(run(&once(&two), b"").await.unwrap().value, b"receipt");
+}
+
 /// So that it soon finds out that it is broken.
 fn client_with_short_lease(client: &Client) -> Once {
     client.once(KEY).ttl(millis(1_000))
