@@ -175,16 +175,19 @@ local function grant_give_back(h, queue, waiters, kind, token)
   if not any and (damaged or h.refusal) then queue_tell_first(queue) end
 end
 
--- Undoes an acquisition: leaves the queue, and gives back what was granted. A waiter that leaves may have kept others
--- from being granted. Behind an exclusive holder that wakes no waiter only the first one polls often, so the new first
+-- Undoes an acquisition: leaves the queue, and gives back what was granted, also when it was broken. A waiter that leaves
+-- may have kept others from being granted. Behind an exclusive holder that wakes no waiter only the first one polls often, so the new first
 -- one is told that it is.
 local function grant_cancel(h, queue, waiters, kind, token)
   local member = queue_known(waiters, token)
   local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0
   if member then queue_drop(queue, waiters, { member = member, token = token }) end
-  if holds_has(h, kind, token) then
-    grant_give_back(h, queue, waiters, kind, token)
-    return { 'released', whole(h.now_us) }
+--#inline broken
+  for _, hold in ipairs({ token, broken }) do
+    if holds_has(h, kind, hold) then
+      grant_give_back(h, queue, waiters, kind, hold)
+      return { 'released', whole(h.now_us) }
+    end
   end
   if was_first and h.exclusive then
     queue_tell_first(queue)

@@ -68,7 +68,14 @@ local function holds_read_usage(h, wanted)
   end
   -- Fields of holds that ended without a script, as all of them do with the key, would stay for ever.
   if kept[1] and tonumber(count) ~= h.count and redis.call('HLEN', h.usage) > h.count + 3 then
+    local live = {}
+    for _, member in ipairs(h.weighted and redis.call('ZRANGE', h.lock, '0', '-1') or {}) do
+      live[member] = redis.call('HGET', h.usage, member) or nil
+    end
     redis.call('DEL', h.usage)
+    for member, number in pairs(live) do
+      redis.call('HSET', h.usage, member, number)
+    end
     if kept[2] then
       redis.call('HSET', h.usage, 'permits', kept[2])
       if kept[3] then redis.call('HSET', h.usage, 'pinned', '1') end

@@ -22,4 +22,6 @@ local schedule = redis.call('HGET', record, 'schedule') or ''
 if not r.kind then return { 'absent', skipped_us, time_us, schedule } end
 if r.kind == 'done' then return { 'done', skipped_us, time_us, schedule, tick_us, r.attempt } end
 local held = of_type(redis.pcall('GET', lock)) -- nil for readers or permits (lua/holds.lua)
-return { held == r.token and 'running' or 'crashed', skipped_us, time_us, schedule, tick_us, r.attempt }
+local token = r.token
+--#inline broken
+return { (held == token or held == broken) and 'running' or 'crashed', skipped_us, time_us, schedule, tick_us, r.attempt }

@@ -14,5 +14,9 @@ local lock, record = KEYS[1], KEYS[2]
 local r, other = once_read(record)
 if other then return redis.call('HGET', record, 'state') end -- which the server refuses
 local held = of_type(redis.pcall('GET', lock)) -- nil for readers or permits (lua/holds.lua)
-if r and r.kind == 'run' and held == r.token then return { 'running', r.fence } end
+if r and r.kind == 'run' then
+  local token = r.token
+--#inline broken
+  if held == token or held == broken then return { 'running', r.fence } end
+end
 return { redis.call('DEL', record) == 1 and 'forgotten' or 'absent' }

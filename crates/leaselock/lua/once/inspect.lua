@@ -24,4 +24,6 @@ if r.kind == 'fail' then
   return { 'failed', r.fence, r.attempt, once_rest_ms(r, now_us), once_result(record) }
 end
 local held = of_type(redis.pcall('GET', lock)) -- nil for readers or permits (lua/holds.lua)
-return { held == r.token and 'running' or 'crashed', r.fence, r.attempt }
+local token = r.token
+--#inline broken
+return { (held == token or held == broken) and 'running' or 'crashed', r.fence, r.attempt }

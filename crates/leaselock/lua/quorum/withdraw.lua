@@ -32,7 +32,8 @@ if not held then
   if tell == '1' and caller ~= '' then callers_tell(callers) end
   return { 'expired' }
 end
-if held ~= token then return { 'taken' } end
+--#inline broken
+if held ~= token and held ~= broken then return { 'taken' } end
 redis.call('DEL', lock)
 if tell == '1' then callers_tell(callers) end
 return { 'released' }

@@ -24,4 +24,5 @@ local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, mode = ARGV[1], ARGV[2]
 
 local h = holds_read(lock, fence, clock_us())
-return grant_cancel(h, queue, waiters, holds_how(h, token) or mode, token)
+--#inline broken
+return grant_cancel(h, queue, waiters, holds_how(h, token) or holds_how(h, broken) or mode, token)

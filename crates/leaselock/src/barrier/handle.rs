@@ -199,7 +199,7 @@ impl Barrier {
                 return match barrier.ask(place.what()).await? {
                     Some(index) => Ok(self.passed(place, generation, index)),
                     None => {
-                        place.ends();
+                        place.was_taken_back();
                         Err(BarrierError::TimedOut {
                             name: barrier.name,
                             arrived: waits_with.unwrap_or_default(),

@@ -243,10 +243,11 @@ pub struct BreakOutcome {
     pub count: usize,
     /// Its process, or that of one of several; `None` for another library.
     pub process: Option<Process>,
-    /// The fencing token of the broken grant, the first one when several were reserved; `None` when several holders
+    /// The fencing token of the broken grant, the last one when several were reserved; `None` when several holders
     /// had one each.
     ///
-    /// The next grant's is larger than all of them; make the protected resource refuse these.
+    /// Later grants have larger ones, but for a reader that comes while broken readers still read: it shares theirs. Make
+    /// the protected resource refuse these as soon as it has seen a larger one.
     pub fence: Option<Fence>,
     /// When the lease ends at the latest; `None` when it has ended.
     #[cfg_attr(feature = "serde", serde(rename = "remaining_ms", with = "option_ms"))]

@@ -110,6 +110,26 @@ fn a_lease_that_is_broken_is_not_renewed_and_its_holder_alone_can_release_it() {
 }
 
 #[test]
+fn what_a_cancel_finds_broken_it_gives_back() {
+    on_every_engine(async |lab| {
+        for (keys, holder) in every_hold() {
+            let fencing = How {
+                fencing: holder.is_fenced(),
+                ..TRY
+            };
+            lab.granted(&keys, &holder, &fencing).await;
+            lab.ask(&break_of(&keys, BreakOptions::default())).await;
+            let cancelled = lab.cancel(&keys, &holder).await;
+            assert_eq!(cancelled, CancelAnswer::Released, "{}", lab.engine);
+            let alone = Resource::at(&MUTEX, keys.lock.clone(), None);
+            lab.granted(&alone, &token(), &TRY).await; // it is free
+            let absent = lab.cancel(&keys, &holder).await;
+            assert_eq!(absent, CancelAnswer::Absent, "{}", lab.engine);
+        }
+    });
+}
+
+#[test]
 fn inspect_shows_free_held_and_other() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());

@@ -8,6 +8,8 @@ use super::lab::*;
 use super::random::random_cases;
 use super::rwlock::reads::{as_kind, granted, mutex_of, new_token};
 use crate::base::token::Token;
+use crate::client::inspection::BreakOptions;
+use crate::client::views::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::resource::Resource;
@@ -437,5 +439,48 @@ fn permits_of_one_call_get_the_replies_and_have_the_effects_that_they_have_one_b
     let cases = (prop::collection::vec(before, 1..6), 0..3u8);
     random_cases(60, &cases, async |lab, case, (befores, request)| {
         same_as_one_by_one(lab, case, befores, *request).await;
+    });
+}
+
+/// What has ended leaves a field beside the lock for each of its holds, when no script for permits removes it.
+#[test]
+fn those_who_hold_on_keep_their_fences_when_others_have_ended() {
+    on_every_engine(async |lab| {
+        for name in ["broken", "tried"] {
+            let pool = pool(name, "w1 5");
+            let short = How { ttl_ms: 50, ..TRY };
+            for _ in 0..3 {
+                lab.granted(&pool, &token(), &short).await;
+            }
+            let ours = [token(), token()];
+            let mut fences = Vec::new();
+            for ours in &ours {
+                fences.push(lab.granted(&pool, ours, &TRY).await);
+            }
+            let shown = async || match lab.inspect(&pool).await.state {
+                InspectedState::Shared { holds, .. } => {
+                    holds.into_iter().map(|hold| hold.fence).collect()
+                }
+                _ => Vec::new(),
+            };
+            while shown().await.len() > ours.len() {
+                tokio::task::yield_now().await;
+            }
+            if name == "tried" {
+                // It reads what is held and knows nothing of permits.
+                let alone = lab.acquire(&mutex_of(&pool), &token(), &TRY).await;
+                assert!(matches!(alone, Acquired::Busy { .. }), "{alone:?}");
+                let all = as_kind(&PERMITS, "w5 5", name);
+                let tried = lab.acquire(&all, &token(), &TRY).await;
+                assert!(matches!(tried, Acquired::Busy { .. }), "{tried:?}");
+            }
+            assert_eq!(shown().await, fences, "{}", lab.engine);
+            let terms = BreakOptions::default().only(fences[0].unwrap());
+            let broken = lab.ask(&break_of(&pool, terms)).await;
+            let is_broken =
+                matches!(broken, Broke::Broken { count: 1, fence, .. } if fence == fences[0]);
+            assert!(is_broken, "{}: {broken:?}", lab.engine);
+            assert_eq!(shown().await, fences, "{}", lab.engine);
+        }
     });
 }

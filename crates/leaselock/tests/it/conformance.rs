@@ -105,6 +105,7 @@ conformance! {
             an_owner_holds_until_its_last_guard_ends_in_whatever_order
             guards_end_in_other_tasks_and_by_a_panic
             a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
+            a_broken_lease_of_an_owner_is_given_back_with_its_last_guard
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
             a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone
             reading_again_costs_nothing_also_while_a_writer_waits
@@ -189,6 +190,8 @@ conformance! {
             a_failure_that_is_kept_or_paused_is_told_to_all
             a_run_that_crashed_is_followed_by_another_or_by_none
             a_run_that_never_began_counts_as_no_attempt
+            a_broken_run_that_never_began_frees_its_name_at_once
+            a_broken_run_counts_as_running_until_it_ends
             another_request_under_the_same_key_is_refused
             a_run_and_a_mutex_of_that_name_exclude_each_other
             a_body_is_stopped_when_its_run_is_broken
@@ -205,6 +208,7 @@ conformance! {
             a_claim_that_waits_misses_its_tick_when_that_is_too_late
             only_if_that_was_asked_for_a_run_follows_one_that_crashed
             a_tick_whose_run_never_began_is_for_others
+            a_broken_run_of_a_tick_counts_as_running_and_frees_its_name_when_it_never_began
             the_run_of_a_tick_and_a_mutex_of_that_name_exclude_each_other
             the_run_of_a_tick_learns_that_it_was_broken
             a_late_end_counts_unless_another_run_has_begun

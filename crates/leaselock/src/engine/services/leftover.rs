@@ -70,6 +70,13 @@ impl<U: Undo> Leftover<U> {
         self.state = Presence::Present;
     }
 
+    /// It was taken back, which is the end of it unless a request may still come.
+    pub(crate) fn was_taken_back(&mut self) {
+        if self.state == Presence::Present {
+            self.ends();
+        }
+    }
+
     /// There is nothing to take back any more.
     pub(crate) fn ends(&mut self) {
         self.state = Presence::Absent;

@@ -113,15 +113,20 @@ impl Renewal {
 
     /// Replaces the record of a lease by that of the next task. The new id is for its removal.
     pub(crate) fn pass_on(&self, id: Id, to: Arc<LeaseRecord>) -> Id {
-        let alarm = to.core().next();
-        self.change(|table| match table.schedule.replace(id, &to) {
-            // An alarm that is too early sets itself anew, so a local hand-over wakes no task.
-            Some(known) if known <= alarm => (id, None),
-            Some(_) => {
-                table.schedule.set_alarm(id, alarm);
-                (id, Some(alarm))
+        self.change(|table| {
+            if let Some(before) = table.schedule.get(id) {
+                to.core().doubt_as(&before.core());
             }
-            None => (table.schedule.insert(to, alarm), Some(alarm)),
+            let alarm = to.core().next();
+            match table.schedule.replace(id, &to) {
+                // An alarm that is too early sets itself anew, so a local hand-over wakes no task.
+                Some(known) if known <= alarm => (id, None),
+                Some(_) => {
+                    table.schedule.set_alarm(id, alarm);
+                    (id, Some(alarm))
+                }
+                None => (table.schedule.insert(to, alarm), Some(alarm)),
+            }
         })
     }
 
@@ -266,10 +271,13 @@ impl LeaseHolder for Renewal {
     /// Verifies by a renewal.
     fn verify_all(&self) {
         let now = self.clock.now();
-        let all = self.table().schedule.all();
-        all.iter()
-            .for_each(|(_, record)| record.core().verify_soon(now));
-        self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
+        self.change(|table| {
+            for (id, record) in table.schedule.all() {
+                record.core().verify_soon(now); // within the lock: a record that is passed on has its doubt
+                table.schedule.set_alarm(id, now);
+            }
+            ((), Some(now))
+        });
     }
 }
 

@@ -118,7 +118,7 @@ impl Model {
             Op::Cancel(actor) => {
                 let was_first = self.queue.first() == Some(&actor);
                 let left = self.leave(actor);
-                if self.holder == Holder::Actor(actor) {
+                if [Holder::Actor(actor), Holder::Broken(actor)].contains(&self.holder) {
                     self.pass_on();
                     return Answer::Said("released");
                 }

@@ -342,6 +342,21 @@ pub(super) async fn the_run_of_a_tick_and_a_mutex_of_that_name_exclude_each_othe
     lease.release().await.unwrap();
 }
 
+pub(super) async fn a_broken_run_of_a_tick_counts_as_running_and_frees_its_name_when_it_never_began(
+    engine: &Engine,
+) {
+    let [one, two] = pair(engine).await;
+    let tick = past(&one).await;
+    let never_began = run(&cron(&one), tick).await;
+    let refuses_renewals = two.break_lease(NAME, BreakOptions::default()).await;
+    assert!(refuses_renewals.unwrap().remaining.is_some());
+    assert_eq!(state(&two).await.state, Some(TickState::Running));
+    never_began.cancel().await.unwrap();
+    let lease = two.mutex(NAME).ttl(LONG).try_acquire().await.unwrap();
+    lease.expect("the name is free").release().await.unwrap();
+    run(&cron(&two), tick).await.finish().await.unwrap();
+}
+
 pub(super) async fn the_run_of_a_tick_learns_that_it_was_broken(engine: &Engine) {
     let [one, two] = pair(engine).await;
     let short = cron(&one).ttl(millis(1_000)); // so that it soon finds out

@@ -366,6 +366,36 @@ pub(super) async fn a_body_is_stopped_when_its_run_is_broken(engine: &Engine) {
     assert!(matches!(refused, Err(OnceError::Crashed { .. })));
 }
 
+pub(super) async fn a_broken_run_that_never_began_frees_its_name_at_once(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let never_began = begun(&once(&one)).await;
+    let refuses_renewals = two.break_lease(KEY, BreakOptions::default()).await;
+    assert!(refuses_renewals.unwrap().remaining.is_some());
+    never_began.cancel().await.unwrap();
+    let lease = two.mutex(KEY).ttl(LONG).try_acquire().await.unwrap();
+    lease.expect("the name is free").release().await.unwrap();
+    assert_eq!(once(&two).state().await.unwrap(), OnceState::Absent);
+}
+
+pub(super) async fn a_broken_run_counts_as_running_until_it_ends(engine: &Engine) {
+    let [one, two] = pair(engine).await;
+    let works_on = begun(&once(&one)).await;
+    let refuses_renewals = two.break_lease(KEY, BreakOptions::default()).await;
+    let its = refuses_renewals.unwrap().fence.unwrap();
+    let running = OnceState::Running {
+        fence: its,
+        attempt: 1,
+    };
+    assert_eq!(once(&two).state().await.unwrap(), running);
+    let kept = once(&two).forget().await;
+    assert!(
+        matches!(kept, Err(OnceError::Running { fence, .. }) if fence == its),
+        "{kept:?}"
+    );
+    works_on.finish(Ok(b"receipt".to_vec())).await.unwrap();
+    assert_eq!(run(&once(&two), b"").await.unwrap().value, b"receipt");
+}
+
 /// So that it soon finds out that it is broken.
 fn client_with_short_lease(client: &Client) -> Once {
     client.once(KEY).ttl(millis(1_000))

@@ -1,5 +1,6 @@
 //! Owners: what one of them holds, it may acquire again.
 
+use leaselock::inspect::BreakOptions;
 use leaselock::{AcquireError, Client, Lease, LeaseError, LostReason, ReleaseError, Wait};
 
 use crate::engine::Engine;
@@ -109,6 +110,40 @@ pub(super) async fn a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_d
     let again = soon(mutex.acquire()).await.unwrap();
     assert!(again.is_held());
     again.release().await.unwrap();
+}
+
+/// The other guards may work on until its end.
+pub(super) async fn a_broken_lease_of_an_owner_is_given_back_with_its_last_guard(engine: &Engine) {
+    let (one, two) = (
+        engine.client_of_one_store().await,
+        engine.client_of_one_store().await,
+    );
+    let me = one.owner("import 42");
+    let mutex = one.mutex("job").ttl(LONG).owner(&me);
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(soon(mutex.acquire()).await.unwrap());
+    }
+    let next = waiter(&two, "job", LONG);
+    until_queued(&one, "job", 1).await;
+    let broken = two.break_lease("job", BreakOptions::default()).await;
+    assert!(broken.unwrap().remaining.is_some());
+    drop(guards[0].extend(LONG).await); // so that the client learns of it
+    assert_eq!(soon(guards[0].lost()).await.reason, LostReason::Broken);
+
+    let told = guards.remove(1).release().await.unwrap_err();
+    assert!(
+        matches!(&told, ReleaseError::NotHeld(lost) if lost.reason == LostReason::Broken),
+        "{told:?}"
+    );
+    drop(guards.remove(1));
+    let seen = one.inspect("job").await.unwrap();
+    let holder = seen.state.exclusive().unwrap();
+    assert_eq!(holder.process.as_ref().unwrap().client, one.id());
+    assert!(holder.broken && !next.is_finished());
+    guards.remove(0).release().await.unwrap(); // no other client has held it
+    let next = soon(next).await.unwrap().unwrap();
+    next.release().await.unwrap();
 }
 
 /// The second one does not wait in the queue behind the first one's lease.

@@ -1,9 +1,10 @@
 //! Answers and requests that vanish, come twice, come in pieces, or come too late.
 
+use leaselock::barrier::BarrierError;
 use leaselock::{AcquireError, Client, LostReason};
-use testkit::{Fault, Proxy, Server, Way};
+use testkit::{Cut, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, eventually, is_free, leftovers, millis, pttl, soon};
+use crate::support::{LONG, calls, eventually, is_free, leftovers, millis, pttl, soon};
 
 pub(super) async fn rig() -> (Server, Proxy, Client, Client) {
     let server = Server::start();
@@ -196,4 +197,27 @@ async fn bytes_that_come_one_by_one_change_nothing() {
     lease.extend(LONG).await.unwrap();
     lease.release().await.unwrap();
     assert_eq!(leftovers(&server), [""; 0]);
+}
+
+/// What it has sent may still reach the server, behind the request by which it left.
+#[tokio::test]
+async fn a_party_whose_last_poll_got_no_answer_leaves_its_barrier_again() {
+    let (server, proxy, client, rival) = rig().await;
+    let phase = client.barrier("phase", 3).party_lease(LONG);
+    let waits = tokio::spawn(async move { phase.wait_within(millis(2_000)).await });
+    let other = rival.barrier("phase", 3).party_lease(LONG);
+    eventually("it has arrived", async || {
+        let asks = other.wait_within(millis(0)).await;
+        matches!(asks, Err(BarrierError::TimedOut { arrived: 2, .. }))
+    })
+    .await;
+    let left = calls(&server, "zrem");
+    let (bytes, how) = (0, Cut::Close);
+    proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
+    let over = soon(waits).await.unwrap().unwrap_err();
+    assert!(matches!(over, BarrierError::TimedOut { .. }), "{over}");
+    eventually("it has left twice more", async || {
+        calls(&server, "zrem") == left + 3
+    })
+    .await;
 }

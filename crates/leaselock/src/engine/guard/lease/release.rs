@@ -32,7 +32,9 @@ pub(crate) async fn release(
 impl<M> Lease<M> {
     pub(super) async fn release_one(mut self) -> Result<(), ReleaseError> {
         if self.pass_on() {
-            return Ok(());
+            let lost = self.record.lost_by_now(); // of an owner with other guards
+            let lost = lost.filter(|lost| lost.reason != LostReason::Released);
+            return lost.map_or(Ok(()), |lost| Err(ReleaseError::NotHeld(lost)));
         }
         let left = self.remaining();
         let guard = self.give_up();

@@ -24,14 +24,14 @@ impl Guard {
 }
 
 impl PassOn for Guard {
-    /// The other guards keep the lease. A lost lease passes to none of them: its release says so.
-    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, _: Id) -> bool {
+    /// The other guards keep the lease, also one that is lost: the last of them gives back what the store still has.
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, _: &Arc<LeaseRecord>, _: Id) -> bool {
         let mut holds = self.owner.holds();
         let Some(hold) = holds.remove(&self.key, self.number) else {
             return false;
         };
         hold.apply(engine);
-        record.lost_by_now().is_none()
+        true
     }
 
     fn end_of(self: Arc<Self>, _: &Arc<LeaseRecord>) {

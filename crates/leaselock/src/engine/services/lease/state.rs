@@ -303,6 +303,13 @@ impl LeaseMachine {
         self.renew_at = self.renew_at.min(now);
     }
 
+    /// Takes over a doubt that has come since this state was created from the one before.
+    pub(crate) fn doubt_as(&mut self, before: &LeaseMachine) {
+        if let Some(since) = before.doubted.filter(|_| before.doubted > self.doubted) {
+            self.verify_soon(since);
+        }
+    }
+
     /// Ends the lease for a reason from outside. True for the first reason, which stays.
     pub(crate) fn end(&mut self, reason: LostReason) -> bool {
         let first = self.phase == LeasePhase::Held;

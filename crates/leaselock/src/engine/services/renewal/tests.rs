@@ -82,6 +82,26 @@ fn an_alarm_moves_only_when_the_next_record_needs_it_sooner() {
     assert_eq!(renewal.held().len(), 1);
 }
 
+#[test]
+fn a_lease_that_is_doubted_while_it_is_handed_over_is_verified_by_the_next_task() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let first = Arc::new(lease(&clock));
+    let id = renewal.add(Arc::clone(&first));
+    let next = passed_on(&first, &clock);
+    renewal.verify_all();
+    renewal.pass_on(id, Arc::clone(&next));
+    assert_eq!(next.core().next(), clock.now(), "it is due");
+    // What was verified since is not doubted any more.
+    next.core().take_up(clock.now());
+    clock.advance(Duration::from_millis(1));
+    let (now, ttl) = (clock.now(), next.ttl());
+    next.core().extended(now, now, ttl);
+    let third = passed_on(&next, &clock);
+    renewal.pass_on(id, Arc::clone(&third));
+    assert!(third.core().next() > now);
+}
+
 #[tokio::test]
 async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_one_is_not() {
     let clock = Clock::manual();

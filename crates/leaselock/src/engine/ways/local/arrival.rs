@@ -148,12 +148,14 @@ impl Drop for GroupMember {
         if !self.waits {
             return;
         }
-        let is_last = {
+        // In one step: the group's task has a member join again whose lease it takes back.
+        let (is_last, taken_back) = {
             let mut state = self.group.state();
             state.turns.leave(|waiter| waiter.handoff.is(&self.handoff));
-            state.turns.waiters.is_empty() && state.current.is_none()
+            let is_last = state.turns.waiters.is_empty() && state.current.is_none();
+            (is_last, self.handoff.take_back())
         };
-        drop(self.handoff.take_back());
+        drop(taken_back); // a lease that is dropped passes on
         if is_last {
             self.group.changed.notify_one();
             self.group.tidy();

@@ -70,7 +70,7 @@ pub(crate) struct LocalGroup {
     pub(crate) terms: GroupTerms,
     /// Where it is listed; gone with the client.
     groups: Weak<dyn Registry>,
-    state: Mutex<GroupState>,
+    pub(super) state: Mutex<GroupState>,
     /// Something has changed that the group's task may wait for.
     pub(crate) changed: Notify,
     /// The task that waits by itself is to hand its entry over to the group.
@@ -199,12 +199,14 @@ impl LocalGroup {
             share
         };
         let now = engine.clock.now();
+        let before; // is dropped behind the lock: a lease that lies in its handoff passes on
         let mut state = self.state();
         let (_, kept, id) = lease.parts();
         let Some(waiter) = state.turns.first(kept.fence, share, now) else {
             return Some(lease);
         };
-        if let Some(before) = state.current.take() {
+        before = state.current.take();
+        if let Some(before) = &before {
             before.kept.end(LostReason::TakenOver); // the store has granted another token since
         }
         if lease.expects_late_requests() {

@@ -48,3 +48,76 @@ impl Handoff {
 }
 
 debug_as!(Handoff, _it => {});
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::sync::Weak;
+    use std::thread;
+
+    use super::*;
+    use crate::Client;
+    use crate::engine::ways::local::arrival::GroupMember;
+    use crate::engine::ways::local::group::{GroupTerms, GroupWaiter, LocalGroup};
+    use crate::engine::ways::local::groups::LocalGroups;
+    use crate::engine::ways::turn_budget::Share;
+    use crate::mutex::MUTEX;
+
+    /// A lock that so many checks in a row find taken is kept.
+    const CHECKS: usize = 1_000;
+
+    /// It goes while the task of its group takes the grant back that it has not taken.
+    #[tokio::test]
+    async fn a_member_that_goes_away_with_its_grant_does_not_stay_in_its_group() {
+        let client = Client::open("mem:").unwrap();
+        let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
+        let engine = Arc::clone(client.engine());
+        let terms = GroupTerms {
+            kind: &MUTEX,
+            ttl: lease.parts().1.ttl(),
+            priority: 0,
+            fencing: true,
+        };
+        let unlisted = Weak::<LocalGroups>::new();
+        let group = Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms));
+        let [late, other] = [(); 2].map(|()| GroupWaiter {
+            handoff: Handoff::default(),
+            start: engine.clock.now(),
+            end: None,
+            max_hold: None,
+            on_wait: None,
+        });
+        let is_late = |waiter: &GroupWaiter| waiter.handoff.is(&late.handoff);
+        group.state().turns.join(late.clone());
+        group.state().turns.join(other);
+        let share = Share {
+            range: 64,
+            others: false,
+        };
+        assert!(group.granted(&engine, lease, share).is_none());
+        group.state().turns.join(late.clone()); // it is seen to leave
+
+        let mut grant = hold(&late.handoff.0.offer);
+        let member = GroupMember::new(Arc::clone(&group), late.handoff.clone());
+        let goes = thread::spawn(move || drop(member));
+        let (mut taken_back, mut locked) = (None, 0);
+        while locked < CHECKS && taken_back.is_none() {
+            match group.state.try_lock() {
+                Ok(mut state) if !state.turns.waiters.iter().any(is_late) => {
+                    taken_back = grant.take();
+                    state.turns.join(late.clone());
+                }
+                Ok(_) => locked = 0,
+                Err(_) => locked += 1,
+            }
+            thread::yield_now();
+        }
+        drop(grant);
+        goes.join().unwrap();
+        drop(taken_back);
+        let state = group.state();
+        assert!(!state.turns.waiters.iter().any(is_late));
+        let current = state.current.as_ref();
+        let holder = current.and_then(|current| current.member.as_ref());
+        assert!(!holder.is_some_and(|(member, _)| is_late(member)));
+    }
+}
