@@ -52,21 +52,15 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
 /// Runs the call in Lua, even a script with a shortcut.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     step.keys = call.parameters.keys().map(str::to_owned).collect();
+    let broken = |error: mlua::Error| internal(format!("the script engine failed: {error}"));
     let idle = hold(&IDLE).pop();
-    let mut machine = match idle {
-        Some(machine) => machine,
-        None => Machine::new().map_err(|error| broken(&error))?,
-    };
+    let mut machine = idle.map_or_else(Machine::new, Ok).map_err(broken)?;
     let outcome = machine.run(call, step);
     let mut idle = hold(&IDLE);
     if idle.len() < KEPT {
         idle.push(machine);
     }
     outcome
-}
-
-fn broken(error: &mlua::Error) -> StoreError {
-    internal(format!("the script engine failed: {error}"))
 }
 
 impl Machine {
