@@ -3,6 +3,7 @@
 
 use super::answer::Answer;
 use super::parameters::Parameters;
+use crate::base::StoreError;
 
 /// The same step as a script, for its plain cases.
 ///
@@ -13,9 +14,7 @@ pub(crate) type Shortcut = fn(&Parameters, &mut dyn Keyspace) -> Option<Answer>;
 /// The id of a stream's entry: milliseconds, and a number among those of the same millisecond.
 pub(crate) type StreamId = (u64, u64);
 
-/// The keys of one call.
-///
-/// `None` stands for a value of another type, on which the command would fail.
+/// The keys of one call. A command on a value of another type fails.
 pub(crate) trait Keyspace {
     /// Returns the store's time; it stands still during a call.
     fn now_us(&self) -> u64;
@@ -28,12 +27,16 @@ pub(crate) trait Keyspace {
     fn delete(&mut self, key: &str) -> bool;
 
     /// `GET key`.
-    fn get(&self, key: &str) -> Option<Option<&[u8]>>;
+    fn get(&self, key: &str) -> Result<Option<&[u8]>, StoreError>;
     /// `SET key value PX ttl_ms`.
     fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64);
 
     /// The last id in `XINFO STREAM key`.
-    fn stream_last(&self, key: &str) -> Option<Option<StreamId>>;
-    /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` also when the id is not larger than the last.
-    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId>;
+    fn stream_last(&self, key: &str) -> Result<Option<StreamId>, StoreError>;
+    /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` when the id is not larger than the last.
+    fn stream_add(
+        &mut self,
+        key: &str,
+        id: Option<StreamId>,
+    ) -> Result<Option<StreamId>, StoreError>;
 }

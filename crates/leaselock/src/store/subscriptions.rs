@@ -16,6 +16,7 @@ use super::{Event, SharedSink};
 use crate::base::{debug_as, hold};
 
 /// A set of channels that one connection serves, with those who wait for their messages.
+#[derive(Default)]
 pub(crate) struct Subscriptions {
     /// True if the store has no such messages.
     unavailable: bool,
@@ -54,25 +55,22 @@ pub(super) struct Due {
 impl Subscriptions {
     /// Creates the set of a store without messages, which never wakes a waiter.
     pub(crate) fn unavailable() -> Arc<Self> {
-        Self::with(true, None)
+        Arc::new(Subscriptions {
+            unavailable: true,
+            ..Subscriptions::default()
+        })
     }
 
     pub(crate) fn new() -> Arc<Self> {
-        Self::with(false, None)
+        Arc::default()
     }
 
     /// Creates a set whose messages all go to the sink too, and each gap: `at_once` when that begins and when it ends,
     /// otherwise when messages arrive again after it.
     pub(super) fn observed(sink: SharedSink, at_once: bool) -> Arc<Self> {
-        Self::with(false, Some(Observer { sink, at_once }))
-    }
-
-    fn with(unavailable: bool, observer: Option<Observer>) -> Arc<Self> {
         Arc::new(Subscriptions {
-            unavailable,
-            observer,
-            table: Mutex::default(),
-            changed: Notify::new(),
+            observer: Some(Observer { sink, at_once }),
+            ..Subscriptions::default()
         })
     }
 
@@ -94,7 +92,7 @@ impl Subscriptions {
         } else {
             let mut table = hold(&self.table);
             let wanted = table.entry(Arc::clone(&channel));
-            let state = wanted.or_insert_with(Channel::new).add(&waiter);
+            let state = wanted.or_default().add(&waiter);
             drop(table);
             self.changed.notify_one();
             state

@@ -22,13 +22,13 @@ pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
     let answer = if token.contains('.') {
         let text_of = |(ms, count)| format!("{ms}-{count}");
         let now_us = keyspace.now_us();
-        let last = keyspace.stream_last(fence)?;
+        let last = keyspace.stream_last(fence).ok()?;
         if let Some(last) = last {
             fence::of_id(&text_of(last)).filter(|last| last.get() % 1000 < 999)?;
         }
         // A new one begins behind all that a lost one may have granted.
         let first = last.is_none().then_some((now_us / 1000 + 2, now_us % 1000));
-        let id = text_of(keyspace.stream_add(fence, first)?);
+        let id = text_of(keyspace.stream_add(fence, first).ok()??);
         keyspace.expire(fence, FENCE_KEPT_MS);
         tagged("fenced", [text(id)])
     } else {
@@ -42,7 +42,7 @@ pub(crate) fn acquire(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
 pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
     let [lock, queue, _, _] = exactly(parameters.keys())?;
     let [token] = exactly(parameters.args())?;
-    match keyspace.get(lock)? {
+    match keyspace.get(lock).ok()? {
         None => return tagged("expired", []),
         Some(held) if held != token.as_bytes() => return tagged("taken", []),
         Some(_) => {}

@@ -1,12 +1,11 @@
 //! The commands of scripts, on the image of one file. Each does what Redis does, as far as the scripts need.
 
 mod arguments;
-mod hashes;
 mod sorted_sets;
 mod streams;
-mod strings;
 
-use self::arguments::{Command, MaybeReply};
+use self::arguments::{counted, number, score, scores};
+use super::packed::{Fields, Members};
 use super::reply::{Reply, internal};
 use super::step::Step;
 use super::whitelist::WHITELIST;
@@ -21,12 +20,10 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, StoreError>
     match (*name, args) {
         (b"TIME", []) => Ok(time(step.now_us)),
         // A folder has no slots, so all channels are of one kind.
-        (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" || what == b"SHARDNUMSUB" => {
-            Ok(receivers(step, channels))
-        }
+        (b"PUBSUB", [b"NUMSUB" | b"SHARDNUMSUB", channels @ ..]) => Ok(receivers(step, channels)),
         (b"PUBLISH" | b"SPUBLISH", [channel, message]) => publish(step, channel, message),
         (b"MGET", [_, ..]) => {
-            let values = declared_all(step, args)?.map(|key| step.get(key).flatten());
+            let values = declared_all(step, args)?.map(|key| step.get(key).ok().flatten());
             Ok(Reply::Array(values.map(Reply::or_nil).collect()))
         }
         (b"EXISTS", [_, ..]) => {
@@ -72,17 +69,8 @@ fn declared_all<'a>(
 }
 
 fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, StoreError> {
-    // Of each type of value: commands that only read, and commands that write; `None` for any other.
-    type Read = fn(&Step, Command<'_>) -> MaybeReply;
-    type Write = fn(&mut Step, Command<'_>) -> MaybeReply;
-    let (read, write): (Read, Write) = match name {
-        [b'H', ..] => (hashes::read, hashes::write),
-        [b'Z', ..] => (sorted_sets::read, sorted_sets::write),
-        [b'X', ..] => (streams::read, streams::write),
-        _ => (strings::read, strings::write),
-    };
-    let command = (name, declared(step, key)?, args);
-    if let Some(reply) = read(step, command)? {
+    let key = declared(step, key)?;
+    if let Some(reply) = read(step, name, key, args)? {
         return Ok(reply);
     }
     if step.reads_only {
@@ -91,7 +79,135 @@ fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Re
             "ERR {command} in a script that says it only reads"
         )));
     }
-    write(step, command)?.ok_or_else(|| unknown(name, args))
+    write(step, name, key, args)?.ok_or_else(|| unknown(name, args))
+}
+
+/// Runs a command that only reads; `None` for any other.
+fn read(
+    step: &Step,
+    command: &[u8],
+    key: &str,
+    args: &[&[u8]],
+) -> Result<Option<Reply>, StoreError> {
+    Ok(Some(match (command, args) {
+        (b"GET", []) => Reply::or_nil(step.get(key)?),
+        (b"STRLEN", []) => Reply::count(step.get(key)?.map_or(0, <[u8]>::len)),
+        (b"TYPE", []) => {
+            let entry = step.image.find(key);
+            Reply::Status(entry.map_or("none", |entry| entry.content.kind()))
+        }
+        (b"PTTL", []) => Reply::Int(step.remaining_ms(key)),
+        (b"HGET", [field]) => Reply::or_nil(step.hash_get(key, field)?),
+        (b"HLEN", []) => Reply::count(step.fields(key)?.map_or(0, Fields::len)),
+        (b"HMGET", [_, ..]) => {
+            let fields = step.fields(key)?;
+            let value = |field: &&[u8]| Reply::or_nil(fields.and_then(|fields| fields.get(field)));
+            Reply::Array(args.iter().map(value).collect())
+        }
+        // A server has them in no order that a script may rely on.
+        (b"HGETALL", []) => {
+            let fields = step.fields(key)?.into_iter().flat_map(Fields::iter);
+            let words = fields.flat_map(|(field, value)| [field, value]);
+            Reply::Array(words.map(|word| Reply::Bytes(word.to_vec())).collect())
+        }
+        (b"ZCARD", []) => Reply::count(step.members(key)?.map_or(0, Members::len)),
+        (b"ZRANK", [member]) => {
+            let rank = step.members(key)?.and_then(|all| all.rank(member));
+            rank.map_or(Reply::Nil, Reply::count)
+        }
+        (b"ZSCORE", [member]) => {
+            let members = step.members(key)?;
+            let score = members.and_then(|members| members.score(member));
+            score.map_or(Reply::Nil, Reply::score)
+        }
+        (b"ZRANGE" | b"ZREVRANGE", [first, last] | [first, last, b"WITHSCORES"]) => {
+            let positions = (number(first)?, number(last)?);
+            let all = step.members(key)?;
+            sorted_sets::by_position(all, positions, command == b"ZREVRANGE", args.len() > 2)
+        }
+        (b"ZRANGEBYSCORE", [min, max, b"LIMIT", skip, count])
+        | (b"ZREVRANGEBYSCORE", [max, min, b"LIMIT", skip, count]) => {
+            let page = (number(skip)?, number(count)?);
+            let scores = scores(min, max)?;
+            sorted_sets::by_score(
+                step.members(key)?,
+                scores,
+                page,
+                command == b"ZREVRANGEBYSCORE",
+            )
+        }
+        (b"XINFO", [b"STREAM"]) => streams::info(step.stream_last(key)?)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// Runs a command that writes; `None` for any other.
+fn write(
+    step: &mut Step,
+    command: &[u8],
+    key: &str,
+    args: &[&[u8]],
+) -> Result<Option<Reply>, StoreError> {
+    Ok(Some(match (command, args) {
+        (b"SET", [value, b"PX", ttl_ms]) => set(step, key, value, ttl_ms)?,
+        (b"SET", [value, b"PX", ttl_ms, b"NX"]) => match step.exists(key) {
+            true => Reply::Nil,
+            false => set(step, key, value, ttl_ms)?,
+        },
+        (b"PEXPIRE", [ttl_ms]) => match u64::try_from(number::<i64>(ttl_ms)?) {
+            Ok(ttl_ms @ 1..) => Reply::flag(step.expire(key, ttl_ms)),
+            _ => Reply::flag(step.delete(key)),
+        },
+        (b"HSET", [_, ..]) if args.len().is_multiple_of(2) => {
+            let set = |pair: &[&[u8]]| step.hash_set(key, pair[0], pair[1]);
+            counted(args.chunks_exact(2), set)?
+        }
+        (b"HSETNX", [field, value]) => {
+            let is_new = step.hash_get(key, field)?.is_none();
+            Reply::flag(is_new && step.hash_set(key, field, value)?)
+        }
+        (b"HINCRBY", [field, value]) => increment(step, key, field, value)?,
+        (b"HDEL", [_, ..]) => counted(args, |field| step.hash_delete(key, field))?,
+        (b"ZADD", [_, _, ..]) if args.len().is_multiple_of(2) => {
+            counted(args.chunks_exact(2), |pair| {
+                let score = score(pair[0])?;
+                step.sorted_add(key, score, pair[1])
+            })?
+        }
+        (b"ZADD", [b"XX", new, member]) => {
+            let new = score(new)?;
+            let members = step.members(key)?;
+            if members.is_some_and(|members| members.score(member).is_some()) {
+                step.sorted_add(key, new, member)?;
+            }
+            Reply::Int(0)
+        }
+        (b"ZREM", [_, ..]) => counted(args, |member| step.sorted_remove(key, member))?,
+        (b"XADD", [b"NOMKSTREAM", b"MAXLEN", b"0", id, _, _]) => {
+            streams::add(step, key, id, false)?
+        }
+        (b"XADD", [b"MAXLEN", b"0", id, _, _]) => streams::add(step, key, id, true)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply, StoreError> {
+    let ttl_ms: u64 = number(ttl_ms)?;
+    if ttl_ms == 0 {
+        return Err(internal("ERR invalid expire time in 'set' command"));
+    }
+    step.set(key, value, ttl_ms);
+    Ok(Reply::Status("OK"))
+}
+
+fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, StoreError> {
+    let no_integer = |_| internal("ERR hash value is not an integer");
+    let before = step.hash_get(key, field)?;
+    let before: i64 = before.map_or(Ok(0), number).map_err(no_integer)?;
+    let sum = before.checked_add(number(value)?);
+    let sum = sum.ok_or_else(|| internal("ERR increment or decrement would overflow"))?;
+    step.hash_set(key, field, sum.to_string().as_bytes())?;
+    Ok(Reply::Int(sum))
 }
 
 fn time(now_us: u64) -> Reply {

@@ -47,22 +47,20 @@ pub(super) fn of_memory() -> Vec<Guarantee> {
 
 /// Lists the promises of a folder, which do not depend on settings.
 pub(super) fn of_a_folder() -> Vec<Guarantee> {
-    let kept = [
-        "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
-        "what a process holds is free at once when it and its job are gone",
-        "time runs by this machine's own clock, which never steps",
-    ];
-    let mut promises: Vec<_> = kept.map(Guarantee::kept).into();
-    promises.push(Guarantee::broken(
-        "other machines are not excluded: that needs a server",
-    ));
-    promises
+    vec![
+        Guarantee::kept(
+            "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
+        ),
+        Guarantee::kept("what a process holds is free at once when it and its job are gone"),
+        Guarantee::kept("time runs by this machine's own clock, which never steps"),
+        Guarantee::broken("other machines are not excluded: that needs a server"),
+    ]
 }
 
 fn checks(folder: &Folder) -> Result<Vec<Finding>, FileError> {
     let path = &folder.settings.path;
     let failed = |error| system("look at", path, error);
-    let now_us = folder.time()?.now_us;
+    let now_us = folder.time_us()?;
     let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
     let mut checks = vec![Finding::fit("folder", path.display().to_string())];
     #[cfg(target_os = "linux")]

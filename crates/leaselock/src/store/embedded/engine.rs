@@ -1,13 +1,13 @@
 //! The script engine: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands;
-use super::reply::{self, Reply, Words, internal};
+use super::reply::{self, Reply, Word, internal};
 use super::step::Step;
 use crate::base::{ErrorKind, StoreError, hold};
 use crate::script::{Answer, Call, Script};
@@ -27,20 +27,15 @@ const KEPT: usize = 8;
 
 static IDLE: Mutex<Vec<Machine>> = Mutex::new(Vec::new());
 
-type Slot = Arc<Mutex<Running>>;
-
-/// The state behind `redis.call`.
-#[derive(Default)]
+/// The state behind `redis.call`, in the machine while a script runs there.
 struct Running {
-    step: Option<Step>,
-    words: Words,
+    step: Step,
     /// The error of the first `redis.call` that raised one.
     failure: Option<StoreError>,
 }
 
 struct Machine {
     lua: Lua,
-    running: Slot,
     /// Compiled scripts by the address of their text.
     compiled: HashMap<usize, Function>,
 }
@@ -57,21 +52,15 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
 /// Runs the call in Lua, even a script with a shortcut.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     step.keys = call.parameters.keys().map(str::to_owned).collect();
+    let broken = |error: mlua::Error| internal(format!("the script engine failed: {error}"));
     let idle = hold(&IDLE).pop();
-    let mut machine = match idle {
-        Some(machine) => machine,
-        None => Machine::new().map_err(|error| broken(&error))?,
-    };
+    let mut machine = idle.map_or_else(Machine::new, Ok).map_err(broken)?;
     let outcome = machine.run(call, step);
     let mut idle = hold(&IDLE);
     if idle.len() < KEPT {
         idle.push(machine);
     }
     outcome
-}
-
-fn broken(error: &mlua::Error) -> StoreError {
-    internal(format!("the script engine failed: {error}"))
 }
 
 impl Machine {
@@ -82,7 +71,6 @@ impl Machine {
         )?;
         // A collection walks over all compiled scripts, so it runs less often; a call leaves a few kilobytes behind.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
-        let running = Slot::default();
         let globals = lua.globals();
         let names = globals
             .pairs::<String, LuaValue>()
@@ -98,33 +86,32 @@ impl Machine {
                 .raw_set(*function, LuaValue::Nil)?;
         }
         let redis = lua.create_table()?;
-        redis.raw_set("call", caller(&lua, &running, true)?)?;
-        redis.raw_set("pcall", caller(&lua, &running, false)?)?;
+        redis.raw_set("call", caller(&lua, true)?)?;
+        redis.raw_set("pcall", caller(&lua, false)?)?;
         globals.raw_set("redis", redis)?;
         seal(&lua, &globals)?;
         Ok(Machine {
             lua,
-            running,
             compiled: HashMap::new(),
         })
     }
 
     fn run(&mut self, call: &Call, step: Step) -> Result<(Answer, Step), StoreError> {
-        hold(&self.running).step = Some(step);
+        let failure = None;
+        self.lua.set_app_data(Running { step, failure });
         let outcome = self.evaluate(call);
-        let mut running = hold(&self.running);
-        let (step, raised) = (running.step.take(), running.failure.take());
-        drop(running);
         let refuse = |failure: StoreError| match failure.kind() {
             ErrorKind::Corrupt => failure,
             kind => StoreError::refused(kind, format!("{}: {failure}", call.script.name)),
         };
-        let raised = |error: mlua::Error| raised.unwrap_or_else(|| internal(error.to_string()));
+        let running = self.lua.remove_app_data();
+        let Running { step, failure } =
+            running.ok_or_else(|| refuse(internal("it lost its place")))?;
+        let raised = |error: mlua::Error| failure.unwrap_or_else(|| internal(error.to_string()));
         let value = outcome.map_err(|error| refuse(raised(error)))?;
         let value = reply::from_lua(&value).map_err(refuse)?;
         // Nothing is committed yet, so an answer without a tag is a refusal, and the outcome is not unknown.
         let answer = Answer::from_value(value).map_err(|_| refuse(internal("no tagged answer")))?;
-        let step = step.ok_or_else(|| refuse(internal("it lost its place")))?;
         Ok((answer, step))
     }
 
@@ -173,14 +160,15 @@ fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
 }
 
 /// Creates `redis.call`, which raises errors, or `redis.pcall`, which returns `{err = message}`.
-fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
-    let running = Arc::clone(running);
+fn caller(lua: &Lua, raises: bool) -> mlua::Result<Function> {
     // Created once, because most writes answer nothing else.
     let fine = lua.create_table()?;
     fine.raw_set("ok", "OK")?;
     lua.create_function(move |lua, words: MultiValue| {
-        let mut running = hold(&running);
-        match command(&mut running, &words) {
+        let mut running = lua
+            .app_data_mut::<Running>()
+            .ok_or_else(|| mlua::Error::runtime("no script is running"))?;
+        match command(&mut running.step, &words) {
             Ok(Reply::Status("OK")) => Ok(LuaValue::Table(fine.clone())),
             Ok(answer) => reply::to_lua(lua, answer),
             Err(failure) if raises => {
@@ -197,12 +185,8 @@ fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
     })
 }
 
-fn command(running: &mut Running, values: &MultiValue) -> Result<Reply, StoreError> {
-    let Running { step, words, .. } = running;
-    words.clear();
-    values.iter().try_for_each(|value| words.push(value))?;
-    let step = step
-        .as_mut()
-        .ok_or_else(|| internal("no script is running"))?;
-    commands::run(step, &words.all())
+fn command(step: &mut Step, values: &MultiValue) -> Result<Reply, StoreError> {
+    let words: Vec<Word> = values.iter().map(Word::of).collect::<Result<_, _>>()?;
+    let words: Vec<&[u8]> = words.iter().map(Word::bytes).collect();
+    commands::run(step, &words)
 }

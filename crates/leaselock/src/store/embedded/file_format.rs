@@ -21,7 +21,7 @@ mod tests;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 use super::opening::{self, Unopened};
 
@@ -256,11 +256,9 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Er
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?];
     let mut done = 0;
     while done < bytes.len() {
-        match pread(file, &mut bytes[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(more) => done += more,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+        match retry_on_intr(|| pread(file, &mut bytes[done..], offset + done as u64))? {
+            0 => break,
+            more => done += more,
         }
     }
     bytes.truncate(done);
@@ -281,11 +279,7 @@ fn read_slot(file: BorrowedFd<'_>, offset: u64, slot_size: u64) -> Result<Vec<u8
 fn write_at(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < bytes.len() {
-        match pwrite(file, &bytes[done..], offset + done as u64) {
-            Ok(more) => done += more,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
+        done += retry_on_intr(|| pwrite(file, &bytes[done..], offset + done as u64))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use super::datagram::Datagrams;
 use super::io_error::{FileError, system};
 use super::life::Life;
-use super::open_files::OpenFiles;
+use super::open_files::{LockFile, OpenFiles};
 use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
 use super::time_anchor::{self, TimeAnchor};
-use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
+use crate::base::{Clock, ErrorKind, Moment, StoreError};
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
@@ -31,13 +31,6 @@ pub(super) struct FolderSettings {
     pub(super) session: bool,
 }
 
-/// The store's time, and its anchor: the distance from the machine's clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StoreTime {
-    pub(super) anchor_us: u64,
-    pub(super) now_us: u64,
-}
-
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) settings: FolderSettings,
@@ -47,22 +40,19 @@ pub(super) struct Folder {
     pub(super) wakes: Arc<OwnedFd>,
     pub(super) wake: Datagrams,
     pub(super) file_mode: Mode,
-    pub(super) session: Option<Arc<Session>>,
-    pub(super) anchor: Mutex<TimeAnchor>,
-    pub(super) kept: OpenFiles,
+    pub(super) anchor: TimeAnchor,
+    pub(super) kept: OpenFiles<Arc<LockFile>>,
     living: Living,
 }
 
 impl Folder {
-    /// Opens the folder and creates what is missing. `session` is the one from before the folder was opened again.
-    pub(super) fn open(
-        settings: &FolderSettings,
-        session: Option<Arc<Session>>,
-    ) -> Result<Self, FileError> {
+    /// Opens the folder and creates what is missing.
+    pub(super) fn open(settings: &FolderSettings) -> Result<Self, FileError> {
         let path = &settings.path;
         let root = open_root(path)?;
         let stat = fstat(&root).map_err(|error| system("look at", path, error))?;
         check_owner(path, stat.st_uid, stat.st_mode)?;
+        #[cfg(target_os = "linux")]
         check_file_system(path, &root)?;
         let (folder_mode, file_mode) = modes(stat.st_mode);
         let locks = subfolder(&root, path, "locks", folder_mode)?;
@@ -73,50 +63,35 @@ impl Folder {
             let message = format!("no socket for wake-ups: {error}");
             StoreError::refused(ErrorKind::Unreachable, message)
         })?;
-        let session = match session.filter(|session| session.is_linked()) {
-            None if settings.session => Some(begin_session(settings, &sessions, file_mode)?),
-            session => session,
-        };
-        let (settings, anchor) = (settings.clone(), Mutex::new(anchor));
         Ok(Folder {
-            settings,
+            settings: settings.clone(),
             root,
             locks,
             sessions,
             wakes,
             wake,
             file_mode,
-            session,
             anchor,
-            kept: OpenFiles::new(),
+            kept: OpenFiles::default(),
             living: Living::default(),
         })
     }
 
     /// Closes files that stay open from one call to the next. True if there was one.
     pub(super) fn close_idle(&self) -> bool {
-        let (kept, living) = (self.kept.close_all(), self.living.close_all());
+        let (kept, living) = (self.kept.close_all(), self.living.files.close_all());
         kept || living
     }
 
     /// Returns the store's time, or `Gone` when the path leads to another folder now.
-    pub(super) fn time(&self) -> Result<StoreTime, FileError> {
-        let mut anchor = hold(&self.anchor);
-        let anchor_us = anchor.check(&self.root)?;
-        drop(anchor);
-        Ok(self.time_by(anchor_us))
+    pub(super) fn time_us(&self) -> Result<u64, FileError> {
+        self.anchor.check(&self.root)?;
+        Ok(self.now_us())
     }
 
-    /// Reads the time again, by the same anchor.
-    pub(super) fn time_by(&self, anchor_us: u64) -> StoreTime {
-        let now_us = self.boot_us().saturating_add(anchor_us);
-        StoreTime { anchor_us, now_us }
-    }
-
-    /// Returns the anchor that this process uses, whatever became of the folder.
-    pub(super) fn fixed_anchor_us(&self) -> u64 {
-        let anchor = hold(&self.anchor);
-        anchor.us()
+    /// Returns the store's time, whatever became of the folder.
+    pub(super) fn now_us(&self) -> u64 {
+        self.boot_us().saturating_add(self.anchor.us)
     }
 
     /// Checks a file's owner: the folder's in a private folder, any user in a shared one.
@@ -146,17 +121,36 @@ impl Folder {
         self.settings.clock.now().as_nanos() / 1000
     }
 
+    pub(super) fn begin_session(&self) -> Result<Session, FileError> {
+        let client = &self.settings.client;
+        let session = Session::begin(&self.sessions, client, self.file_mode);
+        session.map_err(|error| {
+            error.trouble(
+                FileError::Taken("sessions"),
+                "begin a session in",
+                &self.session_path(client),
+            )
+        })
+    }
+
+    fn session_path(&self, client: &str) -> PathBuf {
+        self.settings.path.join("sessions").join(client)
+    }
+
     /// Returns what the session says of a lease whose client had one when it acquired it.
-    pub(super) fn life_of(&self, client: &str, time: StoreTime) -> Result<Life, StoreError> {
-        let is_own = self.session.is_some() && client == self.settings.client;
+    pub(super) fn life_of(&self, client: &str) -> Result<Life, StoreError> {
+        let is_own = self.settings.session && client == self.settings.client;
         if is_own {
             return Ok(Life::Ttl);
         }
         let left = self.living.look(&self.sessions, client).map_err(|lack| {
-            let path = self.settings.path.join("sessions").join(client);
-            system("see whether its holder lives in", &path, lack)
+            system(
+                "see whether its holder lives in",
+                &self.session_path(client),
+                lack,
+            )
         })?;
-        let in_store_us = |limit: Moment| (limit.as_nanos() / 1000).saturating_add(time.anchor_us);
+        let in_store_us = |limit: Moment| (limit.as_nanos() / 1000).saturating_add(self.anchor.us);
         Ok(match left {
             SessionRemains::Process => Life::Ttl,
             SessionRemains::Nobody => Life::Over,
@@ -174,26 +168,11 @@ impl Surroundings for Folder {
 
     fn has_session(&self, client: &str) -> bool {
         if client == self.settings.client {
-            self.session.is_some()
+            self.settings.session
         } else {
             self.living.had_session(&self.sessions, client)
         }
     }
-}
-
-fn begin_session(
-    settings: &FolderSettings,
-    sessions: &OwnedFd,
-    mode: Mode,
-) -> Result<Arc<Session>, FileError> {
-    let session = Session::begin(sessions, &settings.client, mode);
-    session.map(Arc::new).map_err(|error| {
-        if error.is_busy() {
-            return FileError::Taken("sessions");
-        }
-        let path = settings.path.join("sessions").join(&settings.client);
-        error.error("begin a session in", &path).into()
-    })
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
@@ -262,11 +241,6 @@ fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
             ))
         }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn check_file_system(_path: &Path, _root: &OwnedFd) -> Result<(), StoreError> {
-    Ok(())
 }
 
 /// Returns the modes of folders and files within a folder of this mode.

@@ -3,7 +3,6 @@
 //! Calls examine a few lock files at a time, so that no call has the cost of all of them. The client's own thread
 //! examines all files of processes, so that no call has any of that cost.
 
-use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -50,9 +49,11 @@ impl Gc {
         let Ok(mut place) = self.place.try_lock() else {
             return;
         };
-        for file in next(&mut place, &folder.locks) {
-            lock_file(folder, &file);
-        }
+        let mut names = place.take().or_else(|| Names::of(&folder.locks).ok());
+        let few: Vec<String> = names.iter_mut().flatten().take(AT_ONCE).collect();
+        // After the last one the next step reads the folder anew.
+        *place = names.filter(|_| few.len() == AT_ONCE);
+        few.iter().for_each(|file| lock_file(folder, file));
         folder.kept.close_all(); // some of them are being removed
     }
 }
@@ -80,21 +81,9 @@ pub(super) async fn dead_processes(folder: &Folder) {
     }
 }
 
-/// Returns the next few names. After the last one the next step reads the folder anew.
-fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
-    if place.is_none() {
-        *place = Names::of(folder).ok();
-    }
-    let names: Vec<String> = place.iter_mut().flatten().take(AT_ONCE).collect();
-    if names.len() < AT_ONCE {
-        *place = None;
-    }
-    names
-}
-
 /// Examines a lock file, except a busy or damaged one.
 fn lock_file(folder: &Folder, name: &str) {
-    let Ok(time) = folder.time() else {
+    let Ok(now_us) = folder.time_us() else {
         return;
     };
     let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
@@ -103,7 +92,7 @@ fn lock_file(folder: &Folder, name: &str) {
     // Its creator holds its lock until it has its own name, and creates another when this one is removed before.
     let is_over = newborn::is_unnamed(name)
         || held
-            .load(time)
+            .load(now_us)
             .is_ok_and(|(image, _)| image.entries.is_empty());
     if is_over {
         held.remove();

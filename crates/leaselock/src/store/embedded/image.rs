@@ -4,7 +4,7 @@ use super::entry::{Content, Entry};
 use super::glob;
 use super::holds::{self, Sessionless};
 use super::life::Life;
-use super::packed::{Fields, Members};
+use super::packed::{Fields, LENGTH, Members, Rest, frame, length_bytes};
 use crate::script::keys;
 
 /// The keys of one slot tag, in memory while a script works on them.
@@ -59,7 +59,6 @@ impl Image {
 
 const NO_END: u64 = u64::MAX;
 const BOUND: u8 = 0x80;
-const LENGTH: usize = 4;
 
 /// Encodes an image.
 ///
@@ -70,7 +69,7 @@ const LENGTH: usize = 4;
 /// sessionless.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(room(image));
-    put_length(&mut out, 0);
+    out.extend_from_slice(&length_bytes(0));
     let mut entries = 0;
     let mut put = |out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool| {
         entries += 1;
@@ -100,9 +99,8 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool, a
         .ends_us
         .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
     out.extend_from_slice(&ends.to_le_bytes());
-    put_length(out, entry.key.len());
-    out.extend_from_slice(entry.key.as_bytes());
-    put_length(out, length);
+    frame(out, entry.key.as_bytes());
+    out.extend_from_slice(&length_bytes(length));
     out.extend_from_slice(bytes);
 }
 
@@ -110,14 +108,6 @@ fn room(image: &Image) -> usize {
     let entries = image.entries.iter();
     let each = entries.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());
     LENGTH + each.sum::<usize>()
-}
-
-fn put_length(out: &mut Vec<u8>, length: usize) {
-    out.extend_from_slice(&length_bytes(length));
-}
-
-fn length_bytes(length: usize) -> [u8; LENGTH] {
-    u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// The most keys in one file, which names with a common slot tag share.
@@ -131,23 +121,14 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
     let mut image = Image::default();
     let keys = rest.length().filter(|keys| *keys <= MOST_KEYS)?;
     for _ in 0..keys {
-        let kind = rest.take(1)?[0];
-        let ends = rest.u64()?;
-        let key = String::from_utf8(rest.bytes()?.to_vec()).ok()?;
+        let [kind] = rest.array()?;
+        let ends = u64::from_le_bytes(rest.array()?);
+        let key = String::from_utf8(rest.framed()?.to_vec()).ok()?;
         let content = match kind & !BOUND {
-            0 => Content::Text(rest.bytes()?.to_vec()),
-            1 => {
-                let count = rest.length()?;
-                Content::Hash(rest.all(|bytes| Fields::read(count, bytes))?)
-            }
-            2 => {
-                let count = rest.length()?;
-                Content::Sorted(rest.all(|bytes| Members::read(count, bytes))?)
-            }
-            3 if rest.length()? == 2 => {
-                let mut part = || rest.take(8)?.try_into().ok();
-                Content::Stream([part()?, part()?])
-            }
+            0 => Content::Text(rest.framed()?.to_vec()),
+            1 => Content::Hash(Fields::read(rest.length()?, &mut rest)?),
+            2 => Content::Sorted(Members::read(rest.length()?, &mut rest)?),
+            3 if rest.length()? == 2 => Content::Stream([rest.array()?, rest.array()?]),
             _ => return None,
         };
         let entry = Entry {
@@ -164,40 +145,6 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
         }
     }
     rest.0.is_empty().then_some(image)
-}
-
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(length)?;
-        self.0 = tail;
-        Some(head)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
-    }
-
-    fn length(&mut self) -> Option<usize> {
-        self.take(LENGTH)?
-            .try_into()
-            .ok()
-            .map(u32::from_le_bytes)
-            .and_then(|n| usize::try_from(n).ok())
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.length()?;
-        self.take(length)
-    }
-
-    /// Reads items from the front with `read`.
-    fn all<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Option<(T, &'a [u8])>) -> Option<T> {
-        let (found, rest) = read(self.0)?;
-        self.0 = rest;
-        Some(found)
-    }
 }
 
 #[cfg(test)]

@@ -43,12 +43,6 @@ pub(super) fn lacks_descriptors(error: &StoreError) -> bool {
     matches!(system, Some(&Errno::MFILE | &Errno::NFILE))
 }
 
-/// The same of an error that is the system's own.
-pub(super) fn is_lack_of_descriptors(error: &std::io::Error) -> bool {
-    let system = Errno::from_io_error(error);
-    matches!(system, Some(Errno::MFILE | Errno::NFILE))
-}
-
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
     let path = path.display();
     let message = format!(

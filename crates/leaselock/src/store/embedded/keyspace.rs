@@ -4,8 +4,9 @@ use super::entry::{Content, Entry};
 use super::holds::Sessionless;
 use super::life::{self, Life};
 use super::packed::{Fields, Members};
+use super::reply::wrong_type;
 use super::step::Step;
-use crate::base::token;
+use crate::base::{StoreError, token};
 use crate::script::keyspace::{Keyspace, StreamId};
 
 /// Returns the id after the last one: of the present millisecond when that is later.
@@ -24,20 +25,19 @@ impl Step {
         &'a self,
         key: &str,
         content: fn(&'a Content) -> Option<&'a T>,
-    ) -> Option<Option<&'a T>> {
-        match self.image.find(key) {
-            None => Some(None),
-            Some(entry) => content(&entry.content).map(Some),
-        }
+    ) -> Result<Option<&'a T>, StoreError> {
+        let entry = self.image.find(key);
+        let found = entry.map(|entry| content(&entry.content).ok_or_else(wrong_type));
+        found.transpose()
     }
 
     /// Returns the fields of a hash; a hash without fields does not exist.
-    pub(super) fn fields(&self, key: &str) -> Option<Option<&Fields>> {
+    pub(super) fn fields(&self, key: &str) -> Result<Option<&Fields>, StoreError> {
         self.typed(key, Content::fields)
     }
 
     /// Returns the members of a sorted set; a set without members does not exist.
-    pub(super) fn members(&self, key: &str) -> Option<Option<&Members>> {
+    pub(super) fn members(&self, key: &str) -> Result<Option<&Members>, StoreError> {
         self.typed(key, Content::members)
     }
 
@@ -65,16 +65,16 @@ impl Step {
         &mut self,
         key: &str,
         remove: impl FnOnce(&mut Entry) -> Option<(bool, bool)>,
-    ) -> Option<bool> {
+    ) -> Result<bool, StoreError> {
         let Some(entry) = self.image.find_mut(key) else {
-            return Some(false);
+            return Ok(false);
         };
-        let (removed, is_empty) = remove(entry)?;
+        let (removed, is_empty) = remove(entry).ok_or_else(wrong_type)?;
         self.image.changed |= removed;
         if is_empty {
             self.image.remove(key);
         }
-        Some(removed)
+        Ok(removed)
     }
 
     fn after_us(&self, ttl_ms: u64) -> u64 {
@@ -96,41 +96,47 @@ impl Step {
     }
 
     /// `HGET key field`.
-    pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
-        Some(self.fields(key)?.and_then(|fields| fields.get(field)))
+    pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+        Ok(self.fields(key)?.and_then(|fields| fields.get(field)))
     }
 
     /// `HSET key field value`; true when the field is new.
-    pub(super) fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
+    pub(super) fn hash_set(
+        &mut self,
+        key: &str,
+        field: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
         match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
-            Content::Hash(fields) => Some(fields.insert(field, value)),
-            _ => None,
+            Content::Hash(fields) => Ok(fields.insert(field, value)),
+            _ => Err(wrong_type()),
         }
     }
 
     /// `HDEL key field`; false when the field does not exist.
-    pub(super) fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
+    pub(super) fn hash_delete(&mut self, key: &str, field: &[u8]) -> Result<bool, StoreError> {
         self.remove_item(key, |entry| match &mut entry.content {
             Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
             _ => None,
         })
     }
 
-    /// `ZRANK key member`.
-    pub(super) fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>> {
-        Some(self.members(key)?.and_then(|all| all.rank(member)))
-    }
-
     /// `ZADD key score member`; true when the member is new.
-    pub(super) fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {
+    pub(super) fn sorted_add(
+        &mut self,
+        key: &str,
+        score: f64,
+        member: &[u8],
+    ) -> Result<bool, StoreError> {
         let session = |(client, _): (&str, &[u8])| self.surroundings.has_session(client);
         let has_session = token::leading(member).map(session);
         let entry = self.entry_or(key, Content::Sorted(Members::default()));
-        entry.add_member(score, member, has_session)
+        let added = entry.add_member(score, member, has_session);
+        added.ok_or_else(wrong_type)
     }
 
     /// `ZREM key member`; false when the member does not exist.
-    pub(super) fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
+    pub(super) fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Result<bool, StoreError> {
         self.remove_item(key, |entry| entry.remove_member(member))
     }
 }
@@ -158,7 +164,7 @@ impl Keyspace for Step {
         self.image.remove(key)
     }
 
-    fn get(&self, key: &str) -> Option<Option<&[u8]>> {
+    fn get(&self, key: &str) -> Result<Option<&[u8]>, StoreError> {
         self.typed(key, Content::text)
     }
 
@@ -171,19 +177,23 @@ impl Keyspace for Step {
         entry.put_text(value);
     }
 
-    fn stream_last(&self, key: &str) -> Option<Option<StreamId>> {
+    fn stream_last(&self, key: &str) -> Result<Option<StreamId>, StoreError> {
         let last = self.typed(key, Content::stream)?;
-        Some(last.map(|last| last.map(u64::from_le_bytes).into()))
+        Ok(last.map(|last| last.map(u64::from_le_bytes).into()))
     }
 
-    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Option<StreamId> {
+    fn stream_add(
+        &mut self,
+        key: &str,
+        id: Option<StreamId>,
+    ) -> Result<Option<StreamId>, StoreError> {
         let last = self.stream_last(key)?.unwrap_or_default();
-        let id = id.or_else(|| id_after(last, self.now_us / 1000))?;
-        if id <= last {
-            return None;
+        let id = id.or_else(|| id_after(last, self.now_us / 1000));
+        let id = id.filter(|id| *id > last);
+        if let Some(id) = id {
+            let bytes = <[u64; 2]>::from(id).map(u64::to_le_bytes);
+            self.entry_or(key, Content::Stream(bytes)).content = Content::Stream(bytes);
         }
-        let bytes = <[u64; 2]>::from(id).map(u64::to_le_bytes);
-        self.entry_or(key, Content::Stream(bytes)).content = Content::Stream(bytes);
-        Some(id)
+        Ok(id)
     }
 }

@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::entry::Content;
 use super::file_format::{self, Found, Present, Record, peek};
-use super::folder::{Folder, StoreTime};
+use super::folder::Folder;
 use super::holds;
 use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
@@ -45,18 +45,15 @@ pub(super) struct FileLock<'a> {
     folder: &'a Folder,
     name: &'a str,
     file: Arc<LockFile>,
-    /// True if other processes find this very file under its name.
-    is_current: bool,
-    length: u64,
-    /// When it was last written or truncated, by the wall clock.
-    changed_us: i128,
+    /// Set if other processes find this very file under its name.
+    found: Option<Stat>,
 }
 
 impl Drop for FileLock<'_> {
     fn drop(&mut self) {
         // Closing it is not enough while another thread starts a process.
         let unlocked = flock(&self.file.descriptor, FlockOperation::Unlock);
-        if unlocked.is_ok() && self.is_current {
+        if unlocked.is_ok() && self.found.is_some() {
             self.folder.kept.put_back(self.name, Arc::clone(&self.file));
         }
     }
@@ -72,10 +69,11 @@ pub(super) fn lock<'a>(
     for turn in 1..=TRIES {
         let file = match folder.kept.take(name) {
             Some(file) => file,
-            None => match open(folder, name, create, turn < TRIES)? {
-                OpenedFile::File(file) => Arc::new(file),
-                OpenedFile::Nothing => return Ok(None),
-                OpenedFile::Overtaken => continue,
+            None => match open(folder, name, create, turn < TRIES) {
+                Ok(Some(file)) => Arc::new(file),
+                Ok(None) => return Ok(None),
+                Err(FileError::Busy) => continue, // as when another process is just creating it
+                Err(error) => return Err(error),
             },
         };
         match flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
@@ -90,17 +88,12 @@ pub(super) fn lock<'a>(
             folder,
             name,
             file,
-            is_current: false,
-            length: 0,
-            changed_us: 0,
+            found: None,
         };
         // A process may have removed it since it was opened; a lock on a removed file excludes no process.
         match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(now) if (now.st_dev, now.st_ino) == held.file.identity => {
-                held.is_current = true;
-                held.length = u64::try_from(now.st_size).unwrap_or(0);
-                held.changed_us =
-                    i128::from(now.st_mtime) * 1_000_000 + i128::from(now.st_mtime_nsec) / 1000;
+            Ok(found) if (found.st_dev, found.st_ino) == held.file.identity => {
+                held.found = Some(found);
                 return Ok(Some(held));
             }
             Ok(_) | Err(Errno::NOENT) => {}
@@ -110,30 +103,27 @@ pub(super) fn lock<'a>(
     Err(FileError::Busy)
 }
 
-enum OpenedFile {
-    File(LockFile),
-    Nothing,
-    /// Another process created it at the same moment.
-    Overtaken,
-}
-
 /// Opens the file; `patient` takes a file with two names for one that is just getting its name.
-fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<OpenedFile, FileError> {
+fn open(
+    folder: &Folder,
+    name: &str,
+    create: bool,
+    patient: bool,
+) -> Result<Option<LockFile>, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
-        Err(Unopened::System(Errno::NOENT)) if !create => return Ok(OpenedFile::Nothing),
-        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || {
-            record(folder, &Image::default(), folder.fixed_anchor_us())
-        })? {
-            Some(made) => Ok(made),
-            None => return Ok(OpenedFile::Overtaken),
-        },
-        Err(opening::LINKED) if patient => return Ok(OpenedFile::Overtaken),
+        Err(Unopened::System(Errno::NOENT)) if !create => return Ok(None),
+        Err(Unopened::System(Errno::NOENT)) => {
+            let blank = || record(folder, &Image::default());
+            Ok(newborn::make(folder, name, blank)?)
+        }
+        Err(opening::LINKED) if patient => return Err(FileError::Busy),
         other => other,
     };
     let path = || folder.lock_path(name);
-    let (descriptor, stat) = opened.map_err(|error| error.trouble("open lock file", &path()))?;
+    let (descriptor, stat) =
+        opened.map_err(|error| error.trouble(FileError::Busy, "open lock file", &path()))?;
     folder.check_file_owner(&path, &stat)?;
-    Ok(OpenedFile::File(LockFile {
+    Ok(Some(LockFile {
         descriptor,
         identity: (stat.st_dev, stat.st_ino),
     }))
@@ -143,15 +133,16 @@ fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Open
 pub(super) fn snapshot(
     folder: &Folder,
     name: &str,
-    time: StoreTime,
+    now_us: u64,
 ) -> Result<Option<Image>, FileError> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
-        let unread = |error: Unopened| error.trouble("read", &folder.lock_path(name));
+        let unread =
+            |error: Unopened| error.trouble(FileError::Busy, "read", &folder.lock_path(name));
         match peek(&folder.locks, name).map_err(unread)? {
             None => return Ok(Some(Image::default())),
             Some(Found::Current(present)) if !present.doubtful => {
-                return understand(folder, name, &present.record, time).map(Some);
+                return understand(folder, name, &present.record, now_us).map(Some);
             }
             // The lock decides whether this is damage or a write in progress.
             Some(_) => std::thread::yield_now(),
@@ -168,21 +159,26 @@ impl FileLock<'_> {
     /// True if nothing was written since the machine started.
     ///
     /// By the clock of now and by the one with which the store's time began: one of them may have been wrong.
-    fn is_of_an_earlier_boot(&self, time: StoreTime) -> bool {
+    fn is_of_an_earlier_boot(&self) -> bool {
         let began_us = clock::wall_us().saturating_sub(self.folder.boot_us());
-        self.changed_us < i128::from(began_us.min(time.anchor_us))
+        let changed_us = self.found.map_or(0, |found| {
+            i128::from(found.st_mtime) * 1_000_000 + i128::from(found.st_mtime_nsec) / 1000
+        });
+        changed_us < i128::from(began_us.min(self.folder.anchor.us))
     }
 
-    pub(super) fn load(&self, time: StoreTime) -> Result<(Image, Present), FileError> {
+    pub(super) fn load(&self, now_us: u64) -> Result<(Image, Present), FileError> {
         let path = || self.folder.lock_path(self.name);
         let read = |length| {
             file_format::read(self.descriptor(), length)
                 .map_err(|error| system("read", &path(), error))
         };
-        let mut found = read(self.length)?;
-        if matches!(found, Found::Blank) && self.is_of_an_earlier_boot(time) {
-            let empty = record(self.folder, &Image::default(), time.anchor_us);
-            file_format::prepare(self.descriptor(), self.length, empty)
+        let length = self.found.map_or(0, |found| found.st_size);
+        let length = u64::try_from(length).unwrap_or(0);
+        let mut found = read(length)?;
+        if matches!(found, Found::Blank) && self.is_of_an_earlier_boot() {
+            let empty = record(self.folder, &Image::default());
+            file_format::prepare(self.descriptor(), length, empty)
                 .map_err(|error| system("make room for lock file", &path(), error))?;
             found = read(file_format::FIRST_FILE)?;
         }
@@ -191,12 +187,11 @@ impl FileLock<'_> {
                 doubtful: true,
                 ref record,
                 ..
-            }) if record.boot == boot_id() || !self.is_of_an_earlier_boot(time) => {
+            }) if record.boot == boot_id() || !self.is_of_an_earlier_boot() => {
                 "one of its two copies, perhaps the newer one"
             }
             Found::Current(present) => {
-                let record = &present.record;
-                let image = understand(self.folder, self.name, record, time)?;
+                let image = understand(self.folder, self.name, &present.record, now_us)?;
                 return Ok((image, present));
             }
             Found::Blank => "emptied, or filled with zeros",
@@ -206,12 +201,7 @@ impl FileLock<'_> {
     }
 
     /// Makes the image the present state. On an error the previous state remains.
-    pub(super) fn commit(
-        &self,
-        image: &Image,
-        present: Present,
-        anchor_us: u64,
-    ) -> Result<(), FileError> {
+    pub(super) fn commit(&self, image: &Image, present: Present) -> Result<(), FileError> {
         if image.entries.is_empty() && self.remove() || !image.changed {
             return Ok(());
         }
@@ -219,7 +209,7 @@ impl FileLock<'_> {
         if image.stored_entries() > image::MOST_KEYS {
             return Err(failed(Errno::FBIG).into());
         }
-        let next = record(self.folder, image, anchor_us);
+        let next = record(self.folder, image);
         file_format::write(self.descriptor(), present, next).map_err(|error| failed(error).into())
     }
 
@@ -229,14 +219,13 @@ impl FileLock<'_> {
     }
 }
 
-fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
-    let payload = image::encode(image, anchor_us);
+fn record(folder: &Folder, image: &Image) -> Record {
     Record {
         sequence: 0,
         boot: boot_id(),
-        anchor_us,
+        anchor_us: folder.anchor.us,
         boot_us: folder.boot_us(),
-        payload,
+        payload: image::encode(image, folder.anchor.us),
     }
 }
 
@@ -245,12 +234,12 @@ fn understand(
     folder: &Folder,
     name: &str,
     record: &Record,
-    time: StoreTime,
+    now_us: u64,
 ) -> Result<Image, FileError> {
     let same_boot = record.boot == boot_id();
     // In another boot the machine's clock started anew, so expiry times count in the store's time of then.
     let anchor_us = match same_boot {
-        true => time.anchor_us,
+        true => folder.anchor.us,
         false => record.anchor_us,
     };
     let image = image::decode(&record.payload, anchor_us);
@@ -261,7 +250,7 @@ fn understand(
             .entries
             .retain(|entry| keys::outlives_reboot(&entry.key));
     }
-    let life_of = |client: &str| folder.life_of(client, time);
+    let life_of = |client: &str| folder.life_of(client);
     for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
         match &entry.content {
             Content::Text(text) => {
@@ -269,13 +258,13 @@ fn understand(
                 entry.life = life.unwrap_or_default();
             }
             Content::Sorted(members) => {
-                let settled = holds::settle(members, &entry.sessionless, time.now_us, life_of)?;
+                let settled = holds::settle(members, &entry.sessionless, now_us, life_of)?;
                 settled.into_iter().for_each(|settled| entry.take(settled));
             }
             Content::Hash(_) | Content::Stream(_) => {}
         }
     }
-    image.settle(time.now_us);
+    image.settle(now_us);
     Ok(image)
 }
 

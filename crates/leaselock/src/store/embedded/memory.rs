@@ -67,10 +67,10 @@ impl MemoryStore {
             let mut named = hold(&NAMED);
             let named = named.get_or_insert_default();
             named.retain(|_, shared| shared.strong_count() > 0);
-            let known = named.get(name).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
+            let known = named.entry(name.to_owned()).or_default();
+            known.upgrade().unwrap_or_else(|| {
                 let shared = new();
-                named.insert(name.to_owned(), Arc::downgrade(&shared));
+                *known = Arc::downgrade(&shared);
                 shared
             })
         };
@@ -110,15 +110,17 @@ impl MemoryStore {
 
     pub(super) async fn listen(&self, channel: &str, sink: &Sink) {
         let (sender, mut messages) = mpsc::channel(QUEUE);
-        let mailbox = Arc::new(Mailbox {
-            sender,
-            overflowed: AtomicBool::new(false),
-        });
-        let _registered = Registered::new(&self.shared, channel, &mailbox);
+        let overflowed = AtomicBool::new(false);
+        let registered = Registered {
+            shared: &self.shared,
+            channel: channel.as_bytes(),
+            mailbox: Arc::new(Mailbox { sender, overflowed }),
+        };
+        registered.add();
         sink(Event::Ready);
         while let Some(message) = messages.recv().await {
             sink(Event::Message(message));
-            if mailbox.overflowed.swap(false, Ordering::Relaxed) {
+            if registered.mailbox.overflowed.swap(false, Ordering::Relaxed) {
                 sink(Event::Gap);
                 sink(Event::Ready);
             }
@@ -180,32 +182,25 @@ impl Surroundings for MemoryState {
 /// A listener's entry, removed when it is dropped.
 struct Registered<'a> {
     shared: &'a MemoryState,
-    channel: Vec<u8>,
+    channel: &'a [u8],
     mailbox: Arc<Mailbox>,
 }
 
-impl<'a> Registered<'a> {
-    fn new(shared: &'a MemoryState, channel: &str, mailbox: &Arc<Mailbox>) -> Self {
-        let channel = channel.as_bytes().to_vec();
-        hold(&shared.listeners)
-            .entry(channel.clone())
-            .or_default()
-            .push(Arc::clone(mailbox));
-        Registered {
-            shared,
-            channel,
-            mailbox: Arc::clone(mailbox),
-        }
+impl Registered<'_> {
+    fn add(&self) {
+        let mut listeners = hold(&self.shared.listeners);
+        let mailboxes = listeners.entry(self.channel.to_vec()).or_default();
+        mailboxes.push(Arc::clone(&self.mailbox));
     }
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         let mut listeners = hold(&self.shared.listeners);
-        if let Some(mailboxes) = listeners.get_mut(&self.channel) {
+        if let Some(mailboxes) = listeners.get_mut(self.channel) {
             mailboxes.retain(|mailbox| !Arc::ptr_eq(mailbox, &self.mailbox));
             if mailboxes.is_empty() {
-                listeners.remove(&self.channel);
+                listeners.remove(self.channel);
             }
         }
     }

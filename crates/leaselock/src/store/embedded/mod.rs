@@ -1,6 +1,5 @@
 //! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
 
-mod broadcast;
 mod commands;
 mod datagram;
 mod doctor;
@@ -17,7 +16,6 @@ mod image;
 mod io_error;
 mod keyspace;
 mod life;
-mod listings;
 mod lockfile;
 mod memory;
 mod names;
@@ -30,6 +28,7 @@ mod receiver;
 mod reply;
 mod scan;
 mod session;
+#[cfg(target_os = "linux")]
 mod session_watch;
 mod step;
 mod store;

@@ -21,32 +21,34 @@ pub(super) fn is_unnamed(name: &str) -> bool {
     name.starts_with(UNNAMED)
 }
 
-/// Creates the file, locked, with the content of `blank`; `None` when another process was first.
+/// Creates the file, locked, with the content of `blank`; `Busy` when another process was first.
 pub(super) fn make(
     folder: &Folder,
     name: &str,
     blank: impl FnOnce() -> Record,
-) -> Result<Option<(OwnedFd, Stat)>, FileError> {
+) -> Result<(OwnedFd, Stat), FileError> {
     let path = || folder.lock_path(name);
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let unnamed = format!("{UNNAMED}{}-{number}", folder.settings.client);
     let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = match opening::open(&folder.locks, &unnamed, access, folder.file_mode) {
-        Err(Unopened::System(Errno::EXIST)) => return Ok(None),
+        Err(Unopened::System(Errno::EXIST)) => return Err(FileError::Busy),
         // The folder itself does not exist any more.
         Err(Unopened::System(Errno::NOENT)) => return Err(FileError::Gone),
-        other => other.map_err(|error| error.trouble("create lock file", &path()))?,
+        other => {
+            other.map_err(|error| error.trouble(FileError::Busy, "create lock file", &path()))?
+        }
     };
     match name_it(folder, &made.0, &unnamed, name, blank) {
-        Ok(()) => Ok(Some(made)),
+        Ok(()) => Ok(made),
         Err(error) => {
             unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
-            match error {
+            Err(match error {
                 // `NOENT`: a sweep removed it as the remains of a dead process.
-                Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => Ok(None),
-                error => Err(system("make room for lock file", &path(), error).into()),
-            }
+                Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => FileError::Busy,
+                error => system("make room for lock file", &path(), error).into(),
+            })
         }
     }
 }
@@ -68,22 +70,16 @@ fn name_it(
 }
 
 /// Renames; `EXIST` when there is a file of that name.
-#[cfg(target_os = "linux")]
 fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
-    use rustix::fs::{RenameFlags, renameat_with};
-    match renameat_with(locks, from, locks, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => link(locks, from, to),
-        other => other,
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(locks, from, locks, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            other => return other,
+        }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
-    link(locks, from, to)
-}
-
-/// Links, where a rename would replace another file. For a moment the file has two names.
-fn link(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    // A link, where a rename would replace another file. For a moment the file has two names.
     rustix::fs::linkat(locks, from, locks, to, AtFlags::empty())?;
     unlinkat(locks, from, AtFlags::empty())
 }

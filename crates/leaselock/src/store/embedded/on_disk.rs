@@ -4,23 +4,26 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::time::timeout;
 
-use super::datagram::{Listener, file_name};
+use super::datagram::{Listener, broadcast_name, file_name};
 use super::engine;
 use super::file_format;
 use super::folder::{Folder, FolderSettings};
 use super::gc::{self, Gc};
 use super::image::Image;
-use super::io_error::{FileError, is_lack_of_descriptors, lacks_descriptors};
-use super::listings::Listings;
+use super::io_error::{FileError, lacks_descriptors, system};
 use super::lockfile;
 use super::receiver::Receiver;
+use super::scan::Listings;
 use super::session::Session;
+#[cfg(target_os = "linux")]
 use super::session_watch::SessionWatch;
 use super::step::{Step, one_tag};
 use crate::base::keyed_mutex::KeyedMutex;
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded, slots};
+use crate::script::keys::is_broadcast;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink, Traffic};
 
@@ -35,7 +38,7 @@ pub(crate) struct FolderStore {
     ///
     /// Thousands of tasks that all try take the processor from the one that has the file.
     tries: KeyedMutex,
-    pub(super) listings: Listings,
+    listings: Listings,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +47,7 @@ struct OpenedFolder {
     /// How often the folder was opened.
     times: u64,
     /// Outlives the folder: it continues when the same folder is opened again.
-    session: Option<Arc<Session>>,
+    session: Option<Session>,
     /// The longest hold, set before there was a session.
     limit: Option<Moment>,
 }
@@ -67,10 +70,13 @@ impl FolderStore {
         if let Some(folder) = &opened.folder {
             return Ok(Arc::clone(folder));
         }
-        let folder = Arc::new(Folder::open(&self.settings, opened.session.clone())?);
-        opened.session.clone_from(&folder.session);
-        if let (Some(session), Some(until)) = (&opened.session, opened.limit) {
-            limit(session, until);
+        let folder = Arc::new(Folder::open(&self.settings)?);
+        if self.settings.session && !opened.session.as_ref().is_some_and(Session::is_linked) {
+            let session = folder.begin_session()?;
+            if let Some(until) = opened.limit {
+                limit(&session, until);
+            }
+            opened.session = Some(session);
         }
         opened.folder = Some(Arc::clone(&folder));
         opened.times += 1;
@@ -155,30 +161,57 @@ impl FolderStore {
         Ok(answer)
     }
 
+    /// Delivers the messages of a channel, and the ends of processes that may have held a lock, until dropped.
     pub(super) async fn listen(&self, channel: &str, sink: Sink) {
         /// The pause before a retry with a folder that cannot be used now.
         const AGAIN: Duration = Duration::from_secs(1);
-        let sink = Arc::new(sink);
+        let (sink, is_broadcast) = (Arc::new(sink), is_broadcast(channel.as_bytes()));
+        let name = match is_broadcast {
+            true => broadcast_name(channel.as_bytes(), &self.settings.client),
+            false => file_name(channel.as_bytes()),
+        };
         loop {
-            let bound = self.bind(|folder| {
-                let wakes = Arc::clone(&folder.wakes);
-                Listener::bind(wakes, file_name(channel.as_bytes()), folder.file_mode)
-            });
-            match bound {
+            match self.bind(&name).await {
                 Ok(listener) => {
                     let ear = Arc::new(Receiver::new(listener, channel, Arc::clone(&sink)));
-                    self.attend(ear, &sink).await;
+                    let heard = match is_broadcast {
+                        true => self.hear(&ear, &sink).await,
+                        false => self.attend(ear, &sink).await,
+                    };
                     sink(Event::Gap);
+                    if heard {
+                        continue;
+                    }
+                }
+                Err(error) if is_broadcast => {
+                    tracing::warn!(target: "leaselock", %error, "cannot hear broadcasts");
                 }
                 Err(error) => {
                     tracing::warn!(target: "leaselock", %error, "cannot listen for wake-ups");
-                    tokio::time::sleep(AGAIN).await;
                 }
             }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
-    async fn attend(&self, ear: Arc<Receiver>, sink: &Sink) {
+    /// Creates the socket of this name.
+    async fn bind(&self, name: &str) -> Result<Listener, StoreError> {
+        /// How long other processes may keep the folder's own files before a pause.
+        const WITHIN: Duration = Duration::from_millis(100);
+        self.keep_trying("its time", WITHIN, |folder| {
+            folder.time_us()?; // one that is gone is opened anew
+            let wakes = Arc::clone(&folder.wakes);
+            let bound = Listener::bind(wakes, name.to_owned(), folder.file_mode);
+            Ok(bound.map_err(|error| {
+                let error = Errno::from_io_error(&error).unwrap_or(Errno::ADDRINUSE);
+                system("listen in", &folder.settings.path.join("wake"), error)
+            })?)
+        })
+        .await
+    }
+
+    /// Hears as `hear` does; a task that waits may take the receiver to its runtime meanwhile.
+    async fn attend(&self, ear: Arc<Receiver>, sink: &Sink) -> bool {
         /// Closes the receiver when the listener stops, for whatever reason.
         struct Open<'a>(&'a FolderStore, Arc<Receiver>);
         impl Drop for Open<'_> {
@@ -189,26 +222,32 @@ impl FolderStore {
         }
         let open = Open(self, ear);
         *hold(&self.ear) = Some(Arc::clone(&open.1));
-        self.hear(&open.1, sink).await;
+        self.hear(&open.1, sink).await
     }
 
     /// Reports messages, and the ends of processes that may have held a lock, until senders cannot find the socket.
-    pub(super) async fn hear(&self, ear: &Receiver, sink: &Sink) {
+    ///
+    /// False when no descriptor is left.
+    async fn hear(&self, ear: &Receiver, sink: &Sink) -> bool {
         let endings = async {
-            let folder = self.folder().ok();
-            match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
-                Some(endings) => endings.report(sink).await,
-                None => std::future::pending().await,
+            #[cfg(target_os = "linux")]
+            if let Ok(folder) = self.folder()
+                && let Some(endings) = SessionWatch::watch(&folder.sessions)
+            {
+                drop(folder);
+                endings.report(sink).await;
             }
+            std::future::pending().await
         };
         if !ear.can_hear() {
-            return; // no descriptor is left
+            return false;
         }
         sink(Event::Ready);
         tokio::select! {
             () = ear.attend() => {}
             () = endings => {}
         }
+        true
     }
 
     /// Removes what dead processes left in the folder, now and again, for ever.
@@ -236,33 +275,14 @@ impl FolderStore {
         }
     }
 
-    pub(super) fn bind(
+    pub(super) async fn scan(
         &self,
-        create: impl Fn(&Folder) -> std::io::Result<Listener>,
-    ) -> std::io::Result<Listener> {
-        const TRIES: u32 = 100;
-        for _ in 0..TRIES {
-            let folder = match self.folder() {
-                Ok(folder) => folder,
-                Err(FileError::Store(error)) => return Err(std::io::Error::other(error)),
-                Err(FileError::Busy | FileError::Taken(_) | FileError::Gone) => {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                }
-            };
-            match folder.time() {
-                Ok(_) => {
-                    let created = create(&folder);
-                    let lacks = created.as_ref().is_err_and(is_lack_of_descriptors);
-                    return match lacks && folder.close_idle() {
-                        true => create(&folder),
-                        false => created,
-                    };
-                }
-                Err(_) => self.forget(&folder),
-            }
-        }
-        Err(std::io::ErrorKind::TimedOut.into())
+        from: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        let page = |folder: &Arc<Folder>| self.listings.page(folder, from, pattern);
+        self.keep_trying("its time", within, page).await
     }
 
     /// Returns how often a lock file was written, without its lock and without reading it.
@@ -336,30 +356,30 @@ async fn pause(turn: u32, now: Moment) {
 
 /// Tries once. Everything between lock and unlock of the file happens here, without waiting.
 fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
-    let time = folder.time()?;
+    let now_us = folder.time_us()?;
     if call.script.reads_only {
-        let image = match lockfile::snapshot(folder, name, time)? {
+        let image = match lockfile::snapshot(folder, name, now_us)? {
             Some(image) => image,
             None => match lockfile::lock(folder, name, false)? {
-                Some(held) => held.load(time)?.0,
+                Some(held) => held.load(now_us)?.0,
                 None => Image::default(),
             },
         };
-        return Ok(engine::execute(call, Step::new(call, image, time.now_us, folder))?.0);
+        return Ok(engine::execute(call, Step::new(call, image, now_us, folder))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {
         return Err(FileError::Gone);
     };
     // Time is read again under the lock, so that times are in the order of the commits.
-    let time = folder.time_by(time.anchor_us);
-    let (image, present) = held.load(time)?;
-    let (answer, step) = engine::execute(call, Step::new(call, image, time.now_us, folder))?;
-    held.commit(&step.image, present, time.anchor_us)?;
+    let now_us = folder.now_us();
+    let (image, present) = held.load(now_us)?;
+    let (answer, step) = engine::execute(call, Step::new(call, image, now_us, folder))?;
+    held.commit(&step.image, present)?;
     drop(held);
     for (channel, message) in &step.outbox {
         folder.wake.send(channel, message);
     }
-    let mut anchor = hold(&folder.anchor);
-    anchor.record(&folder.root, time.now_us, folder.file_mode);
+    let (anchor, mode) = (&folder.anchor, folder.file_mode);
+    anchor.record(&folder.root, now_us, mode);
     Ok(answer)
 }

@@ -1,4 +1,4 @@
-//! Lock files that stay open from one call to the next, because finding one costs more than locking it.
+//! Files that stay open from one call to the next, because finding one costs more than locking it.
 //!
 //! A lock belongs to an open file and not to a thread. So a call takes the file out while it uses it: two threads never
 //! lock through the same one. After every lock the call checks that other processes still find this file, as if it had
@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use crate::base::sync::hold;
 
 /// The most open files: more names in use at once are rare, and a process may have only a thousand descriptors.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// An open lock file, and its identity in the system.
 #[derive(Debug)]
@@ -22,27 +22,29 @@ pub(super) struct LockFile {
 
 /// The files that no call uses at the moment, by name.
 #[derive(Debug)]
-pub(super) struct OpenFiles {
-    idle: Mutex<HashMap<String, Arc<LockFile>>>,
+pub(super) struct OpenFiles<F> {
+    idle: Mutex<HashMap<String, F>>,
     /// The process that opened them: a forked process shares its parent's open files, and with them its locks.
     process: u32,
 }
 
-impl OpenFiles {
-    pub(super) fn new() -> Self {
+impl<F> Default for OpenFiles<F> {
+    fn default() -> Self {
         OpenFiles {
             idle: Mutex::default(),
             process: std::process::id(),
         }
     }
+}
 
+impl<F> OpenFiles<F> {
     /// Takes a file out, so that no other call has it until it is put back.
-    pub(super) fn take(&self, name: &str) -> Option<Arc<LockFile>> {
+    pub(super) fn take(&self, name: &str) -> Option<F> {
         let file = hold(&self.idle).remove(name)?;
         (self.process == std::process::id()).then_some(file)
     }
 
-    pub(super) fn put_back(&self, name: &str, file: Arc<LockFile>) {
+    pub(super) fn put_back(&self, name: &str, file: F) {
         let mut idle = hold(&self.idle);
         if idle.len() >= MOST {
             idle.clear();
@@ -61,18 +63,16 @@ impl OpenFiles {
 mod tests {
     use super::*;
 
-    fn some_file() -> Arc<LockFile> {
-        let descriptor = std::fs::File::open("/dev/null").unwrap().into();
-        let identity = (0, 0);
-        Arc::new(LockFile {
-            descriptor,
-            identity,
-        })
+    fn some_file() -> LockFile {
+        LockFile {
+            descriptor: std::fs::File::open("/dev/null").unwrap().into(),
+            identity: (0, 0),
+        }
     }
 
     #[test]
     fn a_file_is_with_one_call_at_a_time() {
-        let kept = OpenFiles::new();
+        let kept = OpenFiles::default();
         kept.put_back("job", some_file());
         assert!(kept.take("job").is_some() && kept.take("job").is_none());
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn files_are_not_kept_without_end() {
-        let kept = OpenFiles::new();
+        let kept = OpenFiles::default();
         for number in 0..=MOST {
             kept.put_back(&number.to_string(), some_file());
         }

@@ -33,11 +33,6 @@ impl From<Errno> for Unopened {
 }
 
 impl Unopened {
-    /// True if a process has a lease on the file (`F_SETLEASE`), which the system breaks after a while.
-    pub(super) fn is_busy(self) -> bool {
-        self == Unopened::System(Errno::WOULDBLOCK)
-    }
-
     pub(super) fn error(self, doing: &str, path: &Path) -> StoreError {
         match self {
             Unopened::System(error) => system(doing, path, error),
@@ -45,12 +40,13 @@ impl Unopened {
         }
     }
 
-    /// Converts this into an error, or into a reason to retry.
-    pub(super) fn trouble(self, doing: &str, path: &Path) -> FileError {
-        if self.is_busy() {
-            return FileError::Busy;
+    /// Converts this into an error, or into this reason to retry when a process keeps the file.
+    pub(super) fn trouble(self, busy: FileError, doing: &str, path: &Path) -> FileError {
+        // Also when a process has a lease on it (`F_SETLEASE`), which the system breaks after a while.
+        match self {
+            Unopened::System(Errno::WOULDBLOCK) => busy,
+            other => other.error(doing, path).into(),
         }
-        FileError::Store(self.error(doing, path))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Fields of a hash with their values, in the order of the fields.
 pub(super) type Fields = Packed<Field<'static>>;
@@ -34,37 +35,58 @@ pub(super) struct Packed<I> {
 pub(super) trait PackedItem {
     type Of<'a>;
 
-    /// Reads the item at the front, and returns the rest.
-    fn next(bytes: &[u8]) -> Option<(Self::Of<'_>, &[u8])>;
+    /// Takes the item at the front.
+    fn next<'a>(rest: &mut Rest<'a>) -> Option<Self::Of<'a>>;
 }
 
-const LENGTH: usize = 4;
-const SCORE: usize = 8;
+/// How many bytes a length has.
+pub(super) const LENGTH: usize = 4;
 
-fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
-    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+pub(super) fn length_bytes(length: usize) -> [u8; LENGTH] {
+    u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_le_bytes());
+/// Writes bytes behind their length.
+pub(super) fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&length_bytes(bytes.len()));
     out.extend_from_slice(bytes);
 }
 
+/// The bytes that are not read yet.
+pub(super) struct Rest<'a>(pub(super) &'a [u8]);
+
+impl<'a> Rest<'a> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    pub(super) fn length(&mut self) -> Option<usize> {
+        usize::try_from(u32::from_le_bytes(self.array()?)).ok()
+    }
+
+    /// Takes bytes behind their length.
+    pub(super) fn framed(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+}
+
 impl<I: PackedItem> Packed<I> {
-    /// Reads so many items and returns the bytes behind them; `None` if `bytes` has fewer.
-    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let mut rest = bytes;
+    /// Takes so many items; `None` if there are fewer.
+    pub(super) fn read(count: usize, rest: &mut Rest<'_>) -> Option<Self> {
+        let bytes = rest.0;
         for _ in 0..count {
-            (_, rest) = I::next(rest)?;
+            I::next(rest)?;
         }
-        let packed = Packed {
+        Some(Packed {
             count,
-            bytes: bytes[..bytes.len() - rest.len()].to_vec(),
+            bytes: bytes[..bytes.len() - rest.0.len()].to_vec(),
             items: PhantomData,
-        };
-        Some((packed, rest))
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -83,20 +105,19 @@ impl<I: PackedItem> Packed<I> {
         self.places().map(|(_, item)| item)
     }
 
-    fn places(&self) -> impl Iterator<Item = (usize, I::Of<'_>)> {
-        let mut rest = self.bytes.as_slice();
+    fn places(&self) -> impl Iterator<Item = (Range<usize>, I::Of<'_>)> {
+        let mut rest = Rest(&self.bytes);
         std::iter::from_fn(move || {
-            let at = self.bytes.len() - rest.len();
-            let (item, behind) = I::next(rest)?;
-            rest = behind;
-            Some((at, item))
+            let at = self.bytes.len() - rest.0.len();
+            let item = I::next(&mut rest)?;
+            Some((at..self.bytes.len() - rest.0.len(), item))
         })
     }
 
-    /// Replaces the `removed` bytes at `at` by an item.
-    fn splice(&mut self, at: usize, removed: usize, item: &[u8]) {
-        drop(self.bytes.splice(at..at + removed, item.iter().copied()));
-        self.count = self.count + usize::from(!item.is_empty()) - usize::from(removed > 0);
+    /// Replaces the item in this place, where there is one, by another, or by none.
+    fn splice(&mut self, place: Range<usize>, item: &[u8]) {
+        self.count = self.count + usize::from(!item.is_empty()) - usize::from(!place.is_empty());
+        drop(self.bytes.splice(place, item.iter().copied()));
     }
 }
 
@@ -118,34 +139,29 @@ impl PackedMember<'_> {
 impl PackedItem for Field<'static> {
     type Of<'a> = Field<'a>;
 
-    fn next(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
-        let (field, rest) = framed(bytes)?;
-        let (value, rest) = framed(rest)?;
-        Some(((field, value), rest))
+    fn next<'a>(rest: &mut Rest<'a>) -> Option<Field<'a>> {
+        Some((rest.framed()?, rest.framed()?))
     }
 }
 
 impl PackedItem for PackedMember<'static> {
     type Of<'a> = PackedMember<'a>;
 
-    fn next(bytes: &[u8]) -> Option<(PackedMember<'_>, &[u8])> {
-        let (score, rest) = bytes.split_first_chunk::<SCORE>()?;
-        let (name, rest) = framed(rest)?;
-        let score = f64::from_le_bytes(*score);
-        Some((PackedMember { score, name }, rest))
+    fn next<'a>(rest: &mut Rest<'a>) -> Option<PackedMember<'a>> {
+        let score = f64::from_le_bytes(rest.array()?);
+        let name = rest.framed()?;
+        Some(PackedMember { score, name })
     }
 }
 
 impl Fields {
-    /// Returns the offset of the field and its length with the value: zero where it would be inserted.
-    fn place(&self, field: &[u8]) -> (usize, usize) {
+    /// Returns the place of the field and its value: an empty one where it would be inserted.
+    fn place(&self, field: &[u8]) -> Range<usize> {
         let not_before = self.places().find(|(_, (name, _))| *name >= field);
         match not_before {
-            Some((at, (name, value))) if name == field => {
-                (at, 2 * LENGTH + name.len() + value.len())
-            }
-            Some((at, _)) => (at, 0),
-            None => (self.bytes.len(), 0),
+            Some((place, (name, _))) if name == field => place,
+            Some((Range { start, .. }, _)) => start..start,
+            None => self.bytes.len()..self.bytes.len(),
         }
     }
 
@@ -156,19 +172,21 @@ impl Fields {
 
     /// Inserts a field; true when it is new.
     pub(super) fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
-        let (at, removed) = self.place(field);
+        let place = self.place(field);
+        let is_new = place.is_empty();
         let mut item = Vec::with_capacity(2 * LENGTH + field.len() + value.len());
         frame(&mut item, field);
         frame(&mut item, value);
-        self.splice(at, removed, &item);
-        removed == 0
+        self.splice(place, &item);
+        is_new
     }
 
     /// Removes a field; true when it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let (at, removed) = self.place(field);
-        self.splice(at, removed, &[]);
-        removed > 0
+        let place = self.place(field);
+        let was_there = !place.is_empty();
+        self.splice(place, &[]);
+        was_there
     }
 }
 
@@ -200,26 +218,21 @@ impl Members {
     pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
         let is_new = !self.remove(name);
         let before = |member: &PackedMember<'_>| (member.score, member.name) < (score, name);
-        let mut items = self.places();
-        let behind = items.find(|(_, member)| !before(member));
-        let at = behind.map_or(self.bytes.len(), |(at, _)| at);
-        drop(items);
-        let mut item = Vec::with_capacity(SCORE + LENGTH + name.len());
+        let behind = self.places().find(|(_, member)| !before(member));
+        let at = behind.map_or(self.bytes.len(), |(place, _)| place.start);
+        let mut item = Vec::with_capacity(size_of_val(&score) + LENGTH + name.len());
         PackedMember { score, name }.write_to(&mut item);
-        self.splice(at, 0, &item);
+        self.splice(at..at, &item);
         is_new
     }
 
     /// Removes a member; true when it was there.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
-        let mut items = self.places();
-        let found = items.find(|(_, member)| member.name == name);
-        let at = found.map(|(at, _)| at);
-        drop(items);
-        if let Some(at) = at {
-            self.splice(at, SCORE + LENGTH + name.len(), &[]);
-        }
-        at.is_some()
+        let found = self.places().find(|(_, member)| member.name == name);
+        let place = found.map(|(place, _)| place);
+        let was_there = place.is_some();
+        place.into_iter().for_each(|place| self.splice(place, &[]));
+        was_there
     }
 }
 
@@ -253,6 +266,13 @@ mod tests {
 
     use super::*;
 
+    /// Reads items, and returns the bytes behind them.
+    fn read<I: PackedItem>(count: usize, bytes: &[u8]) -> Option<(Packed<I>, &[u8])> {
+        let mut rest = Rest(bytes);
+        let packed = Packed::read(count, &mut rest)?;
+        Some((packed, rest.0))
+    }
+
     proptest! {
         #[test]
         fn fields_are_those_of_a_map(ops in prop::collection::vec(("[a-d]{0,2}", "[x-z]{0,3}", any::<bool>()), 0..40)) {
@@ -268,7 +288,7 @@ mod tests {
             }
             let expected: Fields = map.iter().collect();
             prop_assert_eq!(fields.len(), map.len());
-            prop_assert_eq!(Fields::read(map.len(), fields.bytes()), Some((expected, &[][..])));
+            prop_assert_eq!(read(map.len(), fields.bytes()), Some((expected, &[][..])));
             prop_assert_eq!(fields.iter().collect::<Vec<_>>(), map.into_iter().collect::<Vec<_>>());
         }
 
@@ -295,7 +315,7 @@ mod tests {
             }
             let backwards = sorted.iter().rev().map(|(score, name)| PackedMember { score: *score, name });
             prop_assert_eq!(&Members::of(backwards.collect()), &members);
-            prop_assert_eq!(Members::read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
+            prop_assert_eq!(read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
         }
     }
 
@@ -304,9 +324,9 @@ mod tests {
         let fields: Fields = [("a", "1"), ("b", "2")].into_iter().collect();
         let members: Members = [(1.0, "a"), (2.0, "b")].into_iter().collect();
         for cut in 1..fields.bytes().len() {
-            assert_eq!(Fields::read(2, &fields.bytes()[cut..]), None);
+            assert!(read::<Field<'_>>(2, &fields.bytes()[cut..]).is_none());
         }
         let whole = members.bytes();
-        assert!((0..whole.len()).all(|cut| Members::read(2, &whole[..cut]).is_none()));
+        assert!((0..whole.len()).all(|cut| read::<PackedMember<'_>>(2, &whole[..cut]).is_none()));
     }
 }

@@ -132,10 +132,9 @@ impl Receiver {
     pub(super) async fn attend(&self) {
         loop {
             let is_home = hold(&self.place).away.is_none();
-            let socket = match is_home.then(|| self.listener.register()) {
-                Some(Err(_)) => return,
-                Some(Ok(socket)) => Some(socket),
-                None => None,
+            let socket = is_home.then(|| self.listener.register());
+            let Ok(socket) = socket.transpose() else {
+                return;
             };
             let readable = async || match &socket {
                 Some(socket) => socket.readable().await,

@@ -1,6 +1,6 @@
 //! Replies of commands, and the conversion of values between Lua and commands, by the rules of Redis.
 
-use mlua::{Lua, Value as LuaValue};
+use mlua::{BorrowedBytes, Lua, Value as LuaValue};
 
 use crate::base::{ErrorKind, StoreError};
 use crate::script::{Value, damage};
@@ -77,11 +77,8 @@ pub(super) fn from_lua(value: &LuaValue) -> Result<Value, StoreError> {
 }
 
 fn from_table(table: &mlua::Table) -> Result<Value, StoreError> {
-    let field = |name: &str| {
-        table
-            .raw_get::<LuaValue>(name)
-            .map_err(|error| internal(error.to_string()))
-    };
+    let broken = |error: mlua::Error| internal(error.to_string());
+    let field = |name: &str| table.raw_get::<LuaValue>(name).map_err(broken);
     let length = table.raw_len();
     if length == 0 {
         if let LuaValue::String(message) = field("err")? {
@@ -95,8 +92,7 @@ fn from_table(table: &mlua::Table) -> Result<Value, StoreError> {
     }
     let mut items = Vec::with_capacity(length);
     for item in table.sequence_values::<LuaValue>() {
-        let item = item.map_err(|error| internal(error.to_string()))?;
-        items.push(from_lua(&item)?);
+        items.push(from_lua(&item.map_err(broken)?)?);
     }
     Ok(Value::Array(items))
 }
@@ -109,52 +105,37 @@ fn truncated(number: f64) -> i64 {
     number as i64
 }
 
-/// The words of one `redis.call`, in sequence in a buffer that is reused.
-#[derive(Debug, Default)]
-pub(super) struct Words {
-    buffer: Vec<u8>,
-    ends: Vec<usize>,
+/// A word of a `redis.call`: text as it is, and a number as C's `%.17g` prints it.
+pub(super) enum Word {
+    Text(BorrowedBytes),
+    Number(String),
 }
 
-impl Words {
-    pub(super) fn clear(&mut self) {
-        self.buffer.clear();
-        self.ends.clear();
+impl Word {
+    pub(super) fn of(value: &LuaValue) -> Result<Self, StoreError> {
+        Ok(match value {
+            LuaValue::String(text) => Word::Text(text.as_bytes()),
+            LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
+                Word::Number(number.to_string())
+            }
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "every number of Lua is a double to begin with"
+            )]
+            LuaValue::Integer(number) => Word::Number(general(*number as f64)),
+            LuaValue::Number(number) => Word::Number(general(*number)),
+            _ => {
+                let refused = "ERR Lua redis() command arguments must be strings or integers";
+                return Err(internal(refused));
+            }
+        })
     }
 
-    /// Adds text as it is, and numbers as C's `%.17g` prints them.
-    pub(super) fn push(&mut self, value: &LuaValue) -> Result<(), StoreError> {
-        match value {
-            LuaValue::String(text) => self.buffer.extend_from_slice(&text.as_bytes()),
-            other => self.buffer.extend_from_slice(number(other)?.as_bytes()),
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Word::Text(text) => text,
+            Word::Number(digits) => digits.as_bytes(),
         }
-        self.ends.push(self.buffer.len());
-        Ok(())
-    }
-
-    pub(super) fn all(&self) -> Vec<&[u8]> {
-        let starts = std::iter::once(&0).chain(&self.ends);
-        let spans = starts.zip(&self.ends);
-        spans
-            .map(|(start, end)| &self.buffer[*start..*end])
-            .collect()
-    }
-}
-
-fn number(value: &LuaValue) -> Result<String, StoreError> {
-    match value {
-        LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
-            Ok(number.to_string())
-        }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "every number of Lua is a double to begin with"
-        )]
-        LuaValue::Integer(number) => Ok(general(*number as f64)),
-        LuaValue::Number(number) => Ok(general(*number)),
-        _ => Err(internal(
-            "ERR Lua redis() command arguments must be strings or integers",
-        )),
     }
 }
 
@@ -162,14 +143,7 @@ fn number(value: &LuaValue) -> Result<String, StoreError> {
 fn general(number: f64) -> String {
     const DIGITS: i32 = 17;
     if !number.is_finite() {
-        return if number.is_nan() {
-            "nan"
-        } else if number > 0.0 {
-            "inf"
-        } else {
-            "-inf"
-        }
-        .to_owned();
+        return number.to_string().to_lowercase();
     }
     let scientific = format!("{number:.16e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {

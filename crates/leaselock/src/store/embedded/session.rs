@@ -4,13 +4,14 @@
 //! process inherits that of `sessions/<client>.main`. The system drops the locks when the last descriptor is closed. So
 //! any client can tell whether the process is alive, dead with its job running, or both have ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
 
+use super::open_files::{MOST, OpenFiles};
 use super::opening::{self, Unopened};
 use crate::base::{Moment, hold};
 
@@ -28,8 +29,9 @@ pub(super) enum SessionRemains {
 pub(super) struct Session {
     folder: OwnedFd,
     client: String,
+    /// There until it is dropped.
     shared: Option<OwnedFd>,
-    main: Option<OwnedFd>,
+    main: OwnedFd,
 }
 
 fn main_name(client: &str) -> String {
@@ -45,18 +47,14 @@ impl Session {
             folder: rustix::io::fcntl_dupfd_cloexec(folder, 0)?,
             client: client.to_owned(),
             shared: Some(shared),
-            main: Some(main),
+            main,
         })
     }
 
     /// True if other processes still find these files, and false after the folder was emptied.
     pub(super) fn is_linked(&self) -> bool {
-        let linked = |file: &Option<OwnedFd>| {
-            file.as_ref()
-                .and_then(|file| rustix::fs::fstat(file).ok())
-                .is_some_and(|stat| stat.st_nlink > 0)
-        };
-        linked(&self.shared) && linked(&self.main)
+        let linked = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
+        self.shared.as_ref().is_some_and(linked) && linked(&self.main)
     }
 
     /// Returns a descriptor for a job to inherit: as long as it is open, this client's leases stay held.
@@ -81,8 +79,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         drop(self.shared.take());
         // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
-        let main = self.main.take();
-        main.map(|main| flock(main, FlockOperation::Unlock).ok());
+        flock(&self.main, FlockOperation::Unlock).ok();
         // Only when no job has the descriptor; otherwise the sweep removes the files later.
         remove(&self.folder, &self.client);
     }
@@ -173,37 +170,26 @@ fn search(folder: &OwnedFd, client: &str) -> Result<(SessionRemains, Option<Owne
 /// Only the process itself locks its file, so one that is still locked is alive; any other case is searched anew.
 #[derive(Debug, Default)]
 pub(super) struct Living {
-    files: Mutex<HashMap<String, OwnedFd>>,
+    pub(super) files: OpenFiles<OwnedFd>,
     /// Clients that have, or had, a session, which stays true: it begins before their id is written anywhere.
     known: Mutex<HashSet<String>>,
 }
 
 impl Living {
-    const MOST: usize = 64;
-
     pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Result<SessionRemains, Errno> {
-        let mut files = hold(&self.files);
-        if let Some(file) = files.remove(client) {
+        if let Some(file) = self.files.take(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
-                    files.insert(client.to_owned(), file);
+                    self.files.put_back(client, file);
                     return Ok(SessionRemains::Process);
                 }
                 _ => drop(flock(&file, FlockOperation::Unlock)),
             }
         }
         let (left, file) = search(folder, client)?;
-        if files.len() >= Self::MOST {
-            files.clear();
-        }
-        files.extend(file.map(|file| (client.to_owned(), file)));
+        file.into_iter()
+            .for_each(|file| self.files.put_back(client, file));
         Ok(left)
-    }
-
-    /// Closes all files. True if there was one.
-    pub(super) fn close_all(&self) -> bool {
-        let files = std::mem::take(&mut *hold(&self.files));
-        !files.is_empty()
     }
 
     /// Returns what `exists` does, with one check only for a client that has a session.
@@ -214,7 +200,7 @@ impl Living {
         }
         let exists = exists(folder, client);
         if exists {
-            if known.len() >= Self::MOST {
+            if known.len() >= MOST {
                 known.clear();
             }
             known.insert(client.to_owned());

@@ -4,8 +4,11 @@
 //! end of a session, and no process has to be alive to report it. A check of a session opens its file for reading only,
 //! so checks are not reported.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::net::unix::pipe::Receiver;
 
 use crate::store::{Event, Sink};
 
@@ -17,32 +20,21 @@ const ONCE_MORE: Duration = Duration::from_millis(20);
 /// The watch on the sessions in one folder.
 #[derive(Debug)]
 pub(super) struct SessionWatch {
-    #[cfg(target_os = "linux")]
-    heard: tokio::net::unix::pipe::Receiver,
+    heard: Receiver,
 }
 
 impl SessionWatch {
-    /// `None` where the system does not report; then waiters only poll.
-    #[cfg(target_os = "linux")]
+    /// `None` when the system does not report; then waiters only poll.
     pub(super) fn watch(sessions: &OwnedFd) -> Option<Self> {
-        use std::os::fd::AsRawFd;
-
-        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let folder = format!("/proc/self/fd/{}", sessions.as_raw_fd());
         inotify::add_watch(&queue, folder, WatchFlags::CLOSE_WRITE).ok()?;
         // It is no pipe, but reads like one, without the unsafe registration of a bare descriptor.
-        let heard = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(queue).ok()?;
+        let heard = Receiver::from_owned_fd_unchecked(queue).ok()?;
         Some(SessionWatch { heard })
     }
 
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn watch(_: &OwnedFd) -> Option<Self> {
-        None
-    }
-
-    /// Reports each end of a session, for ever.
-    #[cfg(target_os = "linux")]
+    /// Reports each end of a session, as long as the system does.
     pub(super) async fn report(&self, sink: &Sink) {
         let mut events = [0; 4096];
         while self.heard.readable().await.is_ok() {
@@ -59,12 +51,6 @@ impl SessionWatch {
                 Err(_) => break,
             }
         }
-        std::future::pending().await
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) async fn report(&self, _: &Sink) {
-        std::future::pending().await
     }
 }
 

@@ -1,16 +1,20 @@
 //! A store in a folder or in memory, for the layers above.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use tokio::task::AbortHandle;
 
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
-use super::{broadcast, doctor, folder};
+use super::{doctor, folder};
 use crate::base::{ClientId, Clock, Moment, StoreError};
 use crate::script::{Answer, Call};
-use crate::store::{Capabilities, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
+use crate::store::{Capabilities, Event, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
@@ -78,19 +82,27 @@ impl Store for EmbeddedStore {
         Subscriptions::new()
     }
 
+    /// The channels are those of broadcasts, which may have listeners in many processes. Each client has one listener
+    /// for a channel, however many of its tasks watch it.
     async fn serve(&self, set: &Arc<Subscriptions>) {
-        let store = self.clone();
-        let listen = move |channel: Arc<str>, sink: Sink| {
-            let store = store.clone();
-            async move {
-                match &store {
-                    EmbeddedStore::Folder(store) => store.listen_to_broadcast(&channel, sink).await,
-                    EmbeddedStore::Memory(store) => store.listen(&channel, &sink).await,
-                    EmbeddedStore::Nowhere(_) => {}
-                }
+        let mut listeners: HashMap<Arc<str>, Task> = HashMap::new();
+        loop {
+            let due = set.due();
+            for channel in due.unsubscribe {
+                listeners.remove(&channel);
             }
-        };
-        broadcast::serve(set, listen).await;
+            listeners.retain(|channel, _| set.has(channel));
+            for channel in due.subscribe {
+                // It is due again as long as its listener is not ready.
+                listeners.entry(channel).or_insert_with_key(|channel| {
+                    let (store, channel) = (self.clone(), Arc::clone(channel));
+                    let sink = broadcast_sink(set, &channel);
+                    let listening = async move { store.listen(&channel, sink).await };
+                    Task(tokio::spawn(listening).abort_handle())
+                });
+            }
+            set.changed().await;
+        }
     }
 
     /// Each of these locks has one of our tokens in it.
@@ -174,4 +186,27 @@ impl Store for EmbeddedStore {
             store.limit_session(until);
         }
     }
+}
+
+/// Ends its task when it is dropped.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Reports what happens to a channel. Whatever is not its first beginning may hide a message, and counts as one.
+fn broadcast_sink(set: &Arc<Subscriptions>, channel: &Arc<str>) -> Sink {
+    let (set, channel) = (Arc::clone(set), Arc::clone(channel));
+    let has_begun = AtomicBool::new(false);
+    Box::new(move |event| match event {
+        Event::Ready if !has_begun.swap(true, Ordering::SeqCst) => {
+            set.subscribed(channel.as_bytes());
+        }
+        Event::Gap => {}
+        Event::Ready | Event::Ended => set.message(channel.as_bytes(), b""),
+        Event::Message(message) => set.message(channel.as_bytes(), &message),
+    })
 }

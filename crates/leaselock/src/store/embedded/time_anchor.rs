@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
@@ -12,7 +13,7 @@ use super::io_error::FileError;
 use super::names::Names;
 use super::opening::{self, Unopened};
 use super::time::{self, Meta, Traces, Unreadable};
-use crate::base::{Clock, ErrorKind, StoreError, clock};
+use crate::base::{Clock, ErrorKind, StoreError, clock, hold};
 
 const META: &str = "meta";
 const META_NEW: &str = "meta.new";
@@ -29,36 +30,41 @@ type Identity = (u64, i64, i128);
 /// The anchor that this process uses, and its file.
 #[derive(Debug)]
 pub(super) struct TimeAnchor {
-    us: u64,
+    /// The store's time when the machine started: the distance from the machine's clock.
+    pub(super) us: u64,
+    file: Mutex<MetaFile>,
+}
+
+/// The `meta` file as it was seen last.
+#[derive(Debug)]
+struct MetaFile {
+    identity: Identity,
     last_us: u64,
-    file: Identity,
 }
 
 impl TimeAnchor {
-    /// Returns the store's time when the machine started.
-    pub(super) fn us(&self) -> u64 {
-        self.us
-    }
-
-    /// Returns the anchor, as long as the file confirms it. The check costs less than a microsecond.
-    pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, FileError> {
-        let file = identity(root).ok_or(FileError::Gone)?;
-        if file != self.file {
+    /// Checks that the file confirms the anchor, which costs less than a microsecond.
+    pub(super) fn check(&self, root: &OwnedFd) -> Result<(), FileError> {
+        let mut file = hold(&self.file);
+        let identity = identity(root).ok_or(FileError::Gone)?;
+        if identity != file.identity {
             let meta = read(root).ok().flatten().ok_or(FileError::Gone)?;
             if meta.boot != time::boot_id() || meta.anchor_us != self.us {
                 return Err(FileError::Gone);
             }
-            (self.file, self.last_us) = (file, meta.last_us);
+            let last_us = meta.last_us;
+            *file = MetaFile { identity, last_us };
         }
-        Ok(self.us)
+        Ok(())
     }
 
     /// Records the store's time at intervals, so that it never goes back over a reboot. Any late process does it.
-    pub(super) fn record(&mut self, root: &OwnedFd, now_us: u64, mode: Mode) {
-        if now_us.saturating_sub(self.last_us) < RECORD_EVERY_US {
+    pub(super) fn record(&self, root: &OwnedFd, now_us: u64, mode: Mode) {
+        let mut file = hold(&self.file);
+        if now_us.saturating_sub(file.last_us) < RECORD_EVERY_US {
             return;
         }
-        self.last_us = now_us;
+        file.last_us = now_us;
         if let (Ok(_lock), Ok(Some(meta))) = (locked(root, mode), read(root)) {
             let meta = Meta {
                 last_us: now_us.max(meta.last_us),
@@ -66,7 +72,7 @@ impl TimeAnchor {
             };
             // Without waiting for the disk: the fences in the lock files make up for what a power cut loses here.
             if write(root, &meta, mode, false).is_ok() {
-                self.file = identity(root).unwrap_or(self.file);
+                file.identity = identity(root).unwrap_or(file.identity);
             }
         }
     }
@@ -88,9 +94,8 @@ pub(super) fn load(
     if let Some(meta) = usable(path, read(root))? {
         return in_use(root, &meta);
     }
-    let _lock = locked(root, mode).map_err(|error| match error {
-        error if error.is_busy() => FileError::Taken(META_LOCK),
-        error => error.error("lock", &path.join(META_LOCK)).into(),
+    let _lock = locked(root, mode).map_err(|error| {
+        error.trouble(FileError::Taken(META_LOCK), "lock", &path.join(META_LOCK))
     })?;
     let found = read(root);
     if let Some(meta) = usable(path, found.clone())? {
@@ -117,52 +122,52 @@ pub(super) fn load(
 }
 
 fn in_use(root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
-    let file = identity(root).ok_or(FileError::Gone)?;
+    let (identity, last_us) = (identity(root).ok_or(FileError::Gone)?, meta.last_us);
     Ok(TimeAnchor {
         us: meta.anchor_us,
-        last_us: meta.last_us,
-        file,
+        file: Mutex::new(MetaFile { identity, last_us }),
     })
 }
 
 /// Returns the content, when it is of this boot; an error when the file must not be touched.
 fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option<Meta>, FileError> {
     let shown = path.display();
-    let message = match found {
+    let (kind, message) = match found {
         Ok(Some(meta)) if meta.boot != time::boot_id() => return Ok(None),
         Ok(Some(meta)) => match time::namespace() {
             here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
                 return Ok(Some(meta));
             }
-            _ => format!(
-                "the folder {shown} is used from another time namespace, where the clock differs; \
-                 use a server instead: redis://host"
-            ),
+            _ => {
+                let message = format!(
+                    "the folder {shown} is used from another time namespace, where the clock differs; \
+                     use a server instead: redis://host"
+                );
+                (ErrorKind::UnsupportedFilesystem, message)
+            }
         },
         Err(Unreadable::Format(format)) => {
-            format!(
-                "the folder {shown} has format {format}, this leaselock knows format {}",
-                time::FORMAT
-            )
+            let ours = time::FORMAT;
+            let message = format!(
+                "the folder {shown} has format {format}, this leaselock knows format {ours}"
+            );
+            (ErrorKind::UnsupportedFilesystem, message)
         }
         Err(Unreadable::Implausible(us)) => {
-            return Err(implausible(path, us).into());
+            let meta = path.join(META);
+            let meta = meta.display();
+            let message = format!(
+                "{meta} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
+                 Delete {meta}, which is safe at any time: the time then goes on from the lock files and the clock"
+            );
+            (ErrorKind::Corrupt, message)
         }
-        Err(Unreadable::File(error)) if error.is_busy() => return Err(FileError::Taken(META)),
-        Err(Unreadable::File(error)) => return Err(error.error("read", &path.join(META)).into()),
+        Err(Unreadable::File(error)) => {
+            return Err(error.trouble(FileError::Taken(META), "read", &path.join(META)));
+        }
         Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
     };
-    Err(StoreError::refused(ErrorKind::UnsupportedFilesystem, message).into())
-}
-
-fn implausible(path: &Path, us: u64) -> StoreError {
-    let path = path.join(META);
-    let path = path.display();
-    let message = format!(
-        "{path} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
-         Delete {path}, which is safe at any time: the time then goes on from the lock files and the clock"
-    );
-    StoreError::refused(ErrorKind::Corrupt, message)
+    Err(StoreError::refused(kind, message).into())
 }
 
 fn read(root: &OwnedFd) -> Result<Option<Meta>, Unreadable> {

@@ -4,21 +4,24 @@
 //! requests would wait behind a stalled connection. It also does not say over which of its connections a reply came,
 //! which [`epoch`](Connection::epoch) does.
 
-mod live;
 mod reconnect;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
+use tokio::runtime::{Handle, Id};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use self::live::Live;
 use super::connection_events::ConnectionEvents;
+use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
 use super::push_mode::PushMode;
+use super::push_receiver::PushReceiver;
+use super::socket::SocketControl;
 use crate::base::backoff::Backoff;
 use crate::base::{CLOCK, Moment, StoreError, hold};
 
@@ -203,5 +206,41 @@ impl Connection {
             .live
             .clone()
             .filter(|live| !live.running.is_over())
+    }
+}
+
+/// An open connection.
+#[derive(Debug, Clone)]
+struct Live {
+    connection: MultiplexedConnection,
+    control: Arc<SocketControl>,
+    running: Arc<RunningDriver>,
+    /// Set when it receives messages, with its runtime.
+    receiver: Option<(Arc<PushReceiver>, Id)>,
+    /// True if it was opened to receive messages, or because that had failed.
+    tried: bool,
+}
+
+impl Live {
+    fn new(
+        raw: OpenedConnection<RunningDriver>,
+        receiver: Option<Arc<PushReceiver>>,
+        tried: bool,
+    ) -> Arc<Self> {
+        Arc::new(Live {
+            connection: raw.connection,
+            control: raw.control,
+            running: Arc::new(raw.driver),
+            receiver: receiver.map(|receiver| (receiver, Handle::current().id())),
+            tried,
+        })
+    }
+
+    /// True if messages arrive in the caller's runtime: another may have stopped being driven.
+    fn receives(&self) -> bool {
+        self.receiver.as_ref().is_some_and(|(receiver, runtime)| {
+            let is_current = |handle: Handle| handle.id() == *runtime;
+            receiver.is_subscribed() && Handle::try_current().is_ok_and(is_current)
+        })
     }
 }

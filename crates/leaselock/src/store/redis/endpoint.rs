@@ -1,7 +1,6 @@
 //! One server: its address, its login, and how a connection to it is opened.
 
 mod dial;
-mod greet;
 mod open;
 pub(super) mod sentinel;
 

@@ -10,27 +10,17 @@ use crate::base::{CLOCK, ErrorKind, Moment, StoreError};
 const STEADY: Duration = Duration::from_secs(2);
 
 /// The history of successive connections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sessions {
     backoff: Backoff,
-    began: Moment,
+    began: Option<Moment>,
     /// The error that was logged during the present gap.
     logged: Option<ErrorKind>,
 }
 
-impl Default for Sessions {
-    fn default() -> Self {
-        Sessions {
-            backoff: Backoff::default(),
-            began: CLOCK.now(),
-            logged: None,
-        }
-    }
-}
-
 impl Sessions {
     pub(super) fn begin(&mut self) {
-        self.began = CLOCK.now();
+        self.began = Some(CLOCK.now());
     }
 
     /// True if this end is worth a log entry: an equal one is not repeated.
@@ -43,7 +33,8 @@ impl Sessions {
 
     /// Pauses before the next one, longer after each immediate failure; at most until the server has moved.
     pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
-        if CLOCK.now().saturating_since(self.began) >= STEADY {
+        let is_steady = |began| CLOCK.now().saturating_since(began) >= STEADY;
+        if self.began.is_some_and(is_steady) {
             self.backoff.reset();
         }
         tokio::select! {

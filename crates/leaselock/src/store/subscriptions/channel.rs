@@ -14,9 +14,10 @@ pub(super) struct ChannelWaiter {
     pub(super) woken: Notify,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ChannelState {
     /// Not subscribed yet, or not at present.
+    #[default]
     Pending,
     Subscribed,
     /// The store refuses the subscription.
@@ -35,7 +36,7 @@ pub(super) enum ChannelStep {
 }
 
 /// One channel, from its first waiter to the end of its subscription.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Channel {
     state: watch::Sender<ChannelState>,
     /// True if it was subscribed before, so that a message may have been missed.
@@ -44,14 +45,6 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new() -> Self {
-        Channel {
-            state: watch::Sender::new(ChannelState::Pending),
-            missed: false,
-            waiters: Vec::new(),
-        }
-    }
-
     pub(super) fn add(&mut self, waiter: &Arc<ChannelWaiter>) -> watch::Receiver<ChannelState> {
         self.waiters.push(Arc::clone(waiter));
         if self.state() == ChannelState::Gone {

@@ -3,22 +3,11 @@
 use std::ops::Bound;
 use std::str::FromStr;
 
-use super::super::reply::{Reply, internal, wrong_type};
+use super::super::reply::{Reply, internal};
 use crate::base::StoreError;
 
 /// Scores from one bound to another.
 pub(super) type Scores = (Bound<f64>, Bound<f64>);
-
-/// The name of a command, its key, and what follows.
-pub(super) type Command<'a> = (&'a [u8], &'a str, &'a [&'a [u8]]);
-
-/// The reply; `None` for a command that the module does not know.
-pub(super) type MaybeReply = Result<Option<Reply>, StoreError>;
-
-/// Unwraps what a value of another type does not have.
-pub(super) fn typed<T>(found: Option<T>) -> Result<T, StoreError> {
-    found.ok_or_else(wrong_type)
-}
 
 /// Returns for how many of the items a command did what it is for.
 pub(super) fn counted<T>(

@@ -2,19 +2,16 @@
 
 use super::super::reply::{Reply, internal};
 use super::super::step::Step;
-use super::arguments::{Command, MaybeReply, parsed, typed};
+use super::arguments::parsed;
 use crate::base::StoreError;
 use crate::script::keyspace::{Keyspace, StreamId};
 
-pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply {
-    let (b"XINFO", [b"STREAM"]) = (command, args) else {
-        return Ok(None);
-    };
-    let last = typed(step.stream_last(key))?;
+/// `XINFO STREAM key`, of a stream with this last id.
+pub(super) fn info(last: Option<StreamId>) -> Result<Reply, StoreError> {
     let last = last.ok_or_else(|| internal("ERR no such key"))?;
     let field = |name: &str| Reply::Bytes(name.into());
     // The first fields of a server's reply, in its order.
-    Ok(Some(Reply::Array(vec![
+    Ok(Reply::Array(vec![
         field("length"),
         Reply::Int(0),
         field("radix-tree-keys"),
@@ -23,24 +20,23 @@ pub(super) fn read(step: &Step, (command, key, args): Command<'_>) -> MaybeReply
         Reply::Int(1),
         field("last-generated-id"),
         shown(last),
-    ])))
+    ]))
 }
 
-pub(super) fn write(step: &mut Step, (command, key, args): Command<'_>) -> MaybeReply {
-    let (creates, args) = match args {
-        [b"NOMKSTREAM", args @ ..] => (false, args),
-        _ => (true, args),
-    };
-    let (b"XADD", [b"MAXLEN", b"0", id, _, _]) = (command, args) else {
-        return Ok(None);
-    };
+/// `XADD key [NOMKSTREAM] MAXLEN 0 id field value`.
+pub(super) fn add(
+    step: &mut Step,
+    key: &str,
+    id: &[u8],
+    creates: bool,
+) -> Result<Reply, StoreError> {
     let id = wanted(id)?;
-    let last = typed(step.stream_last(key))?;
+    let last = step.stream_last(key)?;
     if last.is_none() && !creates {
-        return Ok(Some(Reply::Nil));
+        return Ok(Reply::Nil);
     }
-    match step.stream_add(key, id) {
-        Some(added) => Ok(Some(shown(added))),
+    match step.stream_add(key, id)? {
+        Some(added) => Ok(shown(added)),
         None => Err(internal(match last {
             Some((u64::MAX, u64::MAX)) => {
                 "ERR The stream has exhausted the last possible ID, unable to add more items"

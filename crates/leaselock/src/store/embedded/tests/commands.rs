@@ -291,9 +291,9 @@ fn an_id_is_larger_than_the_last_one_also_when_the_clock_steps_back() {
         (1_795_224_695_693, (1_795_224_695_693, 0)),
     ] {
         let mut step = Step::new(&call, image, now_ms * 1000 + 999, &surroundings);
-        assert_eq!(step.stream_add("fence", None), Some(id));
-        assert_eq!(step.stream_last("fence"), Some(Some(id)));
-        assert!(step.image.changed && step.stream_add("fence", Some(id)).is_none());
+        assert_eq!(step.stream_add("fence", None), Ok(Some(id)));
+        assert_eq!(step.stream_last("fence"), Ok(Some(id)));
+        assert!(step.image.changed && step.stream_add("fence", Some(id)) == Ok(None));
         image = step.image;
     }
 }

@@ -288,7 +288,7 @@ fn two_threads_of_a_process_exclude_each_other() {
         client: "client01".to_owned(),
         session: false,
     };
-    let folder = crate::store::embedded::folder::Folder::open(&settings, None).unwrap();
+    let folder = crate::store::embedded::folder::Folder::open(&settings).unwrap();
     let lock = || crate::store::embedded::lockfile::lock(&folder, "job", true);
     drop(lock().unwrap());
     let held = lock().unwrap();

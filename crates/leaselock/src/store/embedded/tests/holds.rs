@@ -299,8 +299,8 @@ fn no_file_is_written_with_more_entries_than_a_call_reads() {
         client: ClientId::random().unwrap().as_str().to_owned(),
         session: true,
     };
-    let folder = Folder::open(&settings, None).unwrap();
-    let time = folder.time().unwrap();
+    let folder = Folder::open(&settings).unwrap();
+    let now_us = folder.time_us().unwrap();
     let entry = |key: usize| Entry {
         key: format!("{{job}}{key}"),
         ends_us: None,
@@ -320,9 +320,9 @@ fn no_file_is_written_with_more_entries_than_a_call_reads() {
     let lock = || Ok::<_, FileError>(lockfile::lock(&folder, "job", true)?.unwrap());
     let commit = |image: &Image| {
         let held = lock()?;
-        held.commit(image, held.load(time)?.1, time.anchor_us)?;
+        held.commit(image, held.load(now_us)?.1)?;
         drop(held);
-        Ok::<_, FileError>(lock()?.load(time)?.0.entries)
+        Ok::<_, FileError>(lock()?.load(now_us)?.0.entries)
     };
     let refused = commit(&image);
     assert!(

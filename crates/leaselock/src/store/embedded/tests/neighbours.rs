@@ -390,7 +390,7 @@ async fn a_file_of_another_owner_in_a_private_folder_is_refused() {
         client: "client01".to_owned(),
         session: false,
     };
-    let private = crate::store::embedded::folder::Folder::open(&settings, None).unwrap();
+    let private = crate::store::embedded::folder::Folder::open(&settings).unwrap();
     let mut stat = rustix::fs::fstat(&private.root).unwrap();
     let path = || PathBuf::from("/some/lock");
     assert!(private.check_file_owner(&path, &stat).is_ok());

@@ -68,10 +68,8 @@ impl Publisher for NodePublisher {
             return Ok(());
         }
         if !error.is_transient() && self.is_sharded(channel) {
-            self.topology
-                .subscribers
-                .sharded
-                .store(false, Ordering::SeqCst);
+            let unsharded = &self.topology.subscribers.unsharded;
+            unsharded.store(true, Ordering::SeqCst);
         }
         subscriber::refuse(&self.endpoint, set, channel, error)
     }
@@ -89,7 +87,7 @@ impl Publisher for NodePublisher {
     async fn accompany(&self, set: &Subscriptions) {
         loop {
             sleep(ASKED_EVERY).await;
-            if !self.topology.subscribers.sharded.load(Ordering::SeqCst) && !set.is_idle() {
+            if self.topology.subscribers.unsharded.load(Ordering::SeqCst) && !set.is_idle() {
                 self.refresh(self.topology.asked()).await;
             }
         }

@@ -88,9 +88,9 @@ impl Cluster {
                 None => self.owner(slot, asked, until).await?,
             };
             let outcome = self.ask_at(&node, command, until).await;
-            let (outcome, until) = match self.understood(outcome, &node, asked, until).await {
-                Next::Over(outcome) => return outcome,
-                Next::Asks(to) => {
+            let (outcome, until) = match self.learnt(&outcome, &node, asked, until).await {
+                None => return outcome,
+                Some(Redirect::Ask(to)) => {
                     let there = self.connection(&to);
                     let asking = there.behind("ASKING", command, until); // it permits one command
                     let outcome = Box::pin(asking).await;
@@ -104,12 +104,12 @@ impl Cluster {
                     }
                 }
                 // The node that reports this knows, whatever others report meanwhile.
-                Next::Moved(to, outcome) => {
+                Some(Redirect::Moved(_, to)) => {
                     sent_on = Some(to);
                     (outcome, until)
                 }
-                Next::Again(outcome) => (outcome, until),
-                Next::Later(outcome) => (outcome, patience.min(until)),
+                Some(Redirect::Elsewhere) => (outcome, until),
+                Some(Redirect::TryAgain) => (outcome, patience.min(until)),
             };
             let pause = backoff.next_jittered();
             let again = CLOCK.now().plus(pause);
@@ -150,48 +150,38 @@ impl Cluster {
         connection.ask(command, until, left).await
     }
 
-    async fn understood(
+    /// Learns from an outcome; `None` when it is the last one.
+    async fn learnt(
         &self,
-        outcome: Result<Value, StoreError>,
+        outcome: &Result<Value, StoreError>,
         node: &SlotNode,
         asked: u64,
         until: Moment,
-    ) -> Next {
-        match outcome {
+    ) -> Option<Redirect> {
+        let redirect = match outcome {
             Ok(Value::ServerError(reply)) => {
-                let line = error_map::line(&reply);
-                let answer = Ok(Value::ServerError(reply));
-                match Redirect::read(&line, node) {
-                    Some(Redirect::Moved(slot, to)) => {
-                        self.topology.moved(slot, &to);
-                        Next::Moved(to, answer)
-                    }
-                    Some(Redirect::Ask(to)) => Next::Asks(to),
-                    Some(Redirect::TryAgain) => Next::Later(answer),
-                    Some(Redirect::Demoted) => {
-                        drop(Box::pin(self.topology.refresh(asked, until)).await);
-                        Next::Again(answer)
-                    }
-                    None => {
-                        if line.starts_with("CLUSTERDOWN") {
-                            self.topology.refresh_in_background(asked);
-                        }
-                        Next::Over(answer)
-                    }
+                let line = error_map::line(reply);
+                if line.starts_with("CLUSTERDOWN") {
+                    self.topology.refresh_in_background(asked);
                 }
+                Redirect::read(&line, node)
             }
-            Ok(answer) => Next::Over(Ok(answer)),
             Err(error) if error.maybe_applied() => {
                 self.topology.refresh_in_background(asked);
-                Next::Over(Err(error))
+                None
             }
-            Err(error) if error.is_transient() => {
-                // Without news, the node is tried again.
+            Err(error) if error.is_transient() => Some(Redirect::Elsewhere),
+            Ok(_) | Err(_) => None,
+        };
+        match &redirect {
+            Some(Redirect::Moved(slot, to)) => self.topology.moved(*slot, to),
+            // Without news, the node is tried again.
+            Some(Redirect::Elsewhere) => {
                 drop(Box::pin(self.topology.refresh(asked, until)).await);
-                Next::Again(Err(error))
             }
-            Err(error) => Next::Over(Err(error)),
+            Some(Redirect::Ask(_) | Redirect::TryAgain) | None => {}
         }
+        redirect
     }
 
     fn connection(&self, node: &SlotNode) -> Arc<Connection> {
@@ -305,19 +295,6 @@ impl Cluster {
     pub(crate) async fn serve(&self) {
         node_subscriber::serve(&self.topology).await;
     }
-}
-
-/// The next step of a request.
-enum Next {
-    Over(Result<Value, StoreError>),
-    /// This node has it already, while the slot is moving.
-    Asks(SlotNode),
-    /// This node has it now; with the outcome so far.
-    Moved(SlotNode, Result<Value, StoreError>),
-    /// It is sent again to the right node; with the outcome so far.
-    Again(Result<Value, StoreError>),
-    /// The same, but its keys are on two nodes, and other calls can do without.
-    Later(Result<Value, StoreError>),
 }
 
 debug_as!(Cluster, it => "Cluster({})", it.topology);

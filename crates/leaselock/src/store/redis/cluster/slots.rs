@@ -1,6 +1,6 @@
 //! The table of slots: which node has which keys. Pure.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -111,14 +111,9 @@ impl SlotTable {
 
     /// Lists the nodes with slots, in a fixed order.
     pub(super) fn primaries(&self) -> Vec<SlotNode> {
-        let mut counts = HashMap::new();
-        for place in self.owners.iter().filter(|place| **place != NOBODY) {
-            *counts.entry(*place).or_insert(0_u16) += 1;
-        }
-        let mut primaries: Vec<SlotNode> = counts
-            .keys()
-            .filter_map(|place| self.nodes.get(usize::from(*place)).cloned())
-            .collect();
+        let places: BTreeSet<u16> = self.owners.iter().copied().collect();
+        let owner = |place: &u16| self.nodes.get(usize::from(*place)).cloned();
+        let mut primaries: Vec<SlotNode> = places.iter().filter_map(owner).collect();
         primaries.sort();
         primaries
     }
@@ -128,10 +123,7 @@ impl SlotTable {
     }
 
     pub(super) fn agrees(&self, other: &SlotTable) -> bool {
-        let slots = 0..SLOTS;
-        slots
-            .into_iter()
-            .all(|slot| self.owner(slot) == other.owner(slot))
+        (0..SLOTS).all(|slot| self.owner(slot) == other.owner(slot))
     }
 }
 
@@ -176,8 +168,8 @@ pub(super) enum Redirect {
     Ask(SlotNode),
     /// Some keys of the request have moved and others have not.
     TryAgain,
-    /// The node is a replica, and was the primary before.
-    Demoted,
+    /// The node is a replica, and was the primary before, or it cannot be reached: another may have the slot.
+    Elsewhere,
 }
 
 impl Redirect {
@@ -195,7 +187,7 @@ impl Redirect {
                 Some(Redirect::Ask(address(words.next()?, asked)?))
             }
             "TRYAGAIN" => Some(Redirect::TryAgain),
-            "READONLY" => Some(Redirect::Demoted),
+            "READONLY" => Some(Redirect::Elsewhere),
             _ => None,
         }
     }
@@ -301,7 +293,7 @@ mod tests {
         );
         assert_eq!(
             read("READONLY You can't write against a read only replica."),
-            Some(Redirect::Demoted)
+            Some(Redirect::Elsewhere)
         );
         for other in [
             "",

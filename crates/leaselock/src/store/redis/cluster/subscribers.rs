@@ -14,23 +14,13 @@ use crate::base::{debug_as, hold};
 use crate::store::{SharedSink, Subscriptions};
 
 /// The subscriptions at each node.
+#[derive(Default)]
 pub(super) struct Subscribers {
     by_node: Mutex<HashMap<SlotNode, Arc<Subscriptions>>>,
     pub(super) grown: Notify,
-    /// True if the servers have channels that belong to a slot. Assumed until a server says otherwise.
-    pub(super) sharded: AtomicBool,
+    /// True once a server has said that it has no channels that belong to a slot.
+    pub(super) unsharded: AtomicBool,
     sink: OnceLock<SharedSink>,
-}
-
-impl Default for Subscribers {
-    fn default() -> Self {
-        Subscribers {
-            by_node: Mutex::default(),
-            grown: Notify::new(),
-            sharded: AtomicBool::new(true),
-            sink: OnceLock::new(),
-        }
-    }
 }
 
 impl Subscribers {
@@ -42,7 +32,7 @@ impl Subscribers {
     pub(super) fn at(&self, node: &SlotNode) -> Option<(Arc<Subscriptions>, bool)> {
         let sink = self.sink.get()?;
         let mut by_node = hold(&self.by_node);
-        let sharded = self.sharded.load(Ordering::SeqCst);
+        let sharded = !self.unsharded.load(Ordering::SeqCst);
         let set = by_node.entry(node.clone()).or_insert_with(|| {
             self.grown.notify_one();
             Subscriptions::observed(Arc::clone(sink), false)

@@ -30,6 +30,7 @@ const IN_BACKGROUND: Duration = Duration::from_secs(2);
 /// A task that asks for longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
+#[derive(Default)]
 pub(crate) struct Topology {
     seeds: Vec<RedisUrl>,
     table: Mutex<SlotTable>,
@@ -48,12 +49,7 @@ impl Topology {
     pub(super) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
         Arc::new(Topology {
             seeds,
-            table: Mutex::default(),
-            gate: tokio::sync::Mutex::default(),
-            asked: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
-            subscribers: Subscribers::default(),
-            trouble: ConnectionEvents::default(),
+            ..Topology::default()
         })
     }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use super::live::Live;
-use super::{Connection, Outage};
+use super::{Connection, Live, Outage};
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold};
 
 /// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.

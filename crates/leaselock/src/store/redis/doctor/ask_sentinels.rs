@@ -1,5 +1,6 @@
 //! Requests to every Sentinel for the operator's report.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::Value;
@@ -10,7 +11,7 @@ use crate::base::error::StoreError;
 use crate::store::redis::answer;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::ask::{not_understood, places_in, replies_of};
-use crate::store::redis::endpoint::sentinel::locator::{Address, LEARNED_MOST, PrimaryLocator};
+use crate::store::redis::endpoint::sentinel::locator::{Address, PrimaryLocator, learn};
 use crate::store::url::address;
 
 pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
@@ -25,7 +26,7 @@ pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
 async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply> {
     let mut places = watch.in_turn();
     let mut asking = JoinSet::new();
-    let mut told = Vec::new();
+    let mut told = BTreeMap::new(); // in the order in which they were named
     let mut asked = 0;
     loop {
         for (at, place) in places.iter().enumerate().skip(asked) {
@@ -41,23 +42,16 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply>
             continue; // the runtime is shutting down
         };
         if let Ok(Some((_, others))) = &outcome {
-            for other in others {
-                if places.len() < LEARNED_MOST && !places.contains(other) {
-                    places.push(other.clone());
-                }
-            }
+            learn(&mut places, others);
         }
         let (host, port) = &places[at];
-        told.push((
-            at,
-            SentinelReply {
-                place: address(host, *port),
-                said: outcome.map(|found| found.map(|(about, _)| about)),
-            },
-        ));
+        let reply = SentinelReply {
+            place: address(host, *port),
+            said: outcome.map(|found| found.map(|(about, _)| about)),
+        };
+        told.insert(at, reply);
     }
-    told.sort_by_key(|(at, _)| *at);
-    told.into_iter().map(|(_, one)| one).collect()
+    told.into_values().collect()
 }
 
 type SentinelReport = Option<(About, Vec<Address>)>;

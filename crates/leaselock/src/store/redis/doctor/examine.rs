@@ -155,17 +155,15 @@ fn transport(link: &RedisStore) -> Option<Finding> {
                 .parse()
                 .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     };
-    Some(match &own.endpoint.url().place {
-        Place::Unix(_) => Finding::fit("transport", "unix socket"),
-        Place::Tcp { tls: true, .. } => Finding::fit("transport", "TLS"),
-        Place::Watched(sentinels) if sentinels.tls => Finding::fit("transport", "TLS"),
-        Place::Tcp { host, .. } if local(host) => {
-            Finding::fit("transport", "plain text on this machine")
-        }
-        Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
-            Finding::fit("transport", "plain text on this machine")
-        }
-        _ => {
+    let (tls, is_local) = match &own.endpoint.url().place {
+        Place::Unix(_) => return Some(Finding::fit("transport", "unix socket")),
+        Place::Tcp { host, tls, .. } => (*tls, local(host)),
+        Place::Watched(all) => (all.tls, all.known.iter().all(|(host, _)| local(host))),
+    };
+    Some(match (tls, is_local) {
+        (true, _) => Finding::fit("transport", "TLS"),
+        (false, true) => Finding::fit("transport", "plain text on this machine"),
+        (false, false) => {
             let advice = "anyone who can read the network can release your locks: use rediss:// where it is not your own";
             Finding::warn("transport", "plain text to another machine", advice)
         }

@@ -64,22 +64,21 @@ impl Facts {
             .or_else(|| self.get("maxmemory-policy"))
     }
 
-    fn version(&self) -> Option<(u32, u32)> {
-        let mut parts = self.get("redis_version")?.split('.').map(str::parse);
-        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    /// Returns the numbers of the version; there are none when it is not known.
+    fn version(&self) -> Vec<u32> {
+        let parts = self.get("redis_version").unwrap_or_default().split('.');
+        parts.map_while(|part| part.parse().ok()).collect()
     }
 
     /// True if scripts are refused without replicas, as commands are.
     ///
     /// Observed: not on 6.2.5, but on 6.2.14.
     pub(super) fn holds_scripts_to_replicas(&self) -> bool {
-        let parts = self.get("redis_version").unwrap_or_default().split('.');
-        let parts: Vec<u32> = parts.map_while(|part| part.parse().ok()).collect();
-        parts >= vec![6, 2, 14]
+        self.version() >= vec![6, 2, 14]
     }
 
     pub(super) fn is_seven(&self) -> bool {
-        self.version().is_some_and(|version| version >= (7, 0))
+        self.version() >= vec![7, 0]
     }
 
     /// Returns one check per topic with a known fact.
@@ -98,12 +97,13 @@ impl Facts {
     }
 
     fn server(&self) -> Option<Finding> {
-        let version = self.version()?;
+        let version = self.version();
         let found = match self.get("valkey_version") {
+            _ if version.len() < 2 => return None,
             Some(valkey) => format!("Valkey {valkey}"),
             None => format!("Redis {}", self.get("redis_version")?),
         };
-        Some(if version >= (6, 2) {
+        Some(if version >= vec![6, 2] {
             Finding::fit("server", found)
         } else {
             Finding::unfit("server", found, "use Redis 6.2 or later, or Valkey")

@@ -1,11 +1,11 @@
-//! Opening a connection: for requests, for messages, or for both.
+//! Opening a connection: for requests, for messages, or for both; and the first commands on it.
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use tokio::time::timeout;
 
 use super::Endpoint;
@@ -147,5 +147,43 @@ impl Endpoint {
     ) -> Result<T, StoreError> {
         let ended = timeout(ATTEMPT_MAX, attempt).await;
         ended.unwrap_or_else(|_| Err(self.silent()))
+    }
+
+    /// Logs in, chooses the database, and finds out whether the server serves.
+    async fn greet(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        let url = &self.0.url;
+        if let Some(password) = &url.password {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(url.user.as_deref()).arg(password);
+            self.say(connection, &auth).await?;
+        }
+        if url.db > 0 {
+            self.say(connection, redis::cmd("SELECT").arg(url.db))
+                .await?;
+        }
+        self.serves(connection).await
+    }
+
+    async fn serves(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        if let Some(watch) = &self.0.watch {
+            return self.is_primary(watch, connection).await;
+        }
+        match self.say(connection, &redis::cmd("PING")).await {
+            // A user without the right to this command may still lock.
+            Err(error) if error.to_string().contains("NOPERM") => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    async fn say(
+        &self,
+        connection: &mut MultiplexedConnection,
+        command: &Cmd,
+    ) -> Result<(), StoreError> {
+        match connection.send_packed_command(command).await {
+            Ok(Value::ServerError(reply)) => Err(self.refusal(&reply)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.connecting(error)),
+        }
     }
 }

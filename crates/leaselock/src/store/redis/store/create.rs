@@ -25,23 +25,20 @@ impl RedisStore {
     pub(crate) fn from_client(client: &redis::Client) -> Result<Self, InvalidInput> {
         let info = client.get_connection_info();
         let login = info.redis_settings();
+        let tcp = |host: &String, port, tls| Place::Tcp {
+            host: host.clone(),
+            port,
+            tls,
+        };
         let place = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Place::Tcp {
-                host: host.clone(),
-                port: *port,
-                tls: false,
-            },
+            ConnectionAddr::Tcp(host, port) => tcp(host, *port, false),
             ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
             ConnectionAddr::TcpTls {
                 host,
                 port,
                 insecure: false,
                 tls_params: None,
-            } if cfg!(feature = "tls") => Place::Tcp {
-                host: host.clone(),
-                port: *port,
-                tls: true,
-            },
+            } if cfg!(feature = "tls") => tcp(host, *port, true),
             _ => {
                 let message = "a client with TLS settings of its own cannot be copied: hand in one of its connections";
                 return Err(InvalidInput::new(message));

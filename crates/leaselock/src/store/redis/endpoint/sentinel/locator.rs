@@ -15,7 +15,7 @@ use crate::store::url::{Place, RedisUrl, Sentinels};
 pub(crate) type Address = (String, u16);
 
 /// The most addresses to learn: more than a service has; a server that names more is not a Sentinel of it.
-pub(crate) const LEARNED_MOST: usize = 16;
+pub(super) const LEARNED_MOST: usize = 16;
 
 /// What is known of a service.
 pub(crate) struct PrimaryLocator {
@@ -118,10 +118,15 @@ impl PrimaryLocator {
         let mut known = hold(&self.known);
         known.retain(|address| address != first);
         known.insert(0, first.clone());
-        for other in others {
-            if known.len() < LEARNED_MOST && !known.contains(other) {
-                known.push(other.clone());
-            }
+        learn(&mut known, others);
+    }
+}
+
+/// Adds those that are not known yet.
+pub(crate) fn learn(known: &mut Vec<Address>, others: &[Address]) {
+    for other in others {
+        if known.len() < LEARNED_MOST && !known.contains(other) {
+            known.push(other.clone());
         }
     }
 }
