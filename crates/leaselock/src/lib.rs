@@ -46,7 +46,7 @@
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
-//! What a client makes of a name has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+//! What a client makes of a name has no state, but a `Barrier` its generation: clone, share, keep it. Setters return it.
 //!
 //! Programs without async call the same methods through [`Client::block_on`].
 //!

@@ -254,8 +254,8 @@ fn what_once_cannot_have_is_refused() {
 #[test]
 fn a_reader_that_stalls_does_not_keep_the_result_of_a_command_that_has_ended() {
     on_both(|store| {
-        // More than two pipes hold, so that some is left when the command has ended.
-        let script = "head -c 150000 /dev/zero; echo > ended";
+        // More than one pipe holds, so that some is left when the command has ended, and less than two, so that it ends.
+        let script = "head -c 100000 /dev/zero; echo > ended";
         let mut command = store.leaselock(&once(&[], script));
         let mut stalled = command.stdout(Stdio::piped()).spawn().unwrap();
         store.line_in("ended");

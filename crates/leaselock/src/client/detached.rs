@@ -7,7 +7,7 @@ use super::lease_handle::Handle;
 use crate::base::error::{LeaseError, Lost, ReleaseError};
 use crate::base::process::Process;
 use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
-use crate::engine::guard::lease::mode::{Detachable, Mode, SingleName};
+use crate::engine::guard::lease::mode::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
 use crate::engine::values::calls_optional::Detach;
@@ -67,7 +67,8 @@ impl<M: Detachable> Lease<M> {
     }
 }
 
-impl<M: Mode + SingleName> Lease<M> {
+#[expect(private_bounds, reason = "no other crate adds a way of holding")]
+impl<M: Typed + SingleName> Lease<M> {
     /// Lends the lease: another process can extend it by the handle, but not release it.
     ///
     /// Nothing is sent. This client goes on to renew the lease. **It must outlive the borrower**: after the release

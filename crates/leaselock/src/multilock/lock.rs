@@ -174,7 +174,7 @@ impl MultiLock {
         self.wait(Wait::Timeout(limit)).await
     }
 
-    /// Runs `body` while every name is held, as [`Mutex::run`].
+    /// [Acquires](MultiLock::acquire) and runs `body` as [`Mutex::run`] does; the loss of one name stops the body.
     ///
     /// # Examples
     /// ```

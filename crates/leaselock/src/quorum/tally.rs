@@ -17,8 +17,7 @@ pub(crate) enum Absent {
 }
 
 impl Absent {
-    /// The node has answered before it turned out that the answer cannot count: it may have acted, so it is asked to take
-    /// that back.
+    /// The node has answered before: it may have acted, and is asked to take that back.
     pub(super) fn after_an_answer(self) -> Self {
         match self {
             Absent::NotVoting(_) => self,

@@ -1,6 +1,7 @@
 //! Owners: what they cost, and what their guards ask of the lease together.
 
 use leaselock::detached::Handle;
+use leaselock::once::OnceStart;
 use leaselock::{AcquireError, Client, Lease, LeaseError};
 use testkit::Server;
 
@@ -157,6 +158,10 @@ async fn a_lease_of_every_mode_can_be_lent() {
     let pool = one.semaphore("pool", 3).ttl(LONG);
     let permits = pool.acquire_many(2).await.unwrap();
     let leading = one.election("job").ttl(LONG).campaign().await.unwrap();
+    let OnceStart::Run(run) = one.once("once").ttl(LONG).begin().await.unwrap() else {
+        panic!("it has run")
+    };
+    is_lent(run.lend(), &two, &server).await;
     is_lent(mutex.lend(), &two, &server).await;
     is_lent(writing.lend(), &two, &server).await;
     is_lent(reading.lend(), &two, &server).await;

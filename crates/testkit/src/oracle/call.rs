@@ -1,7 +1,7 @@
 //! One request, and what it did to a lock.
 
 use super::fence::Fences;
-use super::held::{Hold, How, SLACK_US};
+use super::held::{Hold, How, SLACK_US, before_break};
 use super::report::{Report, Rule};
 use super::waiters::Entry;
 
@@ -21,9 +21,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Whether it names this token.
+    /// Whether it names this token, or what it was before an operator broke it: its holder may not have heard of that.
     pub(super) fn carries(&self, token: &str) -> bool {
-        self.args.iter().any(|arg| arg == token)
+        let before = before_break(token);
+        let names = |arg: &String| arg == token || before.as_ref() == Some(arg);
+        self.args.iter().any(names)
     }
 
     /// An operator takes the lock away: a fencing token or nothing, whether at once, and whether another library's counts

@@ -72,11 +72,10 @@ impl FolderStore {
         }
         let folder = Arc::new(Folder::open(&self.settings)?);
         if self.settings.session && !opened.session.as_ref().is_some_and(Session::is_linked) {
-            let session = folder.begin_session()?;
-            if let Some(until) = opened.limit {
-                limit(&session, until);
-            }
-            opened.session = Some(session);
+            opened.session = Some(folder.begin_session()?);
+        }
+        if let (Some(session), Some(until)) = (&opened.session, opened.limit) {
+            limit(session, until); // again for one that goes on: it may have failed before
         }
         opened.folder = Some(Arc::clone(&folder));
         opened.times += 1;

@@ -1,8 +1,8 @@
 //! Files that stay open from one call to the next, because finding one costs more than locking it.
 //!
 //! A lock belongs to an open file and not to a thread. So a call takes the file out while it uses it: two threads never
-//! lock through the same one. After every lock the call checks that other processes still find this file, as if it had
-//! just been opened.
+//! lock through the same one. After every lock of a lock file the call checks that other processes still find it, as if it
+//! had just been opened; a session's file proves only that its process lives.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

@@ -29,9 +29,9 @@ pub(super) enum SessionRemains {
 pub(super) struct Session {
     folder: OwnedFd,
     client: String,
-    /// There until it is dropped.
+    /// Both are there until it is dropped.
     shared: Option<OwnedFd>,
-    main: OwnedFd,
+    main: Option<OwnedFd>,
 }
 
 fn main_name(client: &str) -> String {
@@ -47,14 +47,14 @@ impl Session {
             folder: rustix::io::fcntl_dupfd_cloexec(folder, 0)?,
             client: client.to_owned(),
             shared: Some(shared),
-            main,
+            main: Some(main),
         })
     }
 
     /// True if other processes still find these files, and false after the folder was emptied.
     pub(super) fn is_linked(&self) -> bool {
         let linked = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
-        self.shared.as_ref().is_some_and(linked) && linked(&self.main)
+        [&self.shared, &self.main].into_iter().flatten().all(linked)
     }
 
     /// Returns a descriptor for a job to inherit: as long as it is open, this client's leases stay held.
@@ -79,7 +79,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         drop(self.shared.take());
         // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
-        flock(&self.main, FlockOperation::Unlock).ok();
+        let unlock = |main| flock(main, FlockOperation::Unlock).ok();
+        self.main.take().map(unlock);
         // Only when no job has the descriptor; otherwise the sweep removes the files later.
         remove(&self.folder, &self.client);
     }

@@ -11,8 +11,8 @@ use crate::engine::values::CustomLock;
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///
-/// `M` is how it is held: each [`Mode`] adds what only its leases can do. `Lease<()>`, into which all convert, has what
-/// every lease has.
+/// `M` is how it is held: each [`Mode`] adds what only its leases can do. `Lease<()>`, into which all but runs convert, has
+/// what every lease has.
 ///
 /// **Dropping a lease releases it soon, not now**: the release runs in the background, on the client's own thread, also
 /// outside a runtime and during a panic. Call [`release`](Lease::release) when the result of the release matters.
