@@ -64,8 +64,8 @@ pub(crate) enum StopReason {
 
 /// Passes signals on until the work has ended, and makes sure that it ends when it must.
 ///
-/// `lost` completes when the lease is lost; `tell` is called once for every reason, with whether the work obeys. The guardian that is returned has
-/// nothing left to do: the caller waits for its end, but can release the lock before that.
+/// `lost` completes when the lease is lost; `tell` is called once for every reason, with whether the work obeys. The
+/// guardian that is returned has nothing left to do: the caller waits for its end, but can release the lock before that.
 pub(crate) async fn supervise<W: Work>(
     mut work: W,
     guardian: Guardian,

@@ -176,8 +176,8 @@ local function grant_give_back(h, queue, waiters, kind, token)
 end
 
 -- Undoes an acquisition: leaves the queue, and gives back what was granted, also when it was broken. A waiter that leaves
--- may have kept others from being granted. Behind an exclusive holder that wakes no waiter only the first one polls often, so the new first
--- one is told that it is.
+-- may have kept others from being granted. Behind an exclusive holder that wakes no waiter only the first one polls
+-- often, so the new first one is told that it is.
 local function grant_cancel(h, queue, waiters, kind, token)
   local member = queue_known(waiters, token)
   local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0

@@ -122,7 +122,7 @@ pub(super) struct Hold<'a> {
     renewed: Arc<Notify>,
     /// True if the loss was told. Nothing but who broke the lease is told after that.
     pub(super) is_lost: Cell<bool>,
-    /// True if the event log was asked who that was.
+    /// True if the event log has said who that was, or nothing in time.
     pub(super) asked_who: Cell<bool>,
 }
 
@@ -264,7 +264,7 @@ impl Hold<'_> {
         };
         let mut lost = std::pin::pin!(lost);
         let kill_after = boottime::nanoseconds(self.plan.guardian.kill_after);
-        let (mut last_deadline, mut is_asked) = (None, false);
+        let mut last_deadline = None;
         loop {
             let end = self.end.load(Ordering::SeqCst);
             let due = last_deadline.unwrap_or(end.saturating_sub(kill_after));
@@ -278,12 +278,11 @@ impl Hold<'_> {
                     signal?;
                     break;
                 }
-                () = &mut lost, if !is_asked => {
+                () = &mut lost, if !self.asked_who.get() => {
                     // Until the deadline the program may be at work, and no other has what is still held.
                     if !self.is_kept(lease) {
                         break;
                     }
-                    is_asked = true;
                     last_deadline = last_deadline.or(Some(end));
                 }
                 () = self.renewed.notified() => self.tell_renewal(),

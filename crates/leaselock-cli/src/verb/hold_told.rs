@@ -78,10 +78,12 @@ impl Hold<'_> {
 
     /// After a loss: who broke the lease, and why.
     pub(super) async fn tell_breaker(&self, lease: &LeaseView) {
-        if !self.is_lost.get() || self.asked_who.replace(true) {
+        if !self.is_lost.get() || self.asked_who.get() {
             return;
         }
-        if let Some(entry) = event::breaker(lease).await {
+        let found = event::breaker(lease).await;
+        self.asked_who.set(true); // not before: a program that stops meanwhile is told at the end
+        if let Some(entry) = found {
             self.say("broken", &entry.to_string(), event::broken(&entry));
         }
     }

@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
+use testkit::{Fault, Proxy, Way};
+
 use super::{deadline_ms, events, holding, until_told};
 use crate::common::{Store, on_both, until, uptime};
 
@@ -149,4 +151,19 @@ fn when_one_of_several_names_is_lost_the_others_are_kept_until_the_program_has_s
         hold.end_with_stdin_open().gives(79);
         assert_eq!(store.status()["state"], "free");
     });
+}
+
+#[test]
+fn a_program_that_stops_at_once_is_told_who_broke_its_lock_too() {
+    let store = Store::redis();
+    let proxy = Proxy::to(store.server().port());
+    let url = proxy.url();
+    let mut hold = holding(&store, &["--url", &url, "--ttl", "3s"]);
+    store.run(&["break", "--yes", "job"]).gives(0);
+    // The log's answer comes when the program has stopped.
+    proxy.set(Way::ToClient, Fault::Delay(Duration::from_millis(100)));
+    until_told(&hold, "lost");
+    hold.write("release\n");
+    let done = hold.end_with_stdin_open().gives(79);
+    assert_eq!(events(&done.out).pop().unwrap()["event"], "broken");
 }
