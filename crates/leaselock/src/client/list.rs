@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use leaselock_fence::Name;
+use tokio::task::JoinSet;
 
 use super::handle::Client;
 use super::inspect::{People, shown};
@@ -12,8 +14,9 @@ use super::inspection::{Holding, Inspection};
 use super::views::{Inspect, Inspected, Survey};
 use crate::base::error::RequestError;
 use crate::base::process::Process;
-use crate::base::{InvalidInput, StoreError, token};
+use crate::base::{ErrorKind, InvalidInput, StoreError, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::quorum::executor::Executor;
 use crate::script::LockKeys;
 use crate::script::keys;
 
@@ -80,15 +83,31 @@ impl Client {
         mut each: impl FnMut(Vec<Inspection>) -> ControlFlow<()>,
     ) -> Result<(), RequestError> {
         let engine = self.engine();
-        let whole = checked(engine, pattern)?;
-        let (mut people, mut from) = (People::of(engine), 0);
-        loop {
-            let (page, next) = list_page(engine, &whole, from, &mut people).await?;
-            if each(page).is_break() || next == 0 {
-                return Ok(());
+        let whole: Arc<str> = checked(engine, pattern)?.into();
+        // The client's thread reads the next page while the caller has this one; it stops when the caller does.
+        let (background, mut reading) = (engine.background()?, JoinSet::new());
+        let begin = |reading: &mut JoinSet<_>, from| {
+            let (store, engine, whole) = (
+                background.store.clone(),
+                Arc::clone(engine),
+                Arc::clone(&whole),
+            );
+            let page = async move { Page::read(&engine, &store, &whole, from).await };
+            reading.spawn_on(page, &background.handle);
+        };
+        begin(&mut reading, 0);
+        let mut people = People::of(engine);
+        while let Some(page) = reading.join_next().await {
+            let page =
+                page.map_err(|gone| StoreError::refused(ErrorKind::Internal, gone.to_string()))??;
+            if page.next != 0 {
+                begin(&mut reading, page.next);
             }
-            from = next;
+            if each(page.shown(&mut people).await?).is_break() {
+                break;
+            }
         }
+        Ok(())
     }
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
@@ -174,57 +193,69 @@ fn checked(engine: &Engine, pattern: &str) -> Result<String, InvalidInput> {
     Ok(whole)
 }
 
-/// Returns the locks of a page, and where the next one begins; 0 when this was the last.
-async fn list_page(
-    engine: &Engine,
-    pattern: &str,
-    from: u64,
-    people: &mut People<'_>,
-) -> Result<(Vec<Inspection>, u64), RequestError> {
-    let (next, found) = engine.store.scan(from, pattern, OPERATOR_WITHIN).await?;
-    let prefix = &engine.ids.prefix;
-    // Keys that cannot be names are left out before any request about them.
-    let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
-    let (names, keys): (Vec<Name>, Vec<LockKeys>) = (found.iter().filter_map(name))
-        .filter_map(|name| LockKeys::new(prefix, &name).ok().map(|keys| (name, keys)))
-        .unzip();
+/// The locks of a page as the store has them, and where the next page begins; 0 when this is the last.
+struct Page {
+    locks: Vec<(Name, Inspected)>,
+    next: u64,
+}
 
-    let at_once = (engine.store.capabilities().keys_per_call / KEYS_EACH).max(1);
-    let survey =
-        |candidates| async move { engine.ask(&Survey { candidates }, OPERATOR_WITHIN).await };
-    let surveys = join_all(keys.chunks(at_once).map(survey)).await;
-    let mut locks = Vec::new();
-    for (chunk, held) in surveys.into_iter().enumerate() {
-        locks.extend(
-            held?
-                .into_iter()
-                .map(|(at, state)| (chunk * at_once + at, state)),
-        );
-    }
-    let read = locks
-        .into_iter()
-        .filter(|(at, _)| *at < keys.len())
-        .map(async |(at, state)| {
+impl Page {
+    async fn read(
+        engine: &Engine,
+        store: &Executor,
+        pattern: &str,
+        from: u64,
+    ) -> Result<Self, StoreError> {
+        let (next, found) = store.scan(from, pattern, OPERATOR_WITHIN).await?;
+        let prefix = &engine.ids.prefix;
+        // Keys that cannot be names are left out before any request about them.
+        let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
+        let (names, keys): (Vec<Name>, Vec<LockKeys>) = (found.iter().filter_map(name))
+            .filter_map(|name| LockKeys::new(prefix, &name).ok().map(|keys| (name, keys)))
+            .unzip();
+
+        let at_once = (store.capabilities().keys_per_call / KEYS_EACH).max(1);
+        let survey = |candidates| async move {
+            engine
+                .ask_over(store, &Survey { candidates }, OPERATOR_WITHIN)
+                .await
+        };
+        let surveys = join_all(keys.chunks(at_once).map(survey)).await;
+        let mut held = Vec::new();
+        for (chunk, locks) in surveys.into_iter().enumerate() {
+            let locks = locks?.into_iter();
+            held.extend(locks.map(|(at, state)| (chunk * at_once + at, state)));
+        }
+        held.retain(|(at, _)| *at < keys.len());
+        let read = held.into_iter().map(async |(at, state)| {
             let seen = match state {
                 Some(state) => state.into(),
                 None => {
                     engine
-                        .ask(&Inspect { keys: &keys[at] }, OPERATOR_WITHIN)
+                        .ask_over(store, &Inspect { keys: &keys[at] }, OPERATOR_WITHIN)
                         .await?
                 }
             };
-            Ok::<_, StoreError>((&names[at], seen))
+            Ok::<_, StoreError>((names[at].clone(), seen))
         });
-    let read: Result<Vec<_>, _> = join_all(read).await.into_iter().collect();
-    let (names, seen): (Vec<&Name>, Vec<Inspected>) = read?.into_iter().unzip();
-
-    (people.learn(seen.iter().flat_map(Inspected::clients))).await?;
-    let mut page = Vec::with_capacity(seen.len());
-    for (name, seen) in names.into_iter().zip(seen) {
-        page.push(shown(name, seen, people).await?);
+        let locks: Result<_, _> = join_all(read).await.into_iter().collect();
+        Ok(Page {
+            locks: locks?,
+            next,
+        })
     }
-    page.retain(|lock| lock.state != Holding::Free);
-    Ok((page, next))
+
+    /// Names the processes of the clients; a lock that has become free meanwhile is left out.
+    async fn shown(self, people: &mut People<'_>) -> Result<Vec<Inspection>, RequestError> {
+        let clients = self.locks.iter().flat_map(|(_, seen)| seen.clients());
+        people.learn(clients).await?;
+        let mut page = Vec::with_capacity(self.locks.len());
+        for (name, seen) in self.locks {
+            page.push(shown(&name, seen, people).await?);
+        }
+        page.retain(|lock| lock.state != Holding::Free);
+        Ok(page)
+    }
 }
 
 /// Escapes the prefix, which is text and not a pattern.
