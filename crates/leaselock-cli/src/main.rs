@@ -31,6 +31,7 @@ mod process;
 mod process_tree;
 mod procfs;
 mod progress;
+mod regular_file;
 mod secrets;
 mod session;
 mod show;
