@@ -39,6 +39,7 @@ mod signal_name;
 mod signals;
 mod supervise;
 mod table;
+mod text_width;
 mod textfile;
 mod url_file;
 mod verb;
