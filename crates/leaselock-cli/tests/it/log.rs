@@ -1,8 +1,12 @@
 //! The event log: what `log` prints, and what the holder of a broken lock is told.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 
 use crate::common::{Done, Store, object, on_both, until};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A lock that is broken for a reason while a job holds it; how the holder ended.
 fn broken(store: &Store, flags: &[&str]) -> Done {
@@ -102,6 +106,53 @@ fn each_new_entry_follows_until_the_reader_has_gone() {
         .collect();
     assert_ne!(ids[0], ids[1]);
     following.kill();
+}
+
+/// Writes an entry of this time.
+fn entry(store: &Store, id: &str, at: SystemTime) {
+    let at_us = at.duration_since(UNIX_EPOCH).unwrap().as_micros();
+    let text = format!("{{\"id\":\"{id}\",\"kind\":\"lost\",\"text\":\"{id}\"}}");
+    let entry = ["ZADD", "ll:events", &at_us.to_string(), &text];
+    assert!(!store.server().cli(&entry).is_error());
+}
+
+#[test]
+fn since_goes_back_as_far_as_was_asked_and_a_week_at_most() {
+    let store = Store::redis();
+    let now = SystemTime::now();
+    for days in [9, 6, 2] {
+        let id = format!("{days} days");
+        entry(&store, &id, now - DAY * days + Duration::from_secs(60));
+    }
+    entry(&store, "tomorrow", now + DAY); // before a step of the clock
+    for (since, expected) in [
+        (&[][..], 3),
+        (&["--since", "400d"], 3),
+        (&["--since", "2d"], 2),
+        (&["--since", "40h"], 1),
+    ] {
+        let log = store.run(&[&["log"], since].concat()).gives(0).out;
+        assert_eq!(log.lines().count(), expected, "{since:?} {log}");
+    }
+}
+
+#[test]
+fn a_follower_is_not_told_of_older_entries_than_it_asked_for() {
+    let store = Store::redis();
+    let now = SystemTime::now();
+    entry(&store, "older", now - Duration::from_secs(2));
+    let mut following = store.start(&["log", "--follow", "--json", "--since", "1s"]);
+    let mut count = 0;
+    until("it follows", || {
+        count += 1;
+        entry(&store, &format!("newer {count}"), SystemTime::now());
+        following.printed().lines().count() > 0
+    });
+    entry(&store, "newest", SystemTime::now());
+    until("the newest", || following.printed().contains("newest"));
+    following.kill();
+    let printed = following.printed();
+    assert!(!printed.contains("older"), "{printed}");
 }
 
 #[test]
