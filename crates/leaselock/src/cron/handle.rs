@@ -201,8 +201,7 @@ impl Cron {
         self.terms.late
     }
 
-    /// Sets what operators are shown of the schedule: its zone and expression, and the lateness that is set by now. A tick
-    /// that is caught up with has another one.
+    /// Sets what operators are shown of the schedule: its zone and expression, and the lateness that is set by now.
     pub fn described(mut self, schedule: &str) -> Self {
         let text = format!("{} {schedule}", self.terms.late.as_micros());
         self.terms.schedule = Some(text.into());

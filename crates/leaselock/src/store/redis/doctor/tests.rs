@@ -116,7 +116,7 @@ fn a_server_that_refuses_writes_is_unfit_and_the_reason_is_named() {
         (snapshot, &[], Verdict::Warn, "snapshot"),
         (&format!("{aof}1\r\n"), &[], Verdict::Unfit, "append-only"),
         (&format!("{aof}0\r\n"), &[], Verdict::Fit, ""),
-        (short, &[(needed, "2")], Verdict::Unfit, "1 of 2"),
+        (short, &[(needed, "2")], Verdict::Unfit, "NOREPLICAS"),
         (short, &[(needed, "1")], Verdict::Fit, ""),
         (
             &format!("{short}redis_version:6.2.5\r\n"),
