@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal as _, stdout};
 
+use crate::text_width::{cut, padded, width as cells_of};
 use crate::waiting_message::columns;
 
 /// The widths of the columns, by the rows that were there when it was made. Later ones may be wider.
@@ -14,7 +15,7 @@ pub(crate) struct Table<const N: usize> {
 impl<const N: usize> Table<N> {
     pub(crate) fn of(rows: &[[String; N]], cut: Option<usize>) -> Self {
         let widths = std::array::from_fn(|column| {
-            let widths = rows.iter().map(|row| row[column].chars().count());
+            let widths = rows.iter().map(|row| cells_of(&row[column]));
             widths.max().unwrap_or_default()
         });
         let cut = cut.unwrap_or(usize::MAX);
@@ -22,11 +23,10 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn line(&self, cells: &[String; N]) -> String {
-        let padded = cells.iter().zip(self.widths);
-        let padded = padded.map(|(cell, width)| format!("{cell:width$}"));
-        let line = padded.collect::<Vec<_>>().join("  ");
-        let line: String = line.chars().take(self.cut).collect();
-        format!("{}\n", line.trim_end())
+        let cells = cells.iter().zip(self.widths);
+        let cells = cells.map(|(cell, width)| padded(cell, width));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        format!("{}\n", cut(&line, self.cut).trim_end())
     }
 }
 
@@ -63,5 +63,13 @@ mod tests {
         );
         assert_eq!(text(&rows[..1], None), "");
         assert_eq!(Table::of(&rows, Some(10)).line(&rows[1]), "a       so\n");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_also_behind_wide_and_joined_characters() {
+        let rows = [["NAME", "BY"], ["夜間", "a"], ["e\u{301}", "b"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        assert_eq!(text(&rows, None), "NAME  BY\n夜間  a\ne\u{301}     b\n");
+        assert_eq!(text(&rows, Some(3)), "NAM\n夜\ne\u{301}\n");
     }
 }

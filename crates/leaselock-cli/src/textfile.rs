@@ -14,12 +14,12 @@ use crate::args::run::RunArgs;
 use crate::exit::Exit;
 use crate::held::Held;
 use crate::secrets::without_secrets;
-use crate::{boottime, event, output};
+use crate::{boottime, event, output, regular_file};
 
 /// The collector wants one text for a metric in all files, so these never depend on the run.
 const START: (&str, &str) = (
     "start_time_seconds",
-    "When the job began, in seconds since 1970; when it is certain that none begins, if there was no lock.",
+    "When the job began last, in seconds since 1970; if it never has, when the first run without it ended.",
 );
 const WAIT: (&str, &str) = (
     "wait_seconds",
@@ -27,7 +27,7 @@ const WAIT: (&str, &str) = (
 );
 const END: (&str, &str) = (
     "end_time_seconds",
-    "When the job ended, in seconds since 1970; missing while it runs.",
+    "When the job ended, in seconds since 1970, or the run without a job; missing while the job runs.",
 );
 const DURATION: (&str, &str) = (
     "duration_seconds",
@@ -95,7 +95,10 @@ impl<'a> Textfile<'a> {
             self.waited.set(Some(since(self.began)));
         }
         if self.job.get().is_none() {
-            self.job_began_ms.set(boottime::unix_ms());
+            // A run that began no job must not look like one that did.
+            let now_ms = boottime::unix_ms();
+            let last_ms = self.last_began_ms().filter(|last_ms| *last_ms <= now_ms);
+            self.job_began_ms.set(last_ms.unwrap_or(now_ms));
         }
         self.write(Some(exit));
     }
@@ -105,7 +108,8 @@ impl<'a> Textfile<'a> {
         let Some(file) = self.file else {
             return;
         };
-        let Err(error) = replace(file, &self.text(exit)) else {
+        let written = regular_file::target(file).and_then(|file| replace(&file, &self.text(exit)));
+        let Err(error) = written else {
             return;
         };
         if self.is_told.replace(true) || self.globals.quiet {
@@ -119,25 +123,44 @@ impl<'a> Textfile<'a> {
         });
     }
 
+    /// What the file says of the latest start, by an earlier run or by one that goes on.
+    fn last_began_ms(&self) -> Option<u64> {
+        let file = regular_file::target(self.file?).ok()?;
+        let text = fs::read_to_string(file).ok()?;
+        let (metric, _) = START;
+        let head = format!("{} ", self.series(metric));
+        text.lines()
+            .find_map(|line| milliseconds(line.strip_prefix(&head)?))
+    }
+
+    fn series(&self, metric: &str) -> String {
+        let name = escaped(&without_secrets(self.name));
+        format!("leaselock_run_{metric}{{name=\"{name}\"}}")
+    }
+
     fn text(&self, exit: Option<Exit>) -> String {
         let mut text = String::new();
-        let name = escaped(&without_secrets(self.name));
         let mut add = |(metric, help): (&str, &str), value: String| {
+            let line = format!("{} {value}", self.series(metric));
             let metric = format!("leaselock_run_{metric}");
-            let line = format!("{metric}{{name=\"{name}\"}} {value}");
             writeln!(
                 text,
                 "# HELP {metric} {help}\n# TYPE {metric} gauge\n{line}"
             )
             .ok();
         };
-        let (began, ended) = self.job.get().unwrap_or_default();
-        let ran = Duration::from_nanos(ended.saturating_sub(began));
         let start = Duration::from_millis(self.job_began_ms.get());
+        let (ran, end) = match self.job.get() {
+            Some((began, ended)) => {
+                let ran = Duration::from_nanos(ended.saturating_sub(began));
+                (ran, start.saturating_add(ran))
+            }
+            None => (Duration::ZERO, Duration::from_millis(boottime::unix_ms())),
+        };
         add(START, seconds(start));
         add(WAIT, seconds(self.waited.get().unwrap_or_default()));
         if let Some(exit) = exit {
-            add(END, seconds(start.saturating_add(ran)));
+            add(END, seconds(end));
             add(DURATION, seconds(ran));
             add(EXIT_CODE, exit.code().to_string());
         }
@@ -151,6 +174,13 @@ fn since(began: u64) -> Duration {
 
 fn seconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_secs(), time.subsec_millis())
+}
+
+/// Reads what [`seconds`] has written, to the millisecond.
+fn milliseconds(seconds: &str) -> Option<u64> {
+    let (whole, ms) = seconds.split_once('.').filter(|(_, ms)| ms.len() == 3)?;
+    let whole: u64 = whole.parse().ok()?;
+    whole.checked_mul(1000)?.checked_add(ms.parse().ok()?)
 }
 
 /// As the value of a label.
@@ -193,5 +223,15 @@ mod tests {
     fn times_have_whole_milliseconds() {
         assert_eq!(seconds(Duration::from_micros(1_002_999)), "1.002");
         assert_eq!(seconds(Duration::ZERO), "0.000");
+    }
+
+    #[test]
+    fn a_time_that_is_read_again_is_the_same_to_the_millisecond() {
+        for ms in [0, 7, 1_795_746_600_999, 9_007_199_254_740_993] {
+            assert_eq!(milliseconds(&seconds(Duration::from_millis(ms))), Some(ms));
+        }
+        for other in ["", "1", "1.5", "1.x00", "-1.000", "1.000 2"] {
+            assert_eq!(milliseconds(other), None, "{other}");
+        }
     }
 }

@@ -12,13 +12,14 @@ use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
 
 use crate::args::Globals;
+use crate::text_width::cut;
 use crate::{boottime, output, show};
 
 /// Short waits stay silent.
 const FIRST: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_secs(1);
 /// Back to the first column, and clear to the end of the line.
-pub(crate) const CLEAR: &str = "\r\x1b[K";
+const CLEAR: &str = "\r\x1b[K";
 
 /// What the library has reported of the wait.
 #[derive(Debug, Clone, Default)]
@@ -108,14 +109,16 @@ async fn keep_shown(globals: &Globals, text: impl AsyncFn() -> Option<String>) {
     let _cleared = Cleared;
     loop {
         if let Some(text) = text().await {
-            let short: String = text
-                .chars()
-                .take(columns(stderr()).saturating_sub(1))
-                .collect();
-            output::say(&format!("{CLEAR}{short}"));
+            show_line(&text);
         }
         tokio::time::sleep(EVERY).await;
     }
+}
+
+/// Shows a line in place of the one before, cut to the width of the terminal.
+pub(crate) fn show_line(text: &str) {
+    let short = cut(text, columns(stderr()).saturating_sub(1));
+    output::say(&format!("{CLEAR}{short}"));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,7 +157,8 @@ pub(crate) fn columns(terminal: impl AsFd) -> usize {
     }
 }
 
-struct Cleared;
+/// Clears the line when it is dropped.
+pub(crate) struct Cleared;
 
 impl Drop for Cleared {
     fn drop(&mut self) {

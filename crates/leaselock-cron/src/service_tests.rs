@@ -201,6 +201,19 @@ async fn a_service_that_was_away_leaves_missed_ticks_out_or_runs_the_latest_or_a
 }
 
 #[tokio::test]
+async fn a_missed_tick_that_runs_late_leaves_the_lateness_of_the_schedule_to_be_read() {
+    let mut world = World::new("0 * * * *").ends_at_once();
+    let tick = world.has_run(HOUR).await;
+    world.cron = world.cron.start_within(MINUTE);
+    world.jump_to(tick + HOUR * 2 + MINUTE * 30).await;
+    let service = world.serve(CatchUp::Latest);
+    world.until_ran(1).await;
+    service.stop().await;
+    let schedule = world.state().await.schedule;
+    assert_eq!(schedule, Some((MINUTE, "UTC 0 * * * *".to_owned())));
+}
+
+#[tokio::test]
 async fn a_tick_in_the_morning_is_run_by_a_host_that_slept_all_night() {
     let world = World::new("30 2 * * *").ends_at_once();
     let last_night = world.has_run(HOUR * 24).await;

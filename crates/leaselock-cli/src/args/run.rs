@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use super::lease::{LockArgs, WaitArgs};
 use super::mode::{Mode, ModeArgs, check_also};
 use crate::guardian::Plan;
-use crate::{duration, manual, signal_name};
+use crate::{duration, manual, regular_file, signal_name};
 
 /// Run a command while holding a lock
 ///
@@ -220,6 +220,14 @@ impl RunArgs {
         check_also(&self.also, mode, &self.lock, self.protocol)?;
         let ttl = self.lock.ttl(longest);
         let guardian = guardian_plan(ttl, self.kill_after, self.max_hold, self.signal)?;
+        if let Some(file) = &self.textfile {
+            regular_file::target(file).map_err(|why| {
+                format!(
+                    "--textfile: {} {why}; name one that a rename may replace",
+                    file.display()
+                )
+            })?;
+        }
         let (program, arguments) = self
             .program_and_arguments()
             .ok_or("say what to run: `-- COMMAND` after the name, or `-c SCRIPT`")?;

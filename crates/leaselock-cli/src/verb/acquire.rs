@@ -129,8 +129,8 @@ pub(crate) async fn obtain(
         let request = request.clone();
         let request = request.wait(policy, move |waiting| told.tell(waiting));
         match owner {
-            Some(owner) => request.acquire_for(owner).await,
-            None => request.acquire().await,
+            Some(owner) => request.acquire_for(owner, globals).await,
+            None => request.acquire(globals).await,
         }
     };
     let acquired = contact.ask(acquire, |_| {}); // `progress` tells of requests that fail

@@ -17,12 +17,16 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, NotPrinted};
 use crate::session::Purpose;
+use crate::text_width::padded;
 use crate::{boottime, session};
 
 /// Between two questions for new entries.
 const EVERY: Duration = Duration::from_secs(1);
 /// The store's clock may go slower than ours, so a question goes back further than to the one before.
 const OVERLAP: Duration = Duration::from_secs(10);
+/// The store keeps fewer, so an entry that was forgotten here does not come again. After a step of its clock an old one is
+/// found again and again.
+const KNOWN_MAX: usize = 2000;
 /// A longer word is no kind of ours.
 const KIND_MAX: usize = 20;
 
@@ -34,14 +38,20 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
     }
     session::block_on(async {
         let mut asked = boottime::now();
-        let mut known = client.log(args.since.unwrap_or(Duration::MAX)).await?;
-        let is_open = print(known.iter(), args, globals)?;
+        // Older entries than were asked for are not new when they are found again.
+        let mut known = match args.follow {
+            true => client.log(Duration::MAX).await?,
+            false => Vec::new(),
+        };
+        let found = client.log(args.since.unwrap_or(Duration::MAX)).await?;
+        let is_open = print(found.iter(), args, globals)?;
         if !args.follow {
-            if !known.iter().any(|entry| is_asked_for(entry, args)) && !globals.quiet {
+            if !found.iter().any(|entry| is_asked_for(entry, args)) && !globals.quiet {
                 output::say("leaselock: the log has no such entry\n");
             }
             return Ok(Exit::OK);
         }
+        add(&mut known, found);
         let (mut is_open, mut is_told) = (is_open, false);
         while is_open {
             tokio::time::sleep(EVERY).await;
@@ -49,10 +59,10 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
             let back = Duration::from_nanos(now.saturating_sub(asked)) + OVERLAP;
             match client.log(back).await {
                 Ok(newest) => {
-                    let before: HashSet<_> = known.iter().map(identity).collect();
-                    let is_new = |entry: &&LogEntry| !before.contains(&identity(entry));
-                    is_open = print(newest.iter().filter(is_new), args, globals)?;
-                    (known, asked, is_told) = (newest, now, false);
+                    let new = add(&mut known, newest);
+                    is_open = print(known[new..].iter(), args, globals)?;
+                    known.drain(..known.len().saturating_sub(KNOWN_MAX));
+                    (asked, is_told) = (now, false);
                 }
                 Err(error) if !std::mem::replace(&mut is_told, true) && !globals.quiet => {
                     Failure::from(error).say(globals.json);
@@ -62,6 +72,16 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         Ok(Exit::OK)
     })
+}
+
+/// Adds those that are not among them, and returns where these begin.
+fn add(known: &mut Vec<LogEntry>, newest: Vec<LogEntry>) -> usize {
+    let before: HashSet<_> = known.iter().map(identity).collect();
+    let is_new = |entry: &LogEntry| !before.contains(&identity(entry));
+    let new: Vec<_> = newest.into_iter().filter(is_new).collect();
+    let begin = known.len();
+    known.extend(new);
+    begin
 }
 
 fn identity(entry: &LogEntry) -> (&str, &str, Option<&str>, &str) {
@@ -99,9 +119,9 @@ pub(super) fn line(entry: &LogEntry) -> Result<String, Failure> {
     let at = at
         .to_zoned(TimeZone::system())
         .strftime("%Y-%m-%d %H:%M:%S");
-    let kind = tame(&entry.kind, KIND_MAX);
+    let kind = padded(&tame(&entry.kind, KIND_MAX), 16);
     let name = output::sanitized(entry.name.as_deref().unwrap_or("-"));
-    let mut line = format!("{at}  {kind:<16}  {name}");
+    let mut line = format!("{at}  {kind}  {name}");
     if let Some(fence) = entry.fence {
         line.push_str(&format!("  fence {fence}"));
     }

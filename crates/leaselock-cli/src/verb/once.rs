@@ -91,7 +91,7 @@ async fn result(
             guardian.retire();
             client.close().await;
             lock.progress.replayed(result.fence);
-            return replay(&result.value);
+            return replay(&result.value, lock);
         }
         Err(error) => {
             guardian.retire();
@@ -201,15 +201,15 @@ fn tell_of_lost_output(args: &OnceArgs, error: &std::io::Error, globals: &Global
 }
 
 /// Prints the output of an earlier run, and exits as it did.
-fn replay(value: &[u8]) -> Result<Exit, Failure> {
+fn replay(value: &[u8], lock: &JobLock<'_>) -> Result<Exit, Failure> {
     let (exit, kept) = read(value);
     match kept {
         Some(kept) => output::print(kept)?,
+        None if lock.globals.quiet => {}
         None => {
             let why = "it was longer than 1 MiB less 64 bytes, or was not read to its end";
-            output::say(&format!(
-                "leaselock: the output of the run was not kept: {why}\n"
-            ));
+            let text = format!("the output of the run was not kept: {why}");
+            lock.say("output-not-kept", &text);
         }
     }
     Ok(exit)

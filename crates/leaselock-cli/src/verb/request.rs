@@ -8,15 +8,16 @@ use leaselock::interop::Protocol;
 use leaselock::lease::Leader;
 use leaselock::options::Waiting;
 use leaselock::{AcquireError, Client, Lease, LeaseError, Mutex, RwLock, Semaphore, Wait};
+use serde_json::Value;
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
 use crate::args::mode::Mode;
 use crate::failure::Failure;
 use crate::held::Held;
-use crate::output;
 use crate::owner::JobOwner;
 use crate::session::{self, Purpose};
+use crate::{event, output};
 
 /// The lock with its options. It holds nothing.
 #[derive(Clone)]
@@ -160,15 +161,21 @@ impl Request {
     }
 
     /// Acquires for this owner. A process that its job has left behind is no part of the job's owner.
-    pub(crate) async fn acquire_for(&self, job: &JobOwner) -> Result<Held, AcquireError> {
+    pub(crate) async fn acquire_for(
+        &self,
+        job: &JobOwner,
+        globals: &Globals,
+    ) -> Result<Held, AcquireError> {
         let owned = on_each!(self.clone(), it => it.owner(&job.owner));
-        match owned.acquire().await {
-            Err(AcquireError::Deadlock { .. }) if job.is_left_behind() => self.acquire().await,
+        match owned.acquire(globals).await {
+            Err(AcquireError::Deadlock { .. }) if job.is_left_behind() => {
+                self.acquire(globals).await
+            }
             outcome => outcome,
         }
     }
 
-    pub(crate) async fn acquire(&self) -> Result<Held, AcquireError> {
+    pub(crate) async fn acquire(&self, globals: &Globals) -> Result<Held, AcquireError> {
         Ok(match self {
             Request::Exclusive(mutex) => Held::Exclusive(mutex.acquire().await?),
             Request::Several(mutex, also) => {
@@ -179,7 +186,7 @@ impl Request {
             Request::Permits(pool, take) => Held::Permits(pool.acquire_many(*take).await?),
             Request::Leadership(election) => {
                 let leading = election.campaign().await?;
-                proclaimed(&leading).await;
+                proclaimed(&leading, globals).await;
                 Held::Leader(leading)
             }
         })
@@ -187,15 +194,17 @@ impl Request {
 }
 
 /// The job of a leader begins once everybody can read who leads, or once that has failed: it leads in any case.
-async fn proclaimed(leading: &Lease<Leader>) {
+async fn proclaimed(leading: &Lease<Leader>, globals: &Globals) {
     match leading.proclaimed().await {
         Ok(()) | Err(LeaseError::Lost(_)) => {}
+        Err(_) if globals.quiet => {}
         Err(error) => {
-            let name = output::sanitized(leading.name().as_str());
-            let why = output::sanitized(&error.to_string());
-            output::say(&format!(
-                "leaselock: followers may not see who leads `{name}`: {why}\n"
-            ));
+            let name = leading.name().as_str();
+            let text = format!("followers may not see who leads `{name}`: {error}");
+            output::say(&match globals.json {
+                true => event::line("not-proclaimed", name, &text, Value::Null),
+                false => format!("leaselock: {}\n", output::sanitized(&text)),
+            });
         }
     }
 }

@@ -167,6 +167,29 @@ fn in_a_folder_a_killed_leader_is_replaced_at_once_and_followers_see_it() {
 }
 
 #[test]
+fn a_leader_that_followers_cannot_see_says_so_as_the_flags_ask_and_leads() {
+    let store = Store::redis();
+    let rule = ["ACL", "SETUSER", "default", "resetkeys", "~ll:client:*"];
+    let allowed = ["~*job", "~*:queue", "~*:waiters", "~*:fence"];
+    store.server().cli(&[&rule[..], &allowed].concat());
+    let said = |flags: &[&str]| {
+        let words = ["elect", "--ttl", "1s", "job", "--", "true"];
+        let said = store.run(&[flags, &words].concat()).gives(0).err;
+        // The user may not resign either, so the lease ends at its ttl.
+        let lines: Vec<_> = said.lines().map(str::to_owned).collect();
+        let (last, before) = lines.split_last().unwrap();
+        assert!(last.contains("could not be released"), "{said}");
+        before.to_vec()
+    };
+    let plain = &said(&[])[0];
+    let text = "leaselock: followers may not see who leads `job`: ";
+    assert!(plain.starts_with(text), "{plain}");
+    let told = said(&["--json"]);
+    assert_eq!(object(&told[0])["event"], "not-proclaimed");
+    assert_eq!(said(&["-q"]), [""; 0]);
+}
+
+#[test]
 fn what_only_run_can_do_is_refused() {
     let store = Store::redis();
     for wrong in [&["-s"][..], &["--permits", "3"], &["--like", "guide"]] {

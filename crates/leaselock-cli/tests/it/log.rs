@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::common::{Done, Store, object, on_both, until};
 
+/// In seconds.
+const DAY: i64 = 24 * 60 * 60;
+
 /// A lock that is broken for a reason while a job holds it; how the holder ended.
 fn broken(store: &Store, flags: &[&str]) -> Done {
     let job = ["job", "--", "sh", "-c", "echo > began; exec sleep 600"];
@@ -102,6 +105,52 @@ fn each_new_entry_follows_until_the_reader_has_gone() {
         .collect();
     assert_ne!(ids[0], ids[1]);
     following.kill();
+}
+
+/// Writes an entry that is so many seconds old by the server's clock.
+fn entry(store: &Store, id: &str, age: i64) {
+    let script = "local now = redis.call('TIME')
+        local at = (now[1] - ARGV[1]) * 1000000 + now[2]
+        return redis.call('ZADD', KEYS[1], string.format('%.0f', at), ARGV[2])";
+    let text = format!("{{\"id\":\"{id}\",\"kind\":\"lost\",\"text\":\"{id}\"}}");
+    let entry = ["EVAL", script, "1", "ll:events", &age.to_string(), &text];
+    assert!(!store.server().cli(&entry).is_error());
+}
+
+#[test]
+fn since_goes_back_as_far_as_was_asked_and_a_week_at_most() {
+    let store = Store::redis();
+    for days in [9, 6, 2] {
+        entry(&store, &format!("{days} days"), days * DAY - 60);
+    }
+    entry(&store, "tomorrow", -DAY); // before a step of the clock
+    for (since, expected) in [
+        (&[][..], 3),
+        (&["--since", "400d"], 3),
+        (&["--since", "2d"], 2),
+        (&["--since", "40h"], 1),
+    ] {
+        let log = store.run(&[&["log"], since].concat()).gives(0).out;
+        assert_eq!(log.lines().count(), expected, "{since:?} {log}");
+    }
+}
+
+#[test]
+fn a_follower_is_not_told_of_older_entries_than_it_asked_for() {
+    let store = Store::redis();
+    entry(&store, "older", 2);
+    let mut following = store.start(&["log", "--follow", "--json", "--since", "1s"]);
+    let mut count = 0;
+    until("it follows", || {
+        count += 1;
+        entry(&store, &format!("newer {count}"), 0);
+        following.printed().lines().count() > 0
+    });
+    entry(&store, "newest", 0);
+    until("the newest", || following.printed().contains("newest"));
+    following.kill();
+    let printed = following.printed();
+    assert!(!printed.contains("older"), "{printed}");
 }
 
 #[test]

@@ -190,6 +190,14 @@ fn a_megabyte_less_64_bytes_is_replayed_and_more_is_passed_through_and_not_kept(
         let told = store.run(&long).gives(0);
         let why = "longer than 1 MiB less 64 bytes, or was not read";
         assert!(told.bytes.is_empty() && told.err.contains(why), "{told:?}");
+        let quiet = store.run(&[&["-q"], &long[..]].concat()).gives(0);
+        assert!(quiet.bytes.is_empty() && quiet.err.is_empty(), "{quiet:?}");
+        let told = store.run(&[&["--json"], &long[..]].concat()).gives(0);
+        let event = object(&told.err);
+        assert_eq!(
+            (&event["event"], &event["name"]),
+            (&"output-not-kept".into(), &"long".into())
+        );
     });
 }
 

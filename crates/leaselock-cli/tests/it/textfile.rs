@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
 use testkit::process::Signal;
@@ -82,7 +83,12 @@ fn ended(store: &Store, file: &str) -> [u64; 5] {
         panic!("{values:?}")
     };
     assert!(start > 1_700_000_000_000, "{values:?}");
-    assert!(end.abs_diff(start + duration) < 2, "{values:?}");
+    // A run without a job has the latest start of the job, and an end of its own.
+    let is_without = duration == 0 && end >= start;
+    assert!(
+        is_without || end.abs_diff(start + duration) < 2,
+        "{values:?}"
+    );
     [start, wait, end, duration, code]
 }
 
@@ -215,11 +221,11 @@ fn once_writes_the_run_and_each_replay_of_its_result() {
         "sleep 0.2; exit 4",
     ];
     store.run(&words).gives(4);
-    let [_, _, _, duration, code] = ended(&store, "f.prom");
+    let [began, _, _, duration, code] = ended(&store, "f.prom");
     assert!(duration >= 200 && code == 4, "{duration} {code}");
     store.run(&words).gives(4);
-    let [_, _, _, duration, code] = ended(&store, "f.prom");
-    assert_eq!([duration, code], [0, 4]);
+    let [start, _, _, duration, code] = ended(&store, "f.prom");
+    assert_eq!([start, duration, code], [began, 0, 4]);
 }
 
 #[test]
@@ -272,12 +278,68 @@ fn a_file_that_cannot_be_written_is_told_once_and_changes_nothing() {
         (&said["event"], &said["name"]),
         (&"textfile-failed".into(), &"job".into())
     );
+}
+
+/// Otherwise a job that hangs would look as if each host that finds its lock busy had begun it.
+#[test]
+fn a_run_that_began_no_job_leaves_the_latest_start_as_it_was() {
+    on_both(|store| {
+        let run = |name, code| {
+            let words = ["run", "--textfile", "f.prom", "-n", name, "--", "true"];
+            store.run(&words).gives(code);
+            ended(store, "f.prom")
+        };
+        let [began, _, end, _, _] = run("job", 0);
+        let holder = store.hold(&[]);
+        for _ in 0..2 {
+            let [start, _, ended, duration, code] = run("job", 75);
+            assert_eq!([start, duration, code], [began, 0, 75]);
+            assert!(ended > end, "{ended} {end}");
+        }
+        holder.end().gives(0);
+        let [again, ..] = run("job", 0);
+        assert!(again > began);
+
+        let hanging = store.hold(&["--textfile", "f.prom"]);
+        until("its start", || store.read("f.prom").contains("_start_time"));
+        let [start, ..] = &samples(store, "f.prom")[..] else {
+            panic!("no start")
+        };
+        assert_eq!(run("job", 75)[0], start.value);
+        hanging.end().gives(0);
+    });
+}
+
+#[test]
+fn a_link_stays_and_the_file_behind_it_is_replaced() {
+    let store = Store::file();
+    fs::create_dir(store.path("there")).unwrap();
+    symlink("there/run.prom", store.path("link.prom")).unwrap();
+    for _ in 0..2 {
+        let words = ["run", "--textfile", "link.prom", "job", "--", "true"];
+        store.run(&words).gives(0);
+        assert_eq!(ended(&store, "there/run.prom")[4], 0);
+        assert!(store.path("link.prom").is_symlink());
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_before_anything_runs_and_stays_what_it_was() {
+    let store = Store::file();
     fs::create_dir(store.path("folder")).unwrap();
-    store
-        .run(&["run", "--textfile", "folder", "job", "--", "true"])
-        .gives(0);
-    assert!(
-        fs::read_dir(store.path("")).unwrap().count() == 2,
-        "the folder and locks"
-    );
+    let made = Command::new("mkfifo").arg(store.path("pipe")).status();
+    assert!(made.unwrap().success());
+    let _socket = UnixListener::bind(store.path("socket")).unwrap();
+    symlink("pipe", store.path("link")).unwrap();
+    let kind = |file| fs::symlink_metadata(store.path(file)).unwrap().file_type();
+    for file in ["folder", "pipe", "socket", "link"] {
+        let before = kind(file);
+        for verb in ["run", "elect", "once"] {
+            let words = [verb, "--textfile", file, "job", "-c", "echo > ran"];
+            let words = store.run(&words);
+            words.refuses(64, &format!("--textfile: {file} is no regular file"));
+        }
+        assert_eq!(kind(file), before);
+    }
+    assert_eq!(store.read("ran"), "");
 }

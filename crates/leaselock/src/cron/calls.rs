@@ -25,7 +25,7 @@ pub(super) struct CronTerms {
     /// True if a tick that may run again comes before those after it: a claim of a later one runs it in place of its own.
     pub(super) in_order: bool,
     pub(super) overlap: Overlap,
-    /// What operators are shown of the schedule, if there is one.
+    /// What operators are shown of the schedule, if there is one: its lateness in microseconds, its zone and expression.
     pub(super) schedule: Option<Arc<str>>,
     /// Where ends of runs are broadcast.
     pub(super) channel: String,
@@ -75,8 +75,7 @@ impl RunTerms for AskedTick {
             Overlap::Skip => "skip",
             Overlap::Wait => "wait",
         };
-        let schedule = terms.schedule.as_ref();
-        let schedule = schedule.map(|schedule| format!("{late_us} {schedule}"));
+        let schedule = terms.schedule.as_deref();
         let schedule = schedule.filter(|text| text.len() <= SCHEDULE_MAX);
         call.arg(&begin.token).arg(begin.ttl.as_ms());
         call.arg(tick.0).arg(late_us).arg(again).arg(overlap);

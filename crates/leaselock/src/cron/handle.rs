@@ -201,9 +201,10 @@ impl Cron {
         self.terms.late
     }
 
-    /// Sets what operators are shown of the schedule: its zone and expression.
+    /// Sets what operators are shown of the schedule: its zone and expression, and the lateness that is set by now.
     pub fn described(mut self, schedule: &str) -> Self {
-        self.terms.schedule = Some(schedule.into());
+        let text = format!("{} {schedule}", self.terms.late.as_micros());
+        self.terms.schedule = Some(text.into());
         self
     }
 

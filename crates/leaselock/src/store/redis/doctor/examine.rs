@@ -15,9 +15,10 @@ use crate::store::report::{Finding, Report, Verdict};
 use crate::store::url::Place;
 
 /// Settings that are not in INFO, and those that may be missing there.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "appendfsync",
     "save",
+    "stop-writes-on-bgsave-error",
     "min-replicas-to-write",
     "min-replicas-max-lag",
     "maxmemory-policy",

@@ -90,6 +90,7 @@ impl Facts {
             self.persistence(),
             self.eviction(),
             self.memory(),
+            self.writes(shape),
             self.replicas(),
             self.protection(),
         ];
@@ -185,6 +186,53 @@ impl Facts {
         let advice = "a full server grants no locks: raise maxmemory";
         let advice = (percent >= 90).then_some(advice);
         Some(Finding::advised("memory", found, advice))
+    }
+
+    /// Checks what makes a server refuse every write, also by a script, as far as the facts tell.
+    fn writes(&self, shape: Shape) -> Option<Finding> {
+        const STOPS: &str = "stop-writes-on-bgsave-error";
+        let is = |name, word| self.get(name) == Some(word);
+        let unfit = |found, advice| Some(Finding::unfit("writes", found, advice));
+        if self.get("role")? != "master" {
+            let is_refusing = shape == Shape::Single && is("slave_read_only", "1");
+            let found = is_refusing.then_some("refused by a replica (READONLY)")?;
+            return unfit(found, "name the primary in the URL");
+        }
+        let advice = "see the server's log, make room on its disk, then BGSAVE";
+        if is("aof_enabled", "1") && is("aof_last_write_status", "err") {
+            let found = "refused, since the append-only file cannot be written (MISCONF)";
+            return unfit(found, advice);
+        }
+        if is("rdb_last_bgsave_status", "err") && !is(STOPS, "no") && !is("save", "") {
+            let found = "the latest snapshot failed: by default writes are refused then (MISCONF)";
+            return match self.get(STOPS).and(self.get("save")) {
+                Some(_) => unfit(found, advice),
+                None => Some(Finding::warn("writes", found, advice)),
+            };
+        }
+        let needed = self.number("min-replicas-to-write").unwrap_or(0);
+        // It is there only while both settings are above 0.
+        let good = self.number("min_slaves_good_slaves").unwrap_or(needed);
+        if good < needed && self.holds_scripts_to_replicas() {
+            let advice = "bring the replicas back, or lower min-replicas-to-write";
+            return unfit(
+                "refused, since too few replicas are in time (NOREPLICAS)",
+                advice,
+            );
+        }
+        let not_counted = self.number("mem_not_counted_for_evict").unwrap_or(0);
+        let (used, limit) = (self.number("used_memory")?, self.number("maxmemory")?);
+        let is_full = limit > 0 && used > limit.saturating_add(not_counted);
+        match is_full && self.policy() == Some("noeviction") {
+            true => unfit(
+                "those of new locks are refused, since memory is full (OOM)",
+                "raise maxmemory",
+            ),
+            false => Some(Finding::fit(
+                "writes",
+                "not refused for the disk, memory or replicas",
+            )),
+        }
     }
 
     /// Checks that a server without a password refuses strangers on the network.

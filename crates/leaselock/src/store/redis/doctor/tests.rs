@@ -91,6 +91,67 @@ fn memory_must_not_be_made_by_deleting_locks() {
 }
 
 #[test]
+fn a_server_that_refuses_writes_is_unfit_and_the_reason_is_named() {
+    let primary = "redis_version:7.0.0\r\nrole:master\r\nused_memory:950\r\nmaxmemory:0\r\n";
+    let (stops, saves) = (("stop-writes-on-bgsave-error", "yes"), ("save", "3600 1"));
+    let (snapshot, short) = (
+        "rdb_last_bgsave_status:err\r\n",
+        "min_slaves_good_slaves:1\r\n",
+    );
+    let (aof, needed) = (
+        "aof_last_write_status:err\r\naof_enabled:",
+        "min-replicas-to-write",
+    );
+    let full = "maxmemory:900\r\nmaxmemory_policy:noeviction\r\n";
+    for (info, settings, expected, named) in [
+        ("", &[stops, saves][..], Verdict::Fit, "not refused"),
+        (snapshot, &[stops, saves], Verdict::Unfit, "snapshot"),
+        (snapshot, &[stops, ("save", "")], Verdict::Fit, ""),
+        (
+            snapshot,
+            &[(stops.0, "no"), saves],
+            Verdict::Fit,
+            "not refused",
+        ),
+        (snapshot, &[], Verdict::Warn, "snapshot"),
+        (&format!("{aof}1\r\n"), &[], Verdict::Unfit, "append-only"),
+        (&format!("{aof}0\r\n"), &[], Verdict::Fit, ""),
+        (short, &[(needed, "2")], Verdict::Unfit, "NOREPLICAS"),
+        (short, &[(needed, "1")], Verdict::Fit, ""),
+        (
+            &format!("{short}redis_version:6.2.5\r\n"),
+            &[(needed, "2")],
+            Verdict::Fit,
+            "",
+        ),
+        (full, &[], Verdict::Unfit, "OOM"),
+        (
+            &format!("{full}mem_not_counted_for_evict:50\r\n"),
+            &[],
+            Verdict::Fit,
+            "",
+        ),
+        (
+            &format!("{full}maxmemory_policy:allkeys-lru\r\n"),
+            &[],
+            Verdict::Fit,
+            "",
+        ),
+        (
+            "role:slave\r\nslave_read_only:1\r\n",
+            &[],
+            Verdict::Unfit,
+            "READONLY",
+        ),
+    ] {
+        let checks = of(&format!("{primary}{info}"), settings);
+        assert_eq!(fit(&checks, "writes"), expected, "{info} {settings:?}");
+        let found = checks.iter().find(|check| check.topic == "writes").unwrap();
+        assert!(found.found.contains(named), "{found:?}");
+    }
+}
+
+#[test]
 fn replicas_that_nobody_waits_for_are_a_warning() {
     for (version, attached, needed, expected) in [
         ("7.0.0", "0", "0", Verdict::Fit),
@@ -230,6 +291,37 @@ async fn what_is_unfit_is_found_on_a_real_server() {
         .findings;
     assert_eq!(fit(&checks, "role"), Verdict::Unfit);
     assert_eq!(fit(&checks, "login"), Verdict::Fit);
+}
+
+/// What the report says and what the server does are compared.
+#[tokio::test]
+async fn a_real_server_that_refuses_writes_is_unfit_until_it_takes_them_again() {
+    let server = Server::builder().config("min-replicas-to-write", "1");
+    let server = server.config("save", "3600 1");
+    let server = server.config("dbfilename", "taken").start();
+    let store = store(&server.url());
+    let found = async || {
+        let checks = store.examine(PATIENCE).await.unwrap().findings;
+        let check = checks.into_iter().find(|check| check.topic == "writes");
+        let check = check.unwrap();
+        let is_refused = server.cli(&["SET", "key", "value"]).is_error();
+        assert_eq!(check.verdict == Verdict::Unfit, is_refused, "{check:?}");
+        check.found
+    };
+    assert!(found().await.contains("NOREPLICAS"));
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(found().await.contains("OOM"));
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert!(found().await.contains("not refused"));
+    std::fs::create_dir(server.dir().join("taken")).unwrap(); // so that no snapshot can have this name
+    server.cli(&["BGSAVE"]);
+    testkit::wait_until(PATIENCE, "a snapshot fails", || {
+        server.cli(&["SET", "key", "value"]).is_error()
+    });
+    assert!(found().await.contains("snapshot"));
+    server.cli(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
+    assert!(found().await.contains("not refused"));
 }
 
 #[tokio::test]
