@@ -15,9 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::names::Names;
-#[cfg(target_os = "linux")]
-use super::opening;
+use super::opening::Names;
 use crate::base::hex::hex;
 use crate::base::sync::hold;
 use crate::script::keys::is_broadcast;
@@ -73,7 +71,7 @@ struct SenderSocket(OwnedFd);
 #[cfg(target_os = "linux")]
 impl SenderSocket {
     fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
-        Ok(SenderSocket(opening::place(folder, name)?))
+        Ok(SenderSocket(super::opening::place(folder, name)?))
     }
 
     fn address(&self) -> PathBuf {

@@ -2,8 +2,7 @@
 
 use super::entry::{Content, Entry};
 use super::glob;
-use super::holds::{self, Sessionless};
-use super::life::Life;
+use super::holds::{self, Life, Sessionless};
 use super::packed::{Fields, LENGTH, Members, Rest, frame, length_bytes};
 use crate::script::keys;
 
