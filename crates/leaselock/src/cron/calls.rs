@@ -157,19 +157,17 @@ operation! {
 }
 
 fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
-    let (latest, attempt) = match state {
-        Some(_) => {
-            let tick = Tick::from_answer(answer, 3)?.ok_or(Malformed)?;
-            (Some(tick.time()), answer.small(4)?)
-        }
-        None => (None, 0),
+    let time = |at| {
+        Tick::from_answer(answer, at)?
+            .map(Tick::time)
+            .ok_or(Malformed)
     };
     Ok(CronState {
-        latest,
+        latest: state.map(|_| time(3)).transpose()?,
         state,
-        attempt,
+        attempt: state.map_or(Ok(0), |_| answer.small(4))?,
         skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
-        now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+        now: time(1)?,
         // Any client that may claim writes it, so it is not trusted.
         schedule: answer.text(2)?.split_once(' ').and_then(|(late_us, text)| {
             let late = Duration::from_micros(late_us.parse().ok()?);

@@ -228,7 +228,6 @@ impl Lease<OnceRun> {
             Err(error) if run.terms.keeps_failures => ("kept", shortened(error)),
             Err(error) => ("fail", shortened(error)),
         };
-        let retry_in = (kind == "fail").then_some(run.terms.pause);
         let engine = Arc::clone(self.parts().0);
         let stored = self.store(&run, kind, &result).await;
         engine.totals.nouns.runs.add(match &stored {
@@ -250,7 +249,7 @@ impl Lease<OnceRun> {
                 fence,
                 attempt: run.attempt,
                 message: error.to_string(),
-                retry_in,
+                retry_in: (kind == "fail").then_some(run.terms.pause),
                 source: Some(Arc::new(error)),
             }),
         }
