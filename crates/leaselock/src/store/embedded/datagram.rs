@@ -170,14 +170,6 @@ impl Datagrams {
         !connected.is_err_and(|error| is_absence(&error))
     }
 
-    fn is_alive(&self, name: &str) -> bool {
-        let probe = || {
-            let found = SenderSocket::search(&self.folder, name)?;
-            UnixDatagram::unbound()?.connect(found.address())
-        };
-        !probe().is_err_and(|error| is_absence(&error))
-    }
-
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
         let sent = match is_broadcast(channel) {
             true => self.send_to_all(channel, message),
@@ -204,13 +196,19 @@ impl Datagrams {
         Ok(())
     }
 
+    /// Removes a socket whose process is dead, unless another one has its name by now.
     pub(super) fn sweep(&self, name: &str) {
         let identity = || {
             statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| (stat.st_dev, stat.st_ino))
         };
+        let probe = || {
+            let found = SenderSocket::search(&self.folder, name)?;
+            UnixDatagram::unbound()?.connect(found.address())
+        };
         let before = identity();
-        if before.is_ok() && !self.is_alive(name) && identity() == before {
+        let is_dead = || probe().is_err_and(|error| is_absence(&error));
+        if before.is_ok() && is_dead() && identity() == before {
             unlinkat(&*self.folder, name, AtFlags::empty()).ok();
         }
     }

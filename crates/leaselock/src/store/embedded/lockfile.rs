@@ -3,7 +3,7 @@
 //! A new one is written and locked under another name, and only then given its own. So every file that other processes
 //! find has both copies of its state, and an empty one was emptied.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::entry::Content;
 use super::file_format::{self, Found, Present, Record, peek};
-use super::folder::Folder;
+use super::folder::{Folder, PRIVATE};
 use super::holds;
 use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
@@ -33,12 +33,9 @@ const TRIES: u32 = 16;
 
 /// Returns the file name of a slot tag: readable at the front, unique at the back.
 pub(super) fn file_name(tag: &str) -> String {
-    let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-            c
-        } else {
-            '_'
-        }
+    let safe = |c: char| match c {
+        '0'..='9' | 'A'..='Z' | 'a'..='z' | '_' | '-' => c,
+        _ => '_',
     };
     let shown: String = tag.chars().take(SHOWN).map(safe).collect();
     format!("{shown}-{}", hex(&Sha256::digest(tag)[..20]))
@@ -158,33 +155,24 @@ pub(super) fn make(
             other.map_err(|error| error.trouble(FileError::Busy, "create lock file", &path()))?
         }
     };
-    match name_it(folder, &made.0, &unnamed, name, blank) {
-        Ok(()) => Ok(made),
-        Err(error) => {
-            unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
-            Err(match error {
-                // `NOENT`: a sweep removed it as the remains of a dead process.
-                Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => FileError::Busy,
-                error => system("make room for lock file", &path(), error).into(),
-            })
+    let name_it = || {
+        if folder.file_mode != PRIVATE {
+            // The mask of the process must not hide it from other users.
+            rustix::fs::fchmod(&made.0, folder.file_mode)?;
         }
-    }
-}
-
-fn name_it(
-    folder: &Folder,
-    file: &OwnedFd,
-    unnamed: &str,
-    name: &str,
-    blank: impl FnOnce() -> Record,
-) -> Result<(), Errno> {
-    if folder.file_mode != Mode::from_raw_mode(0o600) {
-        // The mask of the process must not hide it from other users.
-        rustix::fs::fchmod(file, folder.file_mode)?;
-    }
-    flock(file, FlockOperation::NonBlockingLockExclusive)?;
-    file_format::prepare(file.as_fd(), 0, blank())?;
-    rename(&folder.locks, unnamed, name)
+        flock(&made.0, FlockOperation::NonBlockingLockExclusive)?;
+        file_format::prepare(made.0.as_fd(), 0, blank())?;
+        rename(&folder.locks, &unnamed, name)
+    };
+    name_it().map_err(|error| {
+        unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
+        match error {
+            // `NOENT`: a sweep removed it as the remains of a dead process.
+            Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => FileError::Busy,
+            error => system("make room for lock file", &path(), error).into(),
+        }
+    })?;
+    Ok(made)
 }
 
 /// Renames; `EXIST` when there is a file of that name.
@@ -225,10 +213,6 @@ pub(super) fn snapshot(
 }
 
 impl FileLock<'_> {
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.descriptor.as_fd()
-    }
-
     /// True if nothing was written since the machine started.
     ///
     /// By the clock of now and by the one with which the store's time began: one of them may have been wrong.
@@ -243,7 +227,7 @@ impl FileLock<'_> {
     pub(super) fn load(&self, now_us: u64) -> Result<(Image, Present), FileError> {
         let path = || self.folder.lock_path(self.name);
         let read = |length| {
-            file_format::read(self.descriptor(), length)
+            file_format::read(self.file.descriptor.as_fd(), length)
                 .map_err(|error| system("read", &path(), error))
         };
         let length = self.found.map_or(0, |found| found.st_size);
@@ -251,7 +235,7 @@ impl FileLock<'_> {
         let mut found = read(length)?;
         if matches!(found, Found::Blank) && self.is_of_an_earlier_boot() {
             let empty = record(self.folder, &Image::default());
-            file_format::prepare(self.descriptor(), length, empty)
+            file_format::prepare(self.file.descriptor.as_fd(), length, empty)
                 .map_err(|error| system("make room for lock file", &path(), error))?;
             found = read(file_format::FIRST_FILE)?;
         }
@@ -283,7 +267,8 @@ impl FileLock<'_> {
             return Err(failed(Errno::FBIG).into());
         }
         let next = record(self.folder, image);
-        file_format::write(self.descriptor(), present, next).map_err(|error| failed(error).into())
+        file_format::write(self.file.descriptor.as_fd(), present, next)
+            .map_err(|error| failed(error).into())
     }
 
     /// Removes the file; true when it is gone. Another user's file in a folder with the sticky bit remains.
