@@ -112,9 +112,8 @@ impl ScheduledRuns {
     /// # Errors
     /// [`CronError::Acquire`] for a name, an option or a tick that is out of its range. Nothing else ends the wait.
     pub async fn next(&mut self) -> Result<Lease<CronRun>, CronError> {
-        self.cron.check_schedule()?;
         if self.serving.is_none() {
-            self.serving = Some(self.cron.serve().map_err(AcquireError::from)?);
+            self.serving = Some(self.cron.serve()?);
         }
         loop {
             match self.step().await {

@@ -1,17 +1,27 @@
-//! Who sends the changes of a queue, a caller its own and a task those of others; and for how long one is sent.
+//! The changes that the tasks of one client ask of one counter: who sends them, a caller its own and a task those of others;
+//! and for how long one is sent.
+//!
+//! This is no `Batcher` (`engine/services/batch/`). A batch sends a request once and tells *unknown* when it times out; a
+//! change is sent again under its number, by the task that sends for the counter then, and may still be settled after its tasks
+//! were told. The store remembers a client's latest number only, so a counter has one request in flight, where batches of
+//! many names have two; and changes become one sum with one reply, where the requests of a batch stay apart. What both have
+//! in common, the replacement of a sender that makes no progress, is one comparison of times in each.
 
-use std::sync::{Arc, Weak};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::calls::ChangeOnce;
-use super::change::{ChangeEnd, ChangeReply, ChangeRequest, PendingChange, Shortfall};
-use super::queue::{ChangeQueue, DriverId, Progress, Role};
-use crate::base::StoreError;
+use super::calls::{
+    Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, PendingChange, Shortfall,
+};
 use crate::base::backoff::Backoff;
+use crate::base::{Moment, StoreError, hold};
 use crate::engine::guard::replicas::Written;
 use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::shared_state::noun::ValidNoun;
 use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
 
@@ -62,6 +72,80 @@ pub(super) async fn hear(
     reply
 }
 
+/// The queue of one counter of one client: one request is in flight, the other changes wait.
+#[derive(Debug)]
+pub(super) struct ChangeQueue {
+    pub(super) noun: ValidNoun,
+    state: Mutex<QueueState>,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    waiting: VecDeque<PendingChange>,
+    /// What leaves before all others, under the number that it has: it is in flight, or its reply was lost.
+    first: Option<Batch>,
+    /// Who sends, and since when: it began, or its latest request left.
+    driver: Option<(DriverId, Moment)>,
+    drivers: u64,
+    is_watched: bool,
+}
+
+/// The number of a driver. One that was replaced sends nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DriverId(u64);
+
+/// Who sends a change.
+enum Role {
+    /// The caller does.
+    Sends(DriverId),
+    /// Another task does.
+    Waits,
+    /// Another task does, and the caller starts a watch over it.
+    WaitsAndStartsWatch,
+}
+
+impl QueueState {
+    fn new_driver(&mut self, now: Moment) -> DriverId {
+        self.drivers += 1;
+        let id = DriverId(self.drivers);
+        self.driver = Some((id, now));
+        id
+    }
+
+    fn is_driven_by(&self, driver: DriverId) -> bool {
+        self.driver.is_some_and(|(id, _)| id == driver)
+    }
+
+    /// True if a task waits for something to be sent.
+    fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty() || self.first.as_ref().is_some_and(Batch::is_awaited)
+    }
+}
+
+impl ChangeQueue {
+    pub(super) fn new(noun: ValidNoun) -> Self {
+        let state = Mutex::default();
+        ChangeQueue { noun, state }
+    }
+
+    fn now(&self) -> Moment {
+        self.noun.engine.clock.now()
+    }
+
+    /// Appends a change, or asks for the one that is not settled.
+    fn enqueue(&self, pending: Option<PendingChange>) -> Role {
+        let mut state = hold(&self.state);
+        state.waiting.extend(pending);
+        if state.driver.is_none() {
+            return Role::Sends(state.new_driver(self.now()));
+        }
+        match std::mem::replace(&mut state.is_watched, true) {
+            true => Role::Waits,
+            false => Role::WaitsAndStartsWatch,
+        }
+    }
+}
+
 /// Sends the changes of a queue, one request after the other.
 ///
 /// A single change leaves in its caller's future. For those that come meanwhile there is a task, because a caller may be
@@ -80,7 +164,11 @@ impl CounterDriver {
 
     /// Sends one request, and leaves the others to a task.
     async fn send_one(self) {
-        if self.send_next().await && self.queue.has_more(self.id) {
+        let has_more = || {
+            let state = hold(&self.queue.state);
+            state.is_driven_by(self.id) && state.is_awaited()
+        };
+        if self.send_next().await && has_more() {
             drop(tokio::spawn(self.run()));
         }
     }
@@ -96,12 +184,32 @@ impl CounterDriver {
     }
 
     async fn send_next(&self) -> bool {
-        let Some(request) = self.queue.next(self.id) else {
+        let Some(request) = self.next() else {
             return false;
         };
         let ended = self.send(&request).await;
-        self.queue.finish(self.id, request.number, &ended);
+        self.finish(request.number, &ended);
         true
+    }
+
+    /// Returns what is sent next; `None` ends the driver. A request of which no task wants to know is given up.
+    fn next(&self) -> Option<ChangeRequest> {
+        let (now, mut state) = (self.queue.now(), hold(&self.queue.state));
+        if !state.is_driven_by(self.id) {
+            return None;
+        }
+        if !state.first.as_ref().is_some_and(Batch::is_awaited) {
+            let numbers = &self.queue.noun.engine.ids.numbers;
+            let number = numbers.fetch_add(1, Ordering::SeqCst) + 1;
+            state.first = Batch::take(&mut state.waiting, number);
+        }
+        let request = state.first.as_mut().map(|first| {
+            let request = first.request.clone();
+            first.request.sent.get_or_insert(now); // for a driver that replaces this one
+            request
+        });
+        state.driver = request.is_some().then_some((self.id, now));
+        request
     }
 
     /// Sends a change, and again under the same number while its reply is lost.
@@ -120,7 +228,6 @@ impl CounterDriver {
             if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {
                 return ChangeEnd::Forgotten;
             }
-            self.queue.note_progress(self.id, now);
             let asked = match request.terms.copies {
                 Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
                 None => self.store.ask(&change, within(engine)).await,
@@ -133,7 +240,10 @@ impl CounterDriver {
                 sent.get_or_insert(now);
             }
             now = engine.clock.now();
-            self.queue.note_progress(self.id, now);
+            match &mut hold(&self.queue.state).driver {
+                Some((id, since)) if *id == self.id => *since = now, // it makes progress
+                _ => {}
+            }
             if sent.is_none() {
                 return ChangeEnd::Refused(error);
             }
@@ -143,13 +253,44 @@ impl CounterDriver {
             tokio::time::sleep(backoff.next()).await;
         }
     }
+
+    /// Notes how a request ended. A reply counts from every driver, any other end from the present one only.
+    fn finish(&self, number: u64, ended: &ChangeEnd) {
+        use ChangeEnd::{Forgotten, Refused, Unknown};
+        let mut state = hold(&self.queue.state);
+        let is_reply = !matches!(ended, Refused(_) | Unknown(_) | Forgotten);
+        let decides = is_reply || state.is_driven_by(self.id);
+        let is_it = |first: &mut Batch| decides && first.request.number == number;
+        let Some(mut batch) = state.first.take_if(is_it) else {
+            return;
+        };
+        if let Unknown(error) = ended {
+            batch.tell_unknown(error);
+            // It stays in front: the store remembers the latest change only.
+            (state.first, state.driver) = (Some(batch), None);
+            let text = format!("an earlier change of this client is not settled: {error}");
+            let refused = Refused(StoreError::refused(error.kind(), text));
+            let waiting = state.waiting.drain(..);
+            return waiting.for_each(|pending| pending.tell(refused.clone()));
+        }
+        drop(state); // a task that is woken asks for its next change
+        let again = batch.tell(ended).into_iter().rev();
+        let waiting = &mut hold(&self.queue.state).waiting;
+        again.for_each(|pending| waiting.push_front(pending));
+    }
 }
 
 /// The request in flight may have arrived: the client's thread sends it again, under the number that it has.
 impl Drop for CounterDriver {
     fn drop(&mut self) {
-        let started = self.queue.noun.engine.started();
-        if let (Some(id), Some(background)) = (self.queue.replace(self.id), started) {
+        let (now, mut state) = (self.queue.now(), hold(&self.queue.state));
+        let ended = state.driver.take_if(|(id, _)| *id == self.id);
+        if ended.is_none() || !state.is_awaited() {
+            return;
+        }
+        let id = state.new_driver(now);
+        drop(state);
+        if let Some(background) = self.queue.noun.engine.started() {
             let driver = CounterDriver::new(&self.queue, &background.store, id);
             drop(background.handle.spawn(driver.run()));
         }
@@ -157,21 +298,30 @@ impl Drop for CounterDriver {
 }
 
 /// Sends in place of a driver that makes no progress, because no thread drives its runtime, or its future is not polled.
+/// Its requests take so long at most, and those with copies longer by the time of the replicas.
 async fn watch(queue: Weak<ChangeQueue>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(queue) = queue.upgrade() else {
             return;
         };
-        let engine = &queue.noun.engine;
-        match (queue.check(every), engine.started()) {
-            (Progress::Overdue(id), Some(background)) => {
-                CounterDriver::new(&queue, &background.store, id)
-                    .run()
-                    .await;
-            }
-            (Progress::Sends, Some(_)) => {}
-            _ => return,
+        let overdue = {
+            let (now, mut state) = (queue.now(), hold(&queue.state));
+            let Some((_, since)) = state.driver else {
+                state.is_watched = false;
+                return;
+            };
+            let first = state.first.as_ref();
+            let copies = first.and_then(|first| first.request.terms.copies);
+            let limit = every + copies.map(|copies| copies.within).unwrap_or_default();
+            (now.saturating_since(since) > limit).then(|| state.new_driver(now))
+        };
+        let Some(background) = queue.noun.engine.started() else {
+            return;
+        };
+        if let Some(id) = overdue {
+            let driver = CounterDriver::new(&queue, &background.store, id);
+            driver.run().await;
         }
     }
 }
@@ -197,5 +347,5 @@ async fn ask_with_copies(
         confirmed,
         source,
     };
-    Ok(ChangeEnd::Done(value, Some(Arc::new(lacking))))
+    Ok(ChangeEnd::Done(value, Some(lacking)))
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 use tokio::sync::oneshot;
 
-use super::change::{ChangeEnd, ChangeReply};
-use super::driver::hear;
-use super::queue::ChangeQueue;
+use super::calls::{ChangeEnd, ChangeReply};
+use super::driver::{ChangeQueue, hear};
 use crate::base::error::{ErrorFacts, HasFacts, InvalidInput, Remains, StoreError, noun_error};
 use crate::base::span::span;
 
@@ -96,7 +95,7 @@ impl CounterError {
                 required: lacking.asked.replicas,
                 confirmed: lacking.confirmed,
                 timeout: lacking.asked.within,
-                source: lacking.source.clone(),
+                source: lacking.source,
             },
             (ChangeEnd::Differs(theirs), _) => CounterError::Mismatch { name, theirs },
             (ChangeEnd::Overflow(value), _) => CounterError::Overflow { name, value },

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use leaselock_fence::Sequencer;
 
-use super::calls::Read;
-use super::change::{Change, ChangeTerms, PendingChange};
-use super::driver::hear;
+use super::calls::{Change, ChangeTerms, PendingChange, Read};
+use super::driver::{ChangeQueue, hear};
 use super::error::CounterError;
-use super::queue::ChangeQueue;
 use crate::base::{InvalidInput, span};
 use crate::client::Client;
 use crate::engine::shared_state::noun::{Noun, name_and_validate};

@@ -1,11 +1,9 @@
 //! The counter: each change counts exactly once, however often its request is sent.
 
 mod calls;
-mod change;
 mod driver;
 mod error;
 mod handle;
-mod queue;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

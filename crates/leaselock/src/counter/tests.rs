@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use fastrand::Rng;
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use super::calls::{ChangeOnce, Read};
-use super::change::{
-    Batch, Change, ChangeEnd, ChangeReply, ChangeRequest, ChangeTerms, PendingChange,
+use super::calls::{
+    Batch, Change, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, ChangeTerms, PendingChange,
+    Read,
 };
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;

@@ -1,17 +1,38 @@
-//! The requests of callers: to claim a tick, and to read what is known.
+//! The run of a tick as a kind of lock, and the requests of callers and runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kind::INSPECT_TICKS;
-use super::state::{Claim, CronState, Overlap, TickState};
-use super::tick::Tick;
-use crate::engine::shared_state::recorded_run::OnCrash;
-use crate::engine::values::grant::{Acquired, seen};
+use super::state::{Claim, CronRun, CronState, Overlap, Tick, TickState};
+use crate::base::Token;
+use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
+use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::kind::{Kind, StepScripts, kind, step};
 use crate::engine::values::operation::operation;
 use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
-use crate::script::{Answer, Call, Malformed};
+use crate::script::{Answer, Call, Malformed, Script, script};
+
+/// It holds the name as a mutex does, and its scripts keep the record beside it.
+///
+/// No caller queues for a tick: it belongs to the first one that asks, and is over for all others.
+pub(crate) static CRON: Kind = kind! {
+    name: "cron",
+    no_majority: Some("servers vote on a holder, and not on a record"),
+    side_keys: &["queue", "waiters", "fence", "cron"],
+    acquire: step!("cron/acquire"),
+    extend: script!("mutex/extend"),
+    release: step!("run/release"),
+    cancel: step!("cron/cancel"),
+    extend_many: script!("mutex/extend_many"),
+    release_alone: &COMPARE_AND_DELETE,
+    confirm: script!("mutex/confirm"),
+    note: script!("mutex/note"),
+    others: &[&FINISH_TICK.plain, &FINISH_TICK.strict, &INSPECT_TICKS],
+};
+
+static FINISH_TICK: StepScripts = step!("cron/finish");
+static INSPECT_TICKS: Script = script!("cron/inspect", reads_only);
 
 /// A longer text of a schedule is not stored.
 const SCHEDULE_MAX: usize = 200;
@@ -41,25 +62,15 @@ pub(super) struct AskedTick {
 /// Claims a tick. Runs `cron/acquire`.
 pub(super) type Acquire = BeginRun<AskedTick>;
 
-/// What a caller is told.
-#[derive(Debug)]
-pub(super) enum CronReply {
-    /// Of this tick, which may be an earlier one than was claimed.
-    Run { attempt: u32, tick: Tick },
-    /// Any other claim than a run.
-    NoRun(Claim),
-    /// The caller waits for the run of an earlier tick.
-    Behind,
-    /// The caller waits for another lock of the name, or nothing is granted at present.
-    Busy,
-}
+/// What a caller is told: of a run, of this tick or of an earlier one than was claimed, or any other claim.
+pub(super) type CronReply = RunReply<CronRun, Claim>;
 
 impl RunTerms for AskedTick {
     const NOUN: &'static str = "cron";
     type Told = CronReply;
 
     fn is_watched(&mut self, told: &CronReply) -> bool {
-        matches!(told, CronReply::Behind)
+        matches!(told, RunReply::Behind(_))
     }
 
     fn encode(begin: &Acquire, call: &mut Call) {
@@ -85,43 +96,46 @@ impl RunTerms for AskedTick {
     }
 
     fn decode(answer: &Answer) -> Result<Tried<CronReply>, Malformed> {
-        let why = match answer.tag() {
-            "granted" => {
-                let attempt = answer.small(4)?;
-                let tick = Tick::from_answer(answer, 5)?.ok_or(Malformed)?;
-                let granted = Acquired::decode(answer)?;
-                return Ok((Some(granted), CronReply::Run { attempt, tick }));
-            }
-            "behind" => {
-                let seen = seen(answer)?;
-                return Ok((Some(Acquired::Busy { seen }), CronReply::Behind));
-            }
-            "busy" | "waiting" | "quarantined" | "disagrees" => {
-                return Ok((Some(Acquired::decode(answer)?), CronReply::Busy));
-            }
-            "early" => Claim::Early {
-                wait: Duration::from_micros(answer.number(0)?),
-            },
-            "over" => Claim::Over,
-            "running" => Claim::Running {
-                rest: rest(answer)?,
-            },
-            "overlap" => Claim::Overlap {
-                rest: rest(answer)?,
-            },
-            "missed" => Claim::Missed {
-                late: Duration::from_micros(answer.number(0)?),
-            },
+        let us = || answer.number(0).map(Duration::from_micros);
+        // How long the holder's lease lasts; zero for a lock without an end.
+        let rest = || {
+            Ok(Duration::from_millis(
+                answer.signed(0)?.max(0).unsigned_abs(),
+            ))
+        };
+        let told = match answer.tag() {
+            "granted" => RunReply::Run(CronRun {
+                attempt: answer.small(4)?,
+                tick: Tick::from_answer(answer, 5)?.ok_or(Malformed)?,
+            }),
+            "behind" => RunReply::Behind(None),
+            "busy" | "waiting" | "quarantined" | "disagrees" => RunReply::Busy,
+            "early" => RunReply::NoRun(Claim::Early { wait: us()? }),
+            "over" => RunReply::NoRun(Claim::Over),
+            "running" => RunReply::NoRun(Claim::Running { rest: rest()? }),
+            "overlap" => RunReply::NoRun(Claim::Overlap { rest: rest()? }),
+            "missed" => RunReply::NoRun(Claim::Missed { late: us()? }),
             _ => return Err(Malformed),
         };
-        Ok((None, CronReply::NoRun(why)))
+        told.tried(answer)
     }
 }
 
-/// How long the holder's lease lasts; zero for a lock without an end.
-fn rest(answer: &Answer) -> Result<Duration, Malformed> {
-    let ms = u64::try_from(answer.signed(0)?).unwrap_or(0);
-    Ok(Duration::from_millis(ms))
+operation! {
+    /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
+    pub(super) struct FinishTick<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+    }
+    script resource.script(&FINISH_TICK);
+    fn encode(call) {
+        resource.write_keys(call);
+        call.arg(token);
+    }
+    fn decode(answer) -> Ended<Tick> {
+        "done" => Ok(()),
+        "stale" => Err(Tick::from_answer(answer, 0)?),
+    }
 }
 
 operation! {
@@ -142,19 +156,17 @@ operation! {
 }
 
 fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
-    let (latest, attempt) = match state {
-        Some(_) => {
-            let tick = Tick::from_answer(answer, 3)?.ok_or(Malformed)?;
-            (Some(tick.time()), answer.small(4)?)
-        }
-        None => (None, 0),
+    let time = |at| {
+        Tick::from_answer(answer, at)?
+            .map(Tick::time)
+            .ok_or(Malformed)
     };
     Ok(CronState {
-        latest,
+        latest: state.map(|_| time(3)).transpose()?,
         state,
-        attempt,
+        attempt: state.map_or(Ok(0), |_| answer.small(4))?,
         skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
-        now: Tick::from_answer(answer, 1)?.ok_or(Malformed)?.time(),
+        now: time(1)?,
         // Any client that may claim writes it, so it is not trusted.
         schedule: answer.text(2)?.split_once(' ').and_then(|(late_us, text)| {
             let late = Duration::from_micros(late_us.parse().ok()?);

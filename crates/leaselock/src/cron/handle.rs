@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::calls::{AskedTick, CronTerms, InspectTicks};
+use super::calls::{AskedTick, CRON, CronTerms, InspectTicks};
 use super::error::CronError;
-use super::kind::CRON;
 use super::state::{CronState, Overlap};
 use crate::base::{Clock, InvalidInput, span};
 use crate::client::Client;
@@ -106,9 +105,11 @@ impl Client {
 impl Cron {
     run_setters!();
 
-    /// Says in the record of this client that it runs the schedule of this name, until the result is dropped.
+    /// Says in the record of this client that it runs the schedule of this name, until the result is dropped. Refuses what no
+    /// claim can have.
     #[doc(hidden)]
     pub fn serve(&self) -> Result<Serving, InvalidInput> {
+        self.terms()?;
         let (engine, name) = (&self.named.state.engine, self.named.name()?.clone());
         engine.record.serve(name.clone());
         // A thread that does not start fails the first claim, which says so.
@@ -158,16 +159,24 @@ impl Cron {
 
     name_and_validate!(named, terms, "name", ": the name or an option.");
 
-    /// Refuses what a schedule cannot have, and returns what every claim says of it.
+    /// Refuses what no claim can have, and a schedule of which no tick would ever run. Returns what every claim says of it.
     pub(super) fn terms(&self) -> Result<(Resource, CronTerms), InvalidInput> {
-        if self.terms.late > LATE_MAX {
-            let late = span(self.terms.late);
-            let text = format!("a tick may begin at most 366 days late, and not {late}");
-            return Err(InvalidInput::new(text));
-        }
-        let (resource, channel) = self.named.of_run(AskedTick::NOUN)?;
-        let terms = self.terms.clone();
-        Ok((resource, CronTerms { channel, ..terms }))
+        let (late, is_schedule) = (self.terms.late, self.terms.schedule.is_some());
+        let wrong = if late > LATE_MAX {
+            let late = span(late);
+            format!("a tick may begin at most 366 days late, and not {late}")
+        } else if is_schedule && late < LATE_MIN {
+            let late = span(late);
+            format!(
+                "a run begins a moment after its time, so a start within {late} would leave out each tick of the schedule: at \
+                 least 1 s"
+            )
+        } else {
+            let (resource, channel) = self.named.of_run(AskedTick::NOUN)?;
+            let terms = self.terms.clone();
+            return Ok((resource, CronTerms { channel, ..terms }));
+        };
+        Err(InvalidInput::new(wrong))
     }
 
     /// Returns what the store knows of the ticks: what a service that starts needs to catch up, and a monitor to report. One
@@ -217,19 +226,6 @@ impl Cron {
     pub fn in_order(mut self, in_order: bool) -> Self {
         self.terms.in_order = in_order;
         self
-    }
-
-    /// Refuses what no claim can have, and a schedule of which no tick would ever run.
-    pub fn check_schedule(&self) -> Result<(), InvalidInput> {
-        self.terms()?;
-        if self.terms.late >= LATE_MIN {
-            return Ok(());
-        }
-        let late = span(self.terms.late);
-        Err(InvalidInput::new(format!(
-            "a run begins a moment after its time, so a start within {late} would leave out each tick of the schedule: at \
-             least 1 s"
-        )))
     }
 
     /// Returns how long a claim may wait for replicas.

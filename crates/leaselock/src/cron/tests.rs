@@ -13,10 +13,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use self::model::{Again, Asks, Model, Said};
-use super::calls::{Acquire, AskedTick, CronTerms, InspectTicks};
-use super::kind::{CRON, FinishTick};
-use super::state::{CronState, Overlap, TickState};
-use super::tick::Tick;
+use super::calls::{Acquire, AskedTick, CRON, CronTerms, FinishTick, InspectTicks};
+use super::state::{CronState, Overlap, Tick, TickState};
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::client::Client;

@@ -4,7 +4,6 @@ mod calls;
 mod handle;
 pub(crate) mod mode;
 mod observer;
-mod proclaimer;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

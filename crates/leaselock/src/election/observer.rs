@@ -6,7 +6,7 @@ use leaselock_fence::Fence;
 
 use super::calls::{Observe, Proclamation};
 use super::handle::Election;
-use super::proclaimer::NOUN;
+use super::mode::NOUN;
 use crate::base::error::RequestError;
 use crate::client::named::Named;
 use crate::engine::services::{OPERATOR_WITHIN, broadcast};

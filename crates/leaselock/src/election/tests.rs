@@ -5,8 +5,7 @@ use tokio::sync::watch;
 
 use super::calls::LEADERSHIP;
 use super::handle::Election;
-use super::mode::Leader;
-use super::proclaimer::Proclaimer;
+use super::mode::{Leader, Proclaimer};
 use crate::base::StoreError;
 use crate::base::error::LostReason;
 use crate::client::Client;

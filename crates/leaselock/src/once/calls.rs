@@ -7,9 +7,8 @@ use leaselock_fence::Fence;
 
 use super::state::{OnceResult, OnceState};
 use crate::base::{Token, fence};
-use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
+use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::kind::{Kind, StepScripts, kind, step};
 use crate::engine::values::operation::operation;
 use crate::engine::values::request::Copies;
@@ -65,18 +64,12 @@ pub(super) struct AskedWork {
 /// Begins a run, or learns what became of an earlier one. Runs `once/acquire`.
 pub(super) type Acquire = BeginRun<AskedWork>;
 
-/// What a caller is told.
+/// What a caller is told; of a run of its own the attempt.
+pub(super) type OnceReply = RunReply<u32, NoRun>;
+
+/// Why no run begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum OnceReply {
-    Run {
-        attempt: u32,
-    },
-    /// A run holds the name.
-    Running {
-        fence: Fence,
-    },
-    /// Another lock of the name is held, or nothing is granted at present.
-    Busy,
+pub(super) enum NoRun {
     /// The run has ended: done, failed or crashed.
     Ended(OnceState),
     GivenUp {
@@ -91,10 +84,10 @@ impl RunTerms for AskedWork {
     type Told = OnceReply;
 
     fn is_watched(&mut self, told: &OnceReply) -> bool {
-        let OnceReply::Running { fence } = told else {
+        let RunReply::Behind(fence) = told else {
             return false;
         };
-        self.after = Some(*fence);
+        self.after = *fence;
         true
     }
 
@@ -116,31 +109,22 @@ impl RunTerms for AskedWork {
 
     fn decode(answer: &Answer) -> Result<Tried<OnceReply>, Malformed> {
         let told = match answer.tag() {
-            "granted" => OnceReply::Run {
-                attempt: answer.small(4)?,
-            },
-            "running" => {
-                let running = Acquired::Busy {
-                    seen: seen(answer)?,
-                };
-                let fence = Fence::new(answer.number(3)?);
-                return Ok((Some(running), OnceReply::Running { fence }));
-            }
-            "busy" | "waiting" | "quarantined" | "disagrees" => OnceReply::Busy,
-            "given_up" => {
-                let (attempts, message) = (answer.small(0)?, answer.text_lossy(1)?);
-                return Ok((None, OnceReply::GivenUp { attempts, message }));
-            }
-            "differs" => return Ok((None, OnceReply::Differs)),
-            "done" | "failed" | "kept" | "crashed" => {
-                return Ok((None, OnceReply::Ended(ended(answer)?)));
-            }
+            "granted" => RunReply::Run(answer.small(4)?),
+            "running" => RunReply::Behind(Some(Fence::new(answer.number(3)?))),
+            "busy" | "waiting" | "quarantined" | "disagrees" => RunReply::Busy,
+            "given_up" => RunReply::NoRun(NoRun::GivenUp {
+                attempts: answer.small(0)?,
+                message: answer.text_lossy(1)?,
+            }),
+            "differs" => RunReply::NoRun(NoRun::Differs),
+            "done" | "failed" | "kept" | "crashed" => RunReply::NoRun(NoRun::Ended(ended(answer)?)),
             _ => return Err(Malformed),
         };
-        Ok((Some(Acquired::decode(answer)?), told))
+        told.tried(answer)
     }
 }
 
+/// Reads what a run has ended with.
 fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
     let (fence, attempt) = (Fence::new(answer.number(0)?), answer.small(1)?);
     Ok(match answer.tag() {

@@ -218,11 +218,8 @@ impl Once {
                 copies.check(options.length())?;
             }
             self.named.state.engine.check_replicas(self.terms.copies)?;
-            let terms = OnceTerms {
-                channel,
-                ..self.terms.clone()
-            };
-            return Ok((resource, terms));
+            let terms = self.terms.clone();
+            return Ok((resource, OnceTerms { channel, ..terms }));
         };
         Err(InvalidInput::new(wrong))
     }

@@ -1,19 +1,179 @@
-//! A run, and how it ends.
+//! A run: how it begins, unless another one has the result, and how it ends.
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::future::Future;
 use std::sync::Arc;
 
-use super::calls::{Finish, OnceTerms};
+use super::calls::{AskedWork, Finish, NoRun, OnceTerms};
 use super::error::{OnceError, too_large};
-use super::state::{OnceResult, RESULT_MAX};
-use crate::engine::guard::lease::Lease;
+use super::handle::Once;
+use super::state::{OnceResult, OnceState, RESULT_MAX};
+use crate::client::run::until_lost;
+use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::guard::replicas::Written;
 use crate::engine::guard::replicas::confirm::enough;
-use crate::engine::shared_state::recorded_run::run_mode;
+use crate::engine::shared_state::recorded_run::{begin, run_mode, unexpected_reply};
+use crate::engine::values::log::LogEvent;
+use crate::engine::ways::trying::CallNumbers;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
+
+/// What a caller begins with: a run of its own, or the result of another one.
+#[derive(Debug)]
+#[must_use = "a run that is dropped counts as crashed"]
+pub enum OnceStart {
+    /// The caller does the work, and says how it ended by `finish`.
+    Run(Lease<OnceRun>),
+    /// The work is done.
+    Done(OnceResult),
+}
+
+impl Once {
+    /// Runs `body`, unless the work is done, and returns the result of its one run.
+    ///
+    /// The body returns the result, at most 1 MiB, or an error, of which the text is kept: any error type, a text, or
+    /// `anyhow::Error`. It is stopped when its run loses the lease.
+    ///
+    /// # Waiting
+    /// For the run of another caller, as [`wait`](Once::wait) says, in no queue: a message tells all of them the result.
+    /// A caller that hears no message asks when the run's lease would end and every 15 s, or once a second where messages
+    /// do not arrive. It fails after 2 s when the store never replied.
+    ///
+    /// # Cancel safety
+    /// A caller that waits leaves nothing behind. A body that is dropped counts as crashed.
+    ///
+    /// # Errors
+    /// [`OnceError`]: every variant says whether the body ran, and what later callers find.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::once::OnceError;
+    ///
+    /// let report = client.once("report/2026-07").max_attempts(3);
+    /// let ran = report.run(|run| async move {
+    ///     match run.attempt() {
+    ///         1 => Err("no paper"), // the next caller runs again
+    ///         _ => Ok("printed"),
+    ///     }
+    /// });
+    /// assert!(matches!(ran.await, Err(OnceError::Failed { attempt: 1, .. })));
+    /// let ran = report.run(|_| async { Ok::<_, &str>("printed") }).await?;
+    /// assert_eq!((ran.value.as_slice(), ran.attempt), (&b"printed"[..], 2));
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, E, F, Fut>(&self, body: F) -> Result<OnceResult, OnceError>
+    where
+        T: Into<Vec<u8>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+        F: FnOnce(LeaseView<OnceRun>) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let run = match Box::pin(self.begin()).await? {
+            OnceStart::Done(result) => return Ok(result),
+            OnceStart::Run(run) => run,
+        };
+        let ended = until_lost(run.lost(), body(run.view())).await?;
+        let ended = ended.map(Into::into).map_err(Into::into);
+        Box::pin(run.finish(ended)).await
+    }
+
+    /// Begins a run, or returns the result of another one: [`run`](Once::run) in two steps, which waits and fails alike.
+    ///
+    /// # Cancel safety
+    /// Safe: a run that the caller no longer awaits never began, and counts as no attempt.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::open("mem:")?;
+    /// use leaselock::once::OnceStart;
+    ///
+    /// let result = match client.once("mail/42").begin().await? {
+    ///     OnceStart::Done(result) => result,
+    ///     OnceStart::Run(run) => {
+    ///         // … the work; it stops when `run.lost()` resolves
+    ///         run.finish(Ok(b"sent".to_vec())).await?
+    ///     }
+    /// };
+    /// assert_eq!(result.value, b"sent");
+    /// # Ok(()) }
+    /// ```
+    pub async fn begin(&self) -> Result<OnceStart, OnceError> {
+        let (_, terms) = self.terms()?;
+        let (name, terms) = (self.named.name()?.clone(), Arc::new(terms));
+        let asked = AskedWork {
+            terms: Arc::clone(&terms),
+            after: None,
+        };
+        let (calls, wait) = (&CallNumbers::default(), self.named.options.patience());
+        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
+        let why = match begin(acquiring, ask, asked, calls, wait).await? {
+            Ok((lease, attempt)) => {
+                return Ok(OnceStart::Run(lease.held_as(OnceRun { attempt, terms })));
+            }
+            Err(why) => why,
+        };
+        let engine = &self.named.state.engine;
+        let runs = &engine.totals.nouns.runs;
+        let log = |kind, fence, text, fact: String| {
+            let event = || LogEvent::new(kind, text).of(&name, fence).fact(fact);
+            engine.log.note(event);
+        };
+        // Each caller is counted by what it is told; errors of the store are counted elsewhere.
+        let (counted_as, error) = match why {
+            NoRun::Ended(OnceState::Done(result)) => {
+                runs.add("replayed");
+                return Ok(OnceStart::Done(result));
+            }
+            NoRun::Ended(OnceState::Failed {
+                fence,
+                attempt,
+                message,
+                retry_in,
+            }) => {
+                let failed = OnceError::Failed {
+                    name,
+                    fence,
+                    attempt,
+                    message,
+                    retry_in,
+                    source: None,
+                };
+                ("failed", failed)
+            }
+            NoRun::Ended(OnceState::Crashed { fence, attempt }) => {
+                let text = format!("attempt {attempt} did not end");
+                log("run_crashed", Some(fence), text, fence.to_string());
+                let crashed = OnceError::Crashed {
+                    name,
+                    fence,
+                    attempt,
+                };
+                ("crashed", crashed)
+            }
+            NoRun::Ended(OnceState::Absent | OnceState::Running { .. }) => {
+                return Err(unexpected_reply(&name).into());
+            }
+            NoRun::GivenUp { attempts, message } => {
+                let text = format!("after {attempts} attempts: {message}");
+                log("run_given_up", None, text, format!("attempt {attempts}"));
+                let given_up = OnceError::GivenUp {
+                    name,
+                    attempts,
+                    message,
+                };
+                ("given_up", given_up)
+            }
+            NoRun::Differs => ("differs", OnceError::Mismatch { name }),
+        };
+        runs.add(counted_as);
+        Err(error)
+    }
+}
 
 /// A run that this client makes, as its [`Lease`] has it: it holds the name, and no other run begins meanwhile.
 ///
@@ -61,17 +221,15 @@ impl Lease<OnceRun> {
         outcome: Result<Vec<u8>, Box<dyn Error + Send + Sync>>,
     ) -> Result<OnceResult, OnceError> {
         let size = outcome.as_ref().map_or(0, Vec::len);
-        let (name, terms) = (self.name().clone(), Arc::clone(&self.known().terms));
+        let (name, run, fence) = (self.name().clone(), self.known().clone(), self.fence());
         let (kind, result) = match &outcome {
             Ok(_) if size > RESULT_MAX => ("kept", Cow::Owned(too_large(size).into_bytes())),
             Ok(value) => ("done", Cow::Borrowed(&value[..])),
-            Err(error) if terms.keeps_failures => ("kept", shortened(error)),
+            Err(error) if run.terms.keeps_failures => ("kept", shortened(error)),
             Err(error) => ("fail", shortened(error)),
         };
-        let (fence, attempt) = (self.fence(), self.attempt());
-        let retry_in = (kind == "fail").then_some(terms.pause);
         let engine = Arc::clone(self.parts().0);
-        let stored = self.store(&terms, kind, &result).await;
+        let stored = self.store(&run, kind, &result).await;
         engine.totals.nouns.runs.add(match &stored {
             Ok(()) | Err(OnceError::NotReplicated { .. }) if kind == "done" => "ran",
             Ok(()) | Err(OnceError::NotReplicated { .. }) => "failed",
@@ -84,14 +242,14 @@ impl Lease<OnceRun> {
                 value,
                 ran_here: true,
                 fence,
-                attempt,
+                attempt: run.attempt,
             }),
             Err(error) => Err(OnceError::Failed {
                 name,
                 fence,
-                attempt,
+                attempt: run.attempt,
                 message: error.to_string(),
-                retry_in,
+                retry_in: (kind == "fail").then_some(run.terms.pause),
                 source: Some(Arc::new(error)),
             }),
         }
@@ -100,7 +258,7 @@ impl Lease<OnceRun> {
     /// Stores it, and ends the lease, which the same step gives back.
     async fn store(
         self,
-        terms: &OnceTerms,
+        run: &OnceRun,
         kind: &'static str,
         result: &[u8],
     ) -> Result<(), OnceError> {
@@ -113,11 +271,11 @@ impl Lease<OnceRun> {
             kind,
             result,
             fence: self.fence(),
-            attempt: self.attempt(),
-            terms,
+            attempt: run.attempt,
+            terms: &run.terms,
         };
         // A failure that is not kept has another run begin, also when it is lost.
-        let copies = terms.copies.filter(|_| kind != "fail");
+        let copies = run.terms.copies.filter(|_| kind != "fail");
         let within = engine.request_timeout(record.ttl());
         let request = || async move {
             Ok(match copies {
@@ -145,11 +303,9 @@ impl Lease<OnceRun> {
 /// The text of a failure as it is kept, cut off between two characters.
 fn shortened(error: &impl ToString) -> Cow<'static, [u8]> {
     let mut text = error.to_string();
-    let mut end = text.len().min(MESSAGE_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    let cuts = 0..=text.len().min(MESSAGE_MAX);
+    let end = cuts.rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
     Cow::Owned(text.into_bytes())
 }
 

@@ -11,7 +11,9 @@ use self::model::{Asks, Kind, Model, State};
 use fastrand::Rng;
 use leaselock_fence::Fence;
 
-use super::calls::{Acquire, AskedWork, Finish, Forget, InspectRun, ONCE, OnceReply, OnceTerms};
+use super::calls::{
+    Acquire, AskedWork, Finish, Forget, InspectRun, NoRun, ONCE, OnceReply, OnceTerms,
+};
 use super::state::OnceState;
 use crate::base::clock::Clock;
 use crate::base::fence;
@@ -106,7 +108,7 @@ impl Subject {
             },
         };
         let (acquired, told) = self.ask(&acquire).await;
-        let OnceReply::Run { attempt } = told else {
+        let OnceReply::Run(attempt) = told else {
             return (told, None);
         };
         let Some(Acquired::Granted { fence, .. }) = acquired else {
@@ -212,10 +214,17 @@ async fn a_run_does_what_a_plain_model_does() {
                     subject.highest = fence.unwrap();
                 }
                 let is_again = |begun: State| begun.call == asks.call && begun.token != asks.token;
-                let is_granted = matches!(said, OnceReply::Run { .. });
+                let is_granted = matches!(said, OnceReply::Run(_));
                 repeated += usize::from(is_granted && begun.is_some_and(is_again));
-                told_done += usize::from(matches!(said, OnceReply::Ended(OnceState::Done(_))));
-                crashed += usize::from(matches!(said, OnceReply::Ended(OnceState::Crashed { .. })));
+                told_done += usize::from(matches!(
+                    said,
+                    OnceReply::NoRun(NoRun::Ended(OnceState::Done(_)))
+                ));
+                let is_crashed = matches!(
+                    said,
+                    OnceReply::NoRun(NoRun::Ended(OnceState::Crashed { .. }))
+                );
+                crashed += usize::from(is_crashed);
             }
             6..=8 if is_asked => {
                 let asks = pick(&mut rng);

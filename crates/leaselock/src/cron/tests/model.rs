@@ -1,8 +1,7 @@
 //! What is promised of ticks, in plain Rust. A token and a call are places in the list of all tokens.
 
 use super::super::calls::CronReply;
-use super::super::state::{Claim, TickState};
-use super::super::tick::Tick;
+use super::super::state::{Claim, Tick, TickState};
 use super::EARLY;
 use crate::engine::values::grant::{CancelAnswer, ReleaseAnswer};
 
@@ -50,9 +49,9 @@ impl Said {
 
     pub(super) fn of(told: &CronReply, number: impl Fn(Tick) -> u64) -> Self {
         match told {
-            CronReply::Run { tick, attempt } => Said::Run {
-                tick: number(*tick),
-                attempt: *attempt,
+            CronReply::Run(run) => Said::Run {
+                tick: number(run.tick),
+                attempt: run.attempt,
             },
             CronReply::NoRun(why) => match why {
                 Claim::Run(run) => unreachable!("{run:?}"),
@@ -62,7 +61,7 @@ impl Said {
                 Claim::Overlap { .. } => Said::Overlap,
                 Claim::Missed { .. } => Said::Missed,
             },
-            CronReply::Behind => Said::Behind,
+            CronReply::Behind(_) => Said::Behind,
             CronReply::Busy => Said::Busy,
         }
     }

@@ -4,37 +4,68 @@
 //! and gives the name back (`Lease::end_by`). A noun says what its scripts ask for and what they tell. Its run is the way in
 //! which that lease is held.
 
+use leaselock_fence::{Fence, Name};
 use tracing::Instrument;
 
 use crate::base::error::AcquireError;
 use crate::base::{ErrorKind, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Acquiring;
-use crate::engine::values::Wait;
+use crate::engine::values::grant::seen;
+use crate::engine::values::{Acquired, Wait};
 use crate::engine::ways::ask::Ask;
-use crate::engine::ways::trying::{CallNumbers, RunTerms};
+use crate::engine::ways::trying::{CallNumbers, RunTerms, Tried};
+use crate::script::{Answer, Malformed};
 
-/// Asks until a run begins, or there is no reason to wait for one.
+/// What a caller is told: of its run, or why it has none, as the noun says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RunReply<R, N> {
+    Run(R),
+    /// The caller waits for another run, of this fencing token if the script tells it.
+    Behind(Option<Fence>),
+    /// The caller waits for another lock of the name, or nothing is granted at present.
+    Busy,
+    /// There is no reason to wait.
+    NoRun(N),
+}
+
+impl<R, N> RunReply<R, N> {
+    /// Adds what the same answer says of the lock, as for every kind of lock.
+    pub(crate) fn tried(self, answer: &Answer) -> Result<Tried<Self>, Malformed> {
+        let acquired = match self {
+            RunReply::Run(_) | RunReply::Busy => Some(Acquired::decode(answer)?),
+            RunReply::Behind(_) => Some(Acquired::Busy {
+                seen: seen(answer)?,
+            }),
+            RunReply::NoRun(_) => None,
+        };
+        Ok((acquired, self))
+    }
+}
+
+/// Asks until a run begins, or there is no reason to wait for one, which is the inner error.
 ///
 /// `acquiring` counts a run that begins as a lease, and what a caller is told in its place not at all.
-pub(crate) async fn begin<T: RunTerms>(
+pub(crate) async fn begin<R, N, T: RunTerms<Told = RunReply<R, N>>>(
     acquiring: Acquiring<'_>,
     mut ask: Ask<'_>,
     asked: T,
     calls: &CallNumbers,
     wait: Wait,
-) -> Result<(Option<Lease>, T::Told), AcquireError> {
+) -> Result<Result<(Lease, R), N>, AcquireError> {
     let begun = ask.begin_run(asked, calls, wait);
     let begun = begun.instrument(acquiring.span.clone()).await;
-    if let Ok((None, _)) = &begun {
+    if let Ok((None, RunReply::NoRun(why))) = begun {
         acquiring.end_untold();
-        return begun;
+        return Ok(Err(why));
     }
-    acquiring.end(begun, |(lease, _), hold| {
-        if let Some(lease) = lease {
-            lease.counted(hold);
-        }
-    })
+    let begun = begun.and_then(|begun| match begun {
+        (Some(lease), RunReply::Run(run)) => Ok((lease, run)),
+        _ => Err(unexpected_reply(ask.name)),
+    });
+    acquiring
+        .end(begun, |(lease, _), hold| lease.counted(hold))
+        .map(Ok)
 }
 
 /// Whether another run may begin after one that did not end.
@@ -55,9 +86,13 @@ pub enum OnCrash {
 pub(crate) type Ended<S> = Result<(), Option<S>>;
 
 /// The error of a reply that does not fit to what was asked.
-pub(crate) fn unexpected_reply() -> StoreError {
+pub(crate) fn unexpected_reply(name: &Name) -> AcquireError {
     let message = "a reply that no version of this script gives";
-    StoreError::refused(ErrorKind::Malformed, message)
+    let (name, source) = (
+        name.clone(),
+        StoreError::refused(ErrorKind::Malformed, message),
+    );
+    AcquireError::Store { name, source }
 }
 
 /// Gives the handle of recorded work the options of each run.

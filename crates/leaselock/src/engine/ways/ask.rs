@@ -16,7 +16,7 @@ use crate::engine::values::{AcquireRequest, CustomLock, Resource};
 pub(crate) struct Ask<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
-    pub(super) name: &'a Name,
+    pub(crate) name: &'a Name,
     pub(super) resource: Resource,
     pub(super) request: AcquireRequest,
     /// For whom it acquires; `None` for an acquisition that shares no hold.

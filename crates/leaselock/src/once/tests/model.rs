@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use super::super::calls::OnceReply;
+use super::super::calls::{NoRun, OnceReply};
 use super::super::state::{OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::engine::shared_state::recorded_run::Ended;
@@ -112,33 +112,35 @@ impl Model {
             let state = record.state;
             let (fence, attempt) = (Fence::new(state.fence), state.attempt);
             if record.request != asks.request {
-                return OnceReply::Differs;
+                return OnceReply::NoRun(NoRun::Differs);
             }
             match state.kind {
-                Kind::Done => return OnceReply::Ended(OnceState::Done(self.done(record))),
-                Kind::Kept => return OnceReply::Ended(self.failed(record)),
+                Kind::Done => {
+                    return OnceReply::NoRun(NoRun::Ended(OnceState::Done(self.done(record))));
+                }
+                Kind::Kept => return OnceReply::NoRun(NoRun::Ended(self.failed(record))),
                 Kind::Run | Kind::Fail => {}
             }
             let is_run = state.kind == Kind::Run;
             if self.is_running(state) && !is_own {
-                return OnceReply::Running { fence };
+                return OnceReply::Behind(Some(fence));
             }
             if self.held.is_none() && !is_own {
                 if !is_run && state.fence == asks.after {
-                    return OnceReply::Ended(self.failed(record));
+                    return OnceReply::NoRun(NoRun::Ended(self.failed(record)));
                 }
                 if is_run && asks.refuses {
-                    return OnceReply::Ended(OnceState::Crashed { fence, attempt });
+                    return OnceReply::NoRun(NoRun::Ended(OnceState::Crashed { fence, attempt }));
                 }
                 if asks.limited && attempt >= ATTEMPTS {
                     let message = record.text.clone();
-                    return OnceReply::GivenUp {
+                    return OnceReply::NoRun(NoRun::GivenUp {
                         attempts: attempt,
                         message,
-                    };
+                    });
                 }
                 if !is_run && !self.rest(state).is_zero() {
-                    return OnceReply::Ended(self.failed(record));
+                    return OnceReply::NoRun(NoRun::Ended(self.failed(record)));
                 }
             }
         }
@@ -157,9 +159,7 @@ impl Model {
                 state.fence = fence.expect("it is granted");
                 self.runs += 1;
             }
-            return OnceReply::Run {
-                attempt: state.attempt,
-            };
+            return OnceReply::Run(state.attempt);
         }
         let before = self.record.as_ref().map(|record| record.state);
         let text = self
@@ -183,7 +183,7 @@ impl Model {
             ends_ms: u64::MAX,
         });
         self.runs += 1;
-        OnceReply::Run { attempt }
+        OnceReply::Run(attempt)
     }
 
     /// Whether it asks for its own run, of which the call has not learned.

@@ -1,16 +1,15 @@
-//! The commands of scripts, on the image of one file. Each does what Redis does, as far as the scripts need.
+//! The commands of scripts, on the image of one file. Each does what Redis does, as far as the scripts need; arguments are
+//! read as Redis reads them, and errors are its own.
 
-mod arguments;
-mod sorted_sets;
-mod streams;
+use std::ops::{Bound, RangeBounds};
+use std::str::FromStr;
 
-use self::arguments::{counted, number, score, scores};
-use super::packed::{Fields, Members};
+use super::packed::{Fields, Members, PackedMember};
 use super::reply::{Reply, internal};
 use super::step::Step;
 use super::whitelist::WHITELIST;
 use crate::base::StoreError;
-use crate::script::keyspace::Keyspace;
+use crate::script::keyspace::{Keyspace, StreamId};
 
 /// Runs one command. The name comes first, in capitals, as the scripts write it.
 pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, StoreError> {
@@ -123,20 +122,20 @@ fn read(
         (b"ZRANGE" | b"ZREVRANGE", [first, last] | [first, last, b"WITHSCORES"]) => {
             let positions = (number(first)?, number(last)?);
             let all = step.members(key)?;
-            sorted_sets::by_position(all, positions, command == b"ZREVRANGE", args.len() > 2)
+            by_position(all, positions, command == b"ZREVRANGE", args.len() > 2)
         }
         (b"ZRANGEBYSCORE", [min, max, b"LIMIT", skip, count])
         | (b"ZREVRANGEBYSCORE", [max, min, b"LIMIT", skip, count]) => {
             let page = (number(skip)?, number(count)?);
             let scores = scores(min, max)?;
-            sorted_sets::by_score(
+            by_score(
                 step.members(key)?,
                 scores,
                 page,
                 command == b"ZREVRANGEBYSCORE",
             )
         }
-        (b"XINFO", [b"STREAM"]) => streams::info(step.stream_last(key)?)?,
+        (b"XINFO", [b"STREAM"]) => stream_info(step.stream_last(key)?)?,
         _ => return Ok(None),
     }))
 }
@@ -183,10 +182,8 @@ fn write(
             Reply::Int(0)
         }
         (b"ZREM", [_, ..]) => counted(args, |member| step.sorted_remove(key, member))?,
-        (b"XADD", [b"NOMKSTREAM", b"MAXLEN", b"0", id, _, _]) => {
-            streams::add(step, key, id, false)?
-        }
-        (b"XADD", [b"MAXLEN", b"0", id, _, _]) => streams::add(step, key, id, true)?,
+        (b"XADD", [b"NOMKSTREAM", b"MAXLEN", b"0", id, _, _]) => stream_add(step, key, id, false)?,
+        (b"XADD", [b"MAXLEN", b"0", id, _, _]) => stream_add(step, key, id, true)?,
         _ => return Ok(None),
     }))
 }
@@ -234,4 +231,151 @@ fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Sto
         step.outbox.push((channel.to_vec(), message.to_vec())); // a listener that it does not reach now never gets it
     }
     Ok(Reply::flag(present))
+}
+
+/// Returns the members from one position to another, each counted from 0 on or from -1 down at the end.
+fn by_position(
+    members: Option<&Members>,
+    (first, last): (i64, i64),
+    reverse: bool,
+    with_scores: bool,
+) -> Reply {
+    let length = i64::try_from(members.map_or(0, Members::len)).unwrap_or(i64::MAX);
+    let place = |at: i64| if at < 0 { length + at } else { at };
+    let (start, end) = (place(first).max(0), place(last).saturating_add(1));
+    let end = end.clamp(0, length);
+    let skipped = if reverse { length - end } else { start };
+    let [skipped, count] = [skipped, end - start].map(|at| usize::try_from(at).unwrap_or(0));
+    let all = members.into_iter().flat_map(Members::iter);
+    let mut found: Vec<_> = all.skip(skipped).take(count).collect();
+    if reverse {
+        found.reverse();
+    }
+    listed(found, with_scores)
+}
+
+/// Returns members of these scores: how many to skip, and how many at most.
+fn by_score(
+    members: Option<&Members>,
+    scores: Scores,
+    (skip, count): (i64, i64),
+    reverse: bool,
+) -> Reply {
+    let all = members.into_iter().flat_map(Members::iter);
+    let within = all.filter(|member| scores.contains(&member.score));
+    let mut within: Vec<_> = within.collect();
+    if reverse {
+        within.reverse();
+    }
+    // Below zero, the first finds nothing and the second is no limit.
+    let [skip, count] = [skip, count].map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    listed(within.into_iter().skip(skip).take(count), false)
+}
+
+fn listed<'a>(members: impl IntoIterator<Item = PackedMember<'a>>, with_scores: bool) -> Reply {
+    let words = members.into_iter().flat_map(|member| {
+        let name = Reply::Bytes(member.name.to_vec());
+        [Some(name), with_scores.then(|| Reply::score(member.score))]
+    });
+    Reply::Array(words.flatten().collect())
+}
+
+// Streams, in the forms that leave them empty: only the last id is kept.
+
+/// `XINFO STREAM key`, of a stream with this last id.
+fn stream_info(last: Option<StreamId>) -> Result<Reply, StoreError> {
+    let last = last.ok_or_else(|| internal("ERR no such key"))?;
+    let field = |name: &str| Reply::Bytes(name.into());
+    // The first fields of a server's reply, in its order.
+    Ok(Reply::Array(vec![
+        field("length"),
+        Reply::Int(0),
+        field("radix-tree-keys"),
+        Reply::Int(0),
+        field("radix-tree-nodes"),
+        Reply::Int(1),
+        field("last-generated-id"),
+        shown_id(last),
+    ]))
+}
+
+/// `XADD key [NOMKSTREAM] MAXLEN 0 id field value`.
+fn stream_add(step: &mut Step, key: &str, id: &[u8], creates: bool) -> Result<Reply, StoreError> {
+    let id = wanted_id(id)?;
+    let last = step.stream_last(key)?;
+    if last.is_none() && !creates {
+        return Ok(Reply::Nil);
+    }
+    match step.stream_add(key, id)? {
+        Some(added) => Ok(shown_id(added)),
+        None => Err(internal(match last {
+            Some((u64::MAX, u64::MAX)) => {
+                "ERR The stream has exhausted the last possible ID, unable to add more items"
+            }
+            _ => "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        })),
+    }
+}
+
+/// Reads the id to add; `None` for `*`.
+fn wanted_id(word: &[u8]) -> Result<Option<StreamId>, StoreError> {
+    if word == b"*" {
+        return Ok(None);
+    }
+    let mut parts = word.splitn(2, |byte| *byte == b'-').map(parsed);
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(0), Some(0)) => Err("ERR The ID specified in XADD must be greater than 0-0"),
+        (Some(ms), Some(seq)) => Ok(Some((ms, seq))),
+        _ => Err("ERR Invalid stream ID specified as stream command argument"),
+    }
+    .map_err(internal)
+}
+
+fn shown_id((ms, seq): StreamId) -> Reply {
+    Reply::Bytes(format!("{ms}-{seq}").into_bytes())
+}
+
+/// Scores from one bound to another.
+type Scores = (Bound<f64>, Bound<f64>);
+
+/// Returns for how many of the items a command did what it is for.
+fn counted<T>(
+    items: impl IntoIterator<Item = T>,
+    mut done: impl FnMut(T) -> Result<bool, StoreError>,
+) -> Result<Reply, StoreError> {
+    let mut count = 0;
+    for item in items {
+        count += usize::from(done(item)?);
+    }
+    Ok(Reply::count(count))
+}
+
+fn number<T: FromStr>(word: &[u8]) -> Result<T, StoreError> {
+    let refused = "ERR value is not an integer or out of range";
+    parsed(word).ok_or_else(|| internal(refused))
+}
+
+fn score(word: &[u8]) -> Result<f64, StoreError> {
+    double(word).ok_or_else(|| internal("ERR value is not a valid float"))
+}
+
+/// Reads two bounds; one behind `(` does not belong to what it bounds.
+fn scores(min: &[u8], max: &[u8]) -> Result<Scores, StoreError> {
+    let bound = |word: &[u8]| match word.strip_prefix(b"(") {
+        Some(word) => double(word).map(Bound::Excluded),
+        None => double(word).map(Bound::Included),
+    };
+    let both = bound(min).zip(bound(max));
+    both.ok_or_else(|| internal("ERR min or max is not a float"))
+}
+
+fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Reads a number that may be infinite in words, but not by its digits.
+fn double(word: &[u8]) -> Option<f64> {
+    let number: f64 = parsed(word)?;
+    let in_words = word.iter().any(|letter| b"iI".contains(letter));
+    (!number.is_nan() && (number.is_finite() || in_words)).then_some(number)
 }

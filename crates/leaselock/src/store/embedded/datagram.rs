@@ -15,9 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::names::Names;
-#[cfg(target_os = "linux")]
-use super::opening;
+use super::opening::Names;
 use crate::base::hex::hex;
 use crate::base::sync::hold;
 use crate::script::keys::is_broadcast;
@@ -73,7 +71,7 @@ struct SenderSocket(OwnedFd);
 #[cfg(target_os = "linux")]
 impl SenderSocket {
     fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
-        Ok(SenderSocket(opening::place(folder, name)?))
+        Ok(SenderSocket(super::opening::place(folder, name)?))
     }
 
     fn address(&self) -> PathBuf {
@@ -172,14 +170,6 @@ impl Datagrams {
         !connected.is_err_and(|error| is_absence(&error))
     }
 
-    fn is_alive(&self, name: &str) -> bool {
-        let probe = || {
-            let found = SenderSocket::search(&self.folder, name)?;
-            UnixDatagram::unbound()?.connect(found.address())
-        };
-        !probe().is_err_and(|error| is_absence(&error))
-    }
-
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
         let sent = match is_broadcast(channel) {
             true => self.send_to_all(channel, message),
@@ -206,13 +196,19 @@ impl Datagrams {
         Ok(())
     }
 
+    /// Removes a socket whose process is dead, unless another one has its name by now.
     pub(super) fn sweep(&self, name: &str) {
         let identity = || {
             statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map(|stat| (stat.st_dev, stat.st_ino))
         };
+        let probe = || {
+            let found = SenderSocket::search(&self.folder, name)?;
+            UnixDatagram::unbound()?.connect(found.address())
+        };
         let before = identity();
-        if before.is_ok() && !self.is_alive(name) && identity() == before {
+        let is_dead = || probe().is_err_and(|error| is_absence(&error));
+        if before.is_ok() && is_dead() && identity() == before {
             unlinkat(&*self.folder, name, AtFlags::empty()).ok();
         }
     }

@@ -7,8 +7,8 @@ use rustix::fs::Stat;
 
 use super::folder::Folder;
 use super::io_error::{FileError, system};
-use super::names::Names;
 use super::on_disk::FolderStore;
+use super::opening::Names;
 use super::time;
 use crate::base::hex::hex;
 use crate::base::{ErrorKind, StoreError, clock, span};

@@ -1,7 +1,6 @@
 //! One key in a lock file: its value, when it expires, and which of it ends with a session.
 
-use super::holds::{self, Sessionless, SettledHold};
-use super::life::Life;
+use super::holds::{self, Life, Sessionless, SettledHold};
 use super::packed::{Fields, Members};
 use crate::base::token;
 

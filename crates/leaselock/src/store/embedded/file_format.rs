@@ -24,6 +24,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 use super::opening::{self, Unopened};
+use super::packed::length_bytes;
 
 /// The first size of a slot. Nearly every lock keeps it: five keys and some waiters.
 pub(super) const FIRST_SLOT: u64 = 2048;
@@ -62,11 +63,7 @@ impl Record {
         out.extend_from_slice(MAGIC);
         out.push(VERSION);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(
-            &u32::try_from(self.payload.len())
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
+        out.extend_from_slice(&length_bytes(self.payload.len()));
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.boot);
         out.extend_from_slice(&self.anchor_us.to_le_bytes());
@@ -185,7 +182,9 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     Ok(match (first, second) {
         (Copy::Whole(first), other) if !other.is_newer(&first) => current(first, 0, other),
         (other, Copy::Whole(second)) => current(second, 1, other),
-        _ if length == FIRST_FILE && untouched(&bytes) || all_zero(&bytes) => Found::Blank,
+        // The second slot is written first, and its writer may die during that.
+        _ if length == FIRST_FILE && all_zero(&bytes[..bytes.len() / 2]) => Found::Blank,
+        _ if all_zero(&bytes) => Found::Blank,
         _ if bytes.starts_with(MAGIC) && bytes[7] > VERSION => {
             Found::Damaged("written by a newer version of leaselock, or broken")
         }
@@ -244,12 +243,6 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 fn all_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
-}
-
-/// True if the first slot is zeros: the second is written first, and its writer may die during that.
-fn untouched(bytes: &[u8]) -> bool {
-    let half = bytes.len() / 2;
-    all_zero(&bytes[..half])
 }
 
 fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {

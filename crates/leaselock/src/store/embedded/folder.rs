@@ -12,13 +12,13 @@ use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::datagram::Datagrams;
+use super::holds::Life;
 use super::io_error::{FileError, system};
-use super::life::Life;
 use super::open_files::{LockFile, OpenFiles};
 use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
-use super::time_anchor::{self, TimeAnchor};
+use super::time::{self, TimeAnchor};
 use crate::base::{Clock, ErrorKind, Moment, StoreError};
 
 /// The path of a folder and the client that uses it.
@@ -58,7 +58,7 @@ impl Folder {
         let locks = subfolder(&root, path, "locks", folder_mode)?;
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
-        let anchor = time_anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
+        let anchor = time::load(path, &root, &locks, &settings.clock, file_mode)?;
         let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
             let message = format!("no socket for wake-ups: {error}");
             StoreError::refused(ErrorKind::Unreachable, message)
@@ -177,20 +177,20 @@ impl Surroundings for Folder {
 
 fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::NOENT) => {}
-        Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
-            return Err(cannot_create(path, &error.into()));
+    let open = || rustix::fs::open(path, flags, Mode::empty());
+    let opened = match open() {
+        Err(Errno::NOENT) => {
+            let mut private = std::fs::DirBuilder::new();
+            let created = private.recursive(true).mode(0o700).create(path);
+            created.map_err(|error| cannot_create(path, &error))?;
+            open()
         }
-        other => return other.map_err(|error| system("open the folder", path, error)),
-    }
-    let created = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path);
-    created.map_err(|error| cannot_create(path, &error))?;
-    rustix::fs::open(path, flags, Mode::empty())
-        .map_err(|error| system("open the folder", path, error))
+        other => other,
+    };
+    opened.map_err(|error| match error {
+        Errno::NOTDIR | Errno::LOOP => cannot_create(path, &error.into()),
+        _ => system("open the folder", path, error),
+    })
 }
 
 fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::folder::Folder;
 use super::lockfile;
-use super::names::Names;
-use super::newborn;
+use super::opening::Names;
 use super::session::{self, SessionRemains};
 
 /// How many calls there are to one sweep.
@@ -90,7 +89,7 @@ fn lock_file(folder: &Folder, name: &str) {
         return;
     };
     // Its creator holds its lock until it has its own name, and creates another when this one is removed before.
-    let is_over = newborn::is_unnamed(name)
+    let is_over = lockfile::is_unnamed(name)
         || held
             .load(now_us)
             .is_ok_and(|(image, _)| image.entries.is_empty());

@@ -2,8 +2,7 @@
 
 use super::entry::{Content, Entry};
 use super::glob;
-use super::holds::{self, Sessionless};
-use super::life::Life;
+use super::holds::{self, Life, Sessionless};
 use super::packed::{Fields, LENGTH, Members, Rest, frame, length_bytes};
 use crate::script::keys;
 
@@ -68,7 +67,9 @@ const BOUND: u8 = 0x80;
 /// A set with holds of both kinds becomes two entries of the same key, first the bound ones and right behind them the
 /// sessionless.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(room(image));
+    let each = image.entries.iter();
+    let each = each.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());
+    let mut out = Vec::with_capacity(LENGTH + each.sum::<usize>());
     out.extend_from_slice(&length_bytes(0));
     let mut entries = 0;
     let mut put = |out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool| {
@@ -102,12 +103,6 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool, a
     frame(out, entry.key.as_bytes());
     out.extend_from_slice(&length_bytes(length));
     out.extend_from_slice(bytes);
-}
-
-fn room(image: &Image) -> usize {
-    let entries = image.entries.iter();
-    let each = entries.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());
-    LENGTH + each.sum::<usize>()
 }
 
 /// The most keys in one file, which names with a common slot tag share.

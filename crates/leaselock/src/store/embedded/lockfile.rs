@@ -1,7 +1,11 @@
 //! One lock file: found or created, locked, read, written, removed.
+//!
+//! A new one is written and locked under another name, and only then given its own. So every file that other processes
+//! find has both copies of its state, and an empty one was emptied.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, statat, unlinkat};
 use rustix::io::Errno;
@@ -9,11 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::entry::Content;
 use super::file_format::{self, Found, Present, Record, peek};
-use super::folder::Folder;
+use super::folder::{Folder, PRIVATE};
 use super::holds;
 use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
-use super::newborn;
 use super::open_files::LockFile;
 use super::opening::{self, Unopened};
 use super::time::boot_id;
@@ -23,17 +26,16 @@ use crate::script::keys;
 
 /// How much of a lock's name its file name contains, for human readers.
 const SHOWN: usize = 24;
+/// Names of lock files begin with a letter, a digit, `_` or `-`.
+const UNNAMED: &str = ".new-";
 /// How often a file may vanish between two steps before another try waits.
 const TRIES: u32 = 16;
 
 /// Returns the file name of a slot tag: readable at the front, unique at the back.
 pub(super) fn file_name(tag: &str) -> String {
-    let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-            c
-        } else {
-            '_'
-        }
+    let safe = |c: char| match c {
+        '0'..='9' | 'A'..='Z' | 'a'..='z' | '_' | '-' => c,
+        _ => '_',
     };
     let shown: String = tag.chars().take(SHOWN).map(safe).collect();
     format!("{shown}-{}", hex(&Sha256::digest(tag)[..20]))
@@ -114,7 +116,7 @@ fn open(
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(None),
         Err(Unopened::System(Errno::NOENT)) => {
             let blank = || record(folder, &Image::default());
-            Ok(newborn::make(folder, name, blank)?)
+            Ok(make(folder, name, blank)?)
         }
         Err(opening::LINKED) if patient => return Err(FileError::Busy),
         other => other,
@@ -127,6 +129,65 @@ fn open(
         descriptor,
         identity: (stat.st_dev, stat.st_ino),
     }))
+}
+
+/// True if a file of this name never was a lock.
+pub(super) fn is_unnamed(name: &str) -> bool {
+    name.starts_with(UNNAMED)
+}
+
+/// Creates the file, locked, with the content of `blank`; `Busy` when another process was first.
+pub(super) fn make(
+    folder: &Folder,
+    name: &str,
+    blank: impl FnOnce() -> Record,
+) -> Result<(OwnedFd, Stat), FileError> {
+    let path = || folder.lock_path(name);
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let unnamed = format!("{UNNAMED}{}-{number}", folder.settings.client);
+    let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+    let made = match opening::open(&folder.locks, &unnamed, access, folder.file_mode) {
+        Err(Unopened::System(Errno::EXIST)) => return Err(FileError::Busy),
+        // The folder itself does not exist any more.
+        Err(Unopened::System(Errno::NOENT)) => return Err(FileError::Gone),
+        other => {
+            other.map_err(|error| error.trouble(FileError::Busy, "create lock file", &path()))?
+        }
+    };
+    let name_it = || {
+        if folder.file_mode != PRIVATE {
+            // The mask of the process must not hide it from other users.
+            rustix::fs::fchmod(&made.0, folder.file_mode)?;
+        }
+        flock(&made.0, FlockOperation::NonBlockingLockExclusive)?;
+        file_format::prepare(made.0.as_fd(), 0, blank())?;
+        rename(&folder.locks, &unnamed, name)
+    };
+    name_it().map_err(|error| {
+        unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
+        match error {
+            // `NOENT`: a sweep removed it as the remains of a dead process.
+            Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => FileError::Busy,
+            error => system("make room for lock file", &path(), error).into(),
+        }
+    })?;
+    Ok(made)
+}
+
+/// Renames; `EXIST` when there is a file of that name.
+fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(locks, from, locks, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {}
+            other => return other,
+        }
+    }
+    // A link, where a rename would replace another file. For a moment the file has two names.
+    rustix::fs::linkat(locks, from, locks, to, AtFlags::empty())?;
+    unlinkat(locks, from, AtFlags::empty())
 }
 
 /// Returns the keys as they are at this moment, without the lock; `None` when that needs the lock.
@@ -152,10 +213,6 @@ pub(super) fn snapshot(
 }
 
 impl FileLock<'_> {
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.descriptor.as_fd()
-    }
-
     /// True if nothing was written since the machine started.
     ///
     /// By the clock of now and by the one with which the store's time began: one of them may have been wrong.
@@ -170,7 +227,7 @@ impl FileLock<'_> {
     pub(super) fn load(&self, now_us: u64) -> Result<(Image, Present), FileError> {
         let path = || self.folder.lock_path(self.name);
         let read = |length| {
-            file_format::read(self.descriptor(), length)
+            file_format::read(self.file.descriptor.as_fd(), length)
                 .map_err(|error| system("read", &path(), error))
         };
         let length = self.found.map_or(0, |found| found.st_size);
@@ -178,7 +235,7 @@ impl FileLock<'_> {
         let mut found = read(length)?;
         if matches!(found, Found::Blank) && self.is_of_an_earlier_boot() {
             let empty = record(self.folder, &Image::default());
-            file_format::prepare(self.descriptor(), length, empty)
+            file_format::prepare(self.file.descriptor.as_fd(), length, empty)
                 .map_err(|error| system("make room for lock file", &path(), error))?;
             found = read(file_format::FIRST_FILE)?;
         }
@@ -210,7 +267,8 @@ impl FileLock<'_> {
             return Err(failed(Errno::FBIG).into());
         }
         let next = record(self.folder, image);
-        file_format::write(self.descriptor(), present, next).map_err(|error| failed(error).into())
+        file_format::write(self.file.descriptor.as_fd(), present, next)
+            .map_err(|error| failed(error).into())
     }
 
     /// Removes the file; true when it is gone. Another user's file in a folder with the sticky bit remains.

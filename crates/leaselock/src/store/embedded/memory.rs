@@ -116,7 +116,10 @@ impl MemoryStore {
             channel: channel.as_bytes(),
             mailbox: Arc::new(Mailbox { sender, overflowed }),
         };
-        registered.add();
+        hold(&self.shared.listeners)
+            .entry(channel.as_bytes().to_vec())
+            .or_default()
+            .push(Arc::clone(&registered.mailbox));
         sink(Event::Ready);
         while let Some(message) = messages.recv().await {
             sink(Event::Message(message));
@@ -184,14 +187,6 @@ struct Registered<'a> {
     shared: &'a MemoryState,
     channel: &'a [u8],
     mailbox: Arc<Mailbox>,
-}
-
-impl Registered<'_> {
-    fn add(&self) {
-        let mut listeners = hold(&self.shared.listeners);
-        let mailboxes = listeners.entry(self.channel.to_vec()).or_default();
-        mailboxes.push(Arc::clone(&self.mailbox));
-    }
 }
 
 impl Drop for Registered<'_> {

@@ -14,12 +14,8 @@ mod glob;
 mod holds;
 mod image;
 mod io_error;
-mod keyspace;
-mod life;
 mod lockfile;
 mod memory;
-mod names;
-mod newborn;
 mod on_disk;
 mod open_files;
 mod opening;
@@ -37,7 +33,6 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod time;
-mod time_anchor;
 mod whitelist;
 
 pub(crate) use self::store::EmbeddedStore;

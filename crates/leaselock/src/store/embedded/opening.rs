@@ -1,4 +1,4 @@
-//! The one way to open a file of the folder.
+//! The one way to open a file of the folder, and to list its files.
 //!
 //! Other users may write to a shared folder, so any kind of file may have a name of ours. A FIFO blocks until it has a
 //! writer, and a file with a lease until its owner agrees. A symbolic link may lead to another machine's files. No
@@ -9,7 +9,7 @@ use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
 use super::io_error::{FileError, system};
@@ -121,4 +121,31 @@ fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<Own
 #[cfg(not(target_os = "linux"))]
 fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     openat(folder.as_fd(), name, flags, mode)
+}
+
+/// The names in a sub-folder, a few at a time: there may be millions.
+///
+/// Read through the open descriptor, because the path may lead elsewhere by now. It continues after the last call. Files created or removed meanwhile may be included or not.
+#[derive(Debug)]
+pub(super) struct Names(Dir);
+
+impl Names {
+    pub(super) fn of(folder: &OwnedFd) -> Result<Self, Errno> {
+        Dir::read_from(folder).map(Names)
+    }
+}
+
+impl Iterator for Names {
+    type Item = String;
+
+    /// Returns the next name that a file of ours may have.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let entry = self.0.read()?.ok()?;
+            match entry.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => return Some(name.to_owned()),
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::io_error::{FileError, system};
 use super::lockfile;
-use super::names::Names;
+use super::opening::Names;
 use crate::base::{CLOCK, hold};
 
 /// How many files one page reads, and for how long: files may be large.

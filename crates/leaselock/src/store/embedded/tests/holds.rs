@@ -4,10 +4,9 @@ use super::*;
 use crate::base::error::ErrorKind;
 use crate::store::embedded::entry::{Content, Entry};
 use crate::store::embedded::folder::{Folder, FolderSettings};
-use crate::store::embedded::holds::Sessionless;
+use crate::store::embedded::holds::{Life, Sessionless};
 use crate::store::embedded::image::{Image, MOST_KEYS};
 use crate::store::embedded::io_error::FileError;
-use crate::store::embedded::life::Life;
 use crate::store::embedded::lockfile;
 use crate::store::embedded::packed::Members;
 

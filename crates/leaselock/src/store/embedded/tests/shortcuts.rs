@@ -11,8 +11,8 @@ use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script};
 use crate::store::embedded::engine;
 use crate::store::embedded::entry::{Content, Entry};
+use crate::store::embedded::holds::Life;
 use crate::store::embedded::image::Image;
-use crate::store::embedded::life::Life;
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
