@@ -23,6 +23,7 @@ mod job;
 mod limits;
 mod lock_rows;
 mod log;
+mod look;
 mod loss;
 mod manual;
 mod output;

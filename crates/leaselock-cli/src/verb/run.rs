@@ -51,6 +51,7 @@ pub(crate) fn run_as(
             request,
             names: &names,
             owner: Some(&lock.owner),
+            protocol: args.effective_protocol(),
         };
         let obtained = obtain(
             &client,
