@@ -76,7 +76,8 @@ fn main() -> ExitCode {
 fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
     log::show(cli.globals.verbose, cli.globals.json);
     let file = cli.globals.url_file().filter(|_| cli.verb.needs_store());
-    if let Some(urls) = file.map(url_file::read).transpose()? {
+    let read = |file| url_file::handed_over().map_or_else(|| url_file::read(file), Ok);
+    if let Some(urls) = file.map(read).transpose()? {
         cli.globals.take_urls(urls);
     }
     let globals = &cli.globals;

@@ -62,6 +62,11 @@ impl WaitState {
         *lock(&self.0.situation)
     }
 
+    /// Whether the store has answered.
+    pub(crate) fn has_an_answer(&self) -> bool {
+        self.situation().is_some()
+    }
+
     /// Completes when the library has reported something since the last call.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;

@@ -177,7 +177,11 @@ pub(crate) async fn obtain(
             if matches!(error, Deadlock { .. } | Quarantined { .. }) {
                 session::close_within(client, LEAVE_WITHIN).await; // writes that into the event log
             }
-            Err(contact.failed(&error, Failure::acquire(&error, wait.busy())))
+            let failure = contact.failed(&error, Failure::acquire(&error, wait.busy()));
+            Err(match state.has_an_answer() {
+                true => failure.after_an_answer(),
+                false => failure,
+            })
         }
     }
 }
