@@ -60,7 +60,10 @@ fn main() -> ExitCode {
             failure.exit
         }),
         Err(error) => match answer(&error) {
-            Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| failure.exit),
+            Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| {
+                failure.say(asks_for_json(&line));
+                failure.exit
+            }),
             Answer::Wrong(text, exit) => {
                 match asks_for_json(&line) {
                     true => Failure::new(in_one_line(&text), exit).say(true),

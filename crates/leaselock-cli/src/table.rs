@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal as _, stdout};
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 use crate::waiting_message::columns;
 
 /// The widths of the columns, by the rows that were there when it was made. Later ones may be wider.
@@ -14,7 +16,7 @@ pub(crate) struct Table<const N: usize> {
 impl<const N: usize> Table<N> {
     pub(crate) fn of(rows: &[[String; N]], cut: Option<usize>) -> Self {
         let widths = std::array::from_fn(|column| {
-            let widths = rows.iter().map(|row| row[column].chars().count());
+            let widths = rows.iter().map(|row| row[column].width());
             widths.max().unwrap_or_default()
         });
         let cut = cut.unwrap_or(usize::MAX);
@@ -23,11 +25,23 @@ impl<const N: usize> Table<N> {
 
     pub(crate) fn line(&self, cells: &[String; N]) -> String {
         let padded = cells.iter().zip(self.widths);
-        let padded = padded.map(|(cell, width)| format!("{cell:width$}"));
+        let padded = padded.map(|(cell, width)| {
+            let rest = width.saturating_sub(cell.width());
+            format!("{cell}{:rest$}", "")
+        });
         let line = padded.collect::<Vec<_>>().join("  ");
-        let line: String = line.chars().take(self.cut).collect();
-        format!("{}\n", line.trim_end())
+        format!("{}\n", fitting(&line, self.cut).trim_end())
     }
+}
+
+/// As much of the text as so many columns of a terminal have room for.
+pub(crate) fn fitting(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let rest = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or_default();
+        used > columns
+    });
+    &text[..rest.map_or(text.len(), |(at, _)| at)]
 }
 
 /// The lines of all rows, of which the first is the headings; nothing at all without another one.
@@ -63,5 +77,14 @@ mod tests {
         );
         assert_eq!(text(&rows[..1], None), "");
         assert_eq!(Table::of(&rows, Some(10)).line(&rows[1]), "a       so\n");
+    }
+
+    #[test]
+    fn a_character_has_the_columns_that_a_terminal_gives_it() {
+        let rows = [["NAME", "BY"], ["日本", "a"], ["e\u{301}", "b"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let lines = "NAME  BY\n日本  a\ne\u{301}     b\n";
+        assert_eq!(text(&rows, None), lines);
+        assert_eq!(Table::of(&rows, Some(3)).line(&rows[1]), "日\n");
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::args::Globals;
 use crate::look::Look;
+use crate::table::fitting;
 use crate::{boottime, output};
 
 /// Short waits stay silent.
@@ -113,10 +114,7 @@ async fn keep_shown(globals: &Globals, text: impl AsyncFn() -> Option<String>) {
     let _cleared = Cleared;
     loop {
         if let Some(text) = text().await {
-            let short: String = text
-                .chars()
-                .take(columns(stderr()).saturating_sub(1))
-                .collect();
+            let short = fitting(&text, columns(stderr()).saturating_sub(1));
             output::say(&format!("{CLEAR}{short}"));
         }
         tokio::time::sleep(EVERY).await;
