@@ -2,6 +2,9 @@
 
 use std::io::IsTerminal as _;
 
+use leaselock::ErrorKind;
+use leaselock::error::RequestError;
+
 use super::ls::{nothing, shows_remarks};
 use crate::args::Globals;
 use crate::args::inspect::StatusArgs;
@@ -28,7 +31,13 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
                 let mutex = || args.like.mutex(client.mutex(name));
                 let theirs = args.like.other_protocol().map(|_| mutex());
                 let key = args.like.name(name, globals)?;
-                let seen = Look::at(&client, theirs).see(&key).await?;
+                let seen = match Look::at(&client, theirs).see(&key).await {
+                    // The native way says what lies there instead.
+                    Err(RequestError::Store(error)) if error.kind() == ErrorKind::WrongType => {
+                        Look::native(&client).see(&key).await?
+                    }
+                    seen => seen?,
+                };
                 Ok::<_, Failure>(match (seen, globals.json) {
                     (Seen::Ours(seen), true) => output::json(&show::json(&seen)),
                     (Seen::Ours(seen), false) => show::text(&seen),

@@ -159,4 +159,7 @@ fn status_knows_a_lock_that_a_library_keeps_in_its_own_way() {
     let free = object(&store.run(&[&["--json"], &status[..]].concat()).gives(0).out);
     let native = object(&store.run(&["--json", "status", "job"]).gives(0).out);
     assert_eq!(free, native);
+    store.server().cli(&["LPUSH", "job", "x"]);
+    let other = "job: not a lock: a list lies under this name\n";
+    assert_eq!(store.run(&status).gives(0).out, other);
 }
