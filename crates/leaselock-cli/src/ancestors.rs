@@ -8,11 +8,11 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use leaselock::Client;
 use leaselock::inspect::{Holder, Process};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::look::Look;
 use crate::procfs::{self, Stat};
 use crate::session::JOB_VERBS;
 use crate::{boottime, show};
@@ -93,13 +93,13 @@ impl Ancestors {
     /// may be granted beside an ancestor that does so too.
     pub(crate) async fn holds(
         &self,
-        client: &Client,
+        look: &Look<'_>,
         names: &[String],
         alone: bool,
         busy: Exit,
     ) -> Failure {
         let names = names.iter();
-        let watches = names.map(|name| Box::pin(self.holds_one(client, name, alone, busy)));
+        let watches = names.map(|name| Box::pin(self.holds_one(look, name, alone, busy)));
         let mut watches: Vec<_> = watches.collect();
         std::future::poll_fn(|cx| {
             let mut polled = watches.iter_mut().map(|watch| watch.as_mut().poll(cx));
@@ -109,16 +109,16 @@ impl Ancestors {
     }
 
     /// The same for one lock.
-    async fn holds_one(&self, client: &Client, name: &str, alone: bool, busy: Exit) -> Failure {
+    async fn holds_one(&self, look: &Look<'_>, name: &str, alone: bool, busy: Exit) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;
         while !self.wrappers.is_empty() && without_record < TRIES_FOR_RECORD {
             tokio::time::sleep(pause).await;
             pause = AGAIN;
-            match self.holder(client, name, alone).await {
+            match self.holder(look, name, alone).await {
                 Some(found) if self.has(found.process.as_ref()) => {
                     tokio::time::sleep(SURE_AFTER).await;
-                    let again = self.holder(client, name, alone).await;
+                    let again = self.holder(look, name, alone).await;
                     let same = again.filter(|again| again.digest == found.digest);
                     let now = Ancestors::of_this_process();
                     if same.is_some() && now.has(found.process.as_ref()) {
@@ -134,9 +134,9 @@ impl Ancestors {
     }
 
     /// The holder; of several the one that is an ancestor, else one that is not known yet.
-    async fn holder(&self, client: &Client, name: &str, alone: bool) -> Option<Holder> {
-        let seen = client.inspect(name).await.ok()?.state;
-        if show::is_shared(&seen) && !alone {
+    async fn holder(&self, look: &Look<'_>, name: &str, alone: bool) -> Option<Holder> {
+        let seen = look.see(name).await.ok()?;
+        if seen.is_shared() && !alone {
             return None;
         }
         let known_last = |one: &Holder| match one {
@@ -144,7 +144,8 @@ impl Ancestors {
             one if !is_known(one) => 1,
             _ => 2,
         };
-        show::all_holders(seen).into_iter().min_by_key(known_last)
+        let first = seen.holders().iter().min_by_key(|one| known_last(one));
+        first.cloned()
     }
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leaselock::LeaseView;
-use leaselock::inspect::Inspection;
 use leaselock::report::LogEntry;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::boottime;
 use crate::held::Held;
+use crate::look::Seen;
 use crate::output;
 use crate::show;
 
@@ -28,12 +28,12 @@ pub(crate) fn line(event: &str, name: &str, text: &str, facts: Value) -> String 
 }
 
 /// Of a wait: where in the queue, and who holds the lock, as in `status`. Unknown is null.
-pub(crate) fn waiting(position: Option<usize>, seen: Option<&Inspection>) -> Value {
-    let alone = seen.and_then(|seen| seen.state.exclusive());
+pub(crate) fn waiting(position: Option<usize>, seen: Option<&Seen>) -> Value {
+    let alone = seen.and_then(Seen::alone);
     json!({
         "position": position,
         "holder": alone.map(show::holder_json),
-        "holders": seen.map(|seen| show::holders_json(&seen.state)),
+        "holders": seen.map(Seen::several_json),
     })
 }
 

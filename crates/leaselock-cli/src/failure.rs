@@ -38,6 +38,8 @@ struct Details {
     holder: Option<Value>,
     /// The answer of each of several servers.
     votes: Vec<NodeVote>,
+    /// True if the store has answered the same wait before.
+    is_after_an_answer: bool,
 }
 
 impl Failure {
@@ -78,6 +80,21 @@ impl Failure {
         self.details.name = Some(without_secrets(name));
         self.details.holder = holder.map(show::holder_json);
         self
+    }
+
+    /// The store has answered before, in the same wait.
+    pub(crate) fn after_an_answer(mut self) -> Self {
+        self.details.is_after_an_answer = true;
+        self
+    }
+
+    pub(crate) fn is_after_an_answer(&self) -> bool {
+        self.details.is_after_an_answer
+    }
+
+    /// The server knows neither the user nor the password of the URL.
+    pub(crate) fn is_refused_login(&self) -> bool {
+        self.details.kind == Some(in_snake_case(ErrorKind::Auth))
     }
 
     /// The store never replied.

@@ -235,13 +235,15 @@ impl Work for Job {
 pub(crate) const URL: &str = "LEASELOCK_URL";
 /// Names the owner of the lock to a `run` in the job.
 pub(crate) const OWNER: &str = "LEASELOCK_OWNER";
+/// Names the descriptor from which a service reads the URLs when it has begun anew.
+pub(crate) const HANDED_OVER: &str = "LEASELOCK_URLS_FROM";
 /// Names the variable that was removed from the environment of a job.
 pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 11] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
@@ -252,6 +254,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
         "LEASELOCK_HANDLE",
         WITHHELD,
         OWNER,
+        HANDED_OVER,
     ];
     let others = std::env::vars_os().filter(|(name, _)| {
         let is_ours = OURS.iter().any(|ours| name == ours);

@@ -23,6 +23,7 @@ mod job;
 mod limits;
 mod lock_rows;
 mod log;
+mod look;
 mod loss;
 mod manual;
 mod output;
@@ -61,7 +62,10 @@ fn main() -> ExitCode {
             failure.exit
         }),
         Err(error) => match answer(&error) {
-            Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| failure.exit),
+            Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| {
+                failure.say(asks_for_json(&line));
+                failure.exit
+            }),
             Answer::Wrong(text, exit) => {
                 match asks_for_json(&line) {
                     true => Failure::new(in_one_line(&text), exit).say(true),
@@ -77,7 +81,8 @@ fn main() -> ExitCode {
 fn obey(cli: &mut Cli) -> Result<Exit, Failure> {
     log::show(cli.globals.verbose, cli.globals.json);
     let file = cli.globals.url_file().filter(|_| cli.verb.needs_store());
-    if let Some(urls) = file.map(url_file::read).transpose()? {
+    let read = |file| url_file::handed_over().map_or_else(|| url_file::read(file), Ok);
+    if let Some(urls) = file.map(read).transpose()? {
         cli.globals.take_urls(urls);
     }
     let globals = &cli.globals;

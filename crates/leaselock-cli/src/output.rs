@@ -3,6 +3,8 @@
 use std::io::{self, Write as _};
 
 use leaselock::satellite::tame;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use serde_json::Value;
 
 use crate::invisible::escaped;
@@ -23,6 +25,20 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), NotPrinted> {
 pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())
+}
+
+/// Completes when the reader of a pipe on standard output is gone, and never for a file. Cancel safe: a thread watches,
+/// which ends with this process.
+pub(crate) async fn reader_gone() {
+    let watch = || {
+        let stdout = io::stdout();
+        let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+        retry_on_intr(|| poll(&mut watched, None))
+    };
+    match tokio::task::spawn_blocking(watch).await {
+        Ok(Ok(_)) => {}
+        _ => std::future::pending().await,
+    }
 }
 
 /// Writes to standard error. An error is ignored, because there is no other place to report it.

@@ -170,6 +170,17 @@ impl SignalSet {
     }
 }
 
+/// Takes over a descriptor that the program which this process was before has left open; `None` when it is not open.
+///
+/// To be called once, at the start, before anything else is opened.
+pub(crate) fn inherited_descriptor(number: i32) -> Option<OwnedFd> {
+    // SAFETY: takes a number, and changes nothing where no descriptor has it.
+    let is_open =
+        number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    // SAFETY: nothing was opened by this program yet, so nobody else owns it.
+    is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// Makes a descriptor that can be waited for to be readable; inside a runtime.
 pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and the same number as long as it exists, and the `AsyncFd`

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leaselock::options::Waiting;
 use leaselock::satellite::rounded;
-use leaselock::{Client, ErrorKind, Fence, StoreError};
+use leaselock::{ErrorKind, Fence, StoreError};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::args::Globals;
 use crate::event::{self, deadline};
 use crate::feed::Feed;
 use crate::held::Held;
+use crate::look::{Look, Seen};
 use crate::secrets::without_secrets;
 use crate::waiting_message::{self, WaitState};
 use crate::{boottime, output, show, signal_name};
@@ -177,12 +178,12 @@ impl Progress {
     }
 
     /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn follow(&self, state: &WaitState, client: &Client) {
+    pub(crate) async fn follow(&self, state: &WaitState, look: &Look<'_>) {
         if !self.is_told() {
             std::future::pending::<()>().await;
         }
         let mut pacing = Pacing::default();
-        let store = client.store();
+        let store = look.store();
         loop {
             let minute = tokio::time::sleep(EVERY);
             tokio::select! {
@@ -198,9 +199,9 @@ impl Progress {
             let (event, mut text) = line.in_words(self.queued, &store);
             let mut seen = None;
             if line.wants_holder() {
-                seen = client.inspect(waiting.name.as_str()).await.ok();
+                seen = look.see(waiting.name.as_str()).await.ok();
             }
-            if let Some(holder) = seen.as_ref().and_then(show::held_by) {
+            if let Some(holder) = seen.as_ref().and_then(Seen::held_by) {
                 let which = match self.name == self.names {
                     true => "held by".to_owned(),
                     false => format!("{} held by", waiting.name),
@@ -213,13 +214,13 @@ impl Progress {
     }
 
     /// The same for `wait`, which has no position in the queue.
-    pub(crate) async fn follow_holder(&self, client: &Client, name: &str) {
+    pub(crate) async fn follow_holder(&self, look: &Look<'_>, name: &str) {
         if !self.is_told() {
             std::future::pending::<()>().await;
         }
         let mut begins = true;
         loop {
-            if let Some(holder) = holder(client, name).await {
+            if let Some(holder) = look.held_by(name).await {
                 let text = if std::mem::take(&mut begins) {
                     format!("held by {holder}; waiting until it is free")
                 } else {
@@ -232,10 +233,6 @@ impl Progress {
             tokio::time::sleep(pause).await;
         }
     }
-}
-
-async fn holder(client: &Client, name: &str) -> Option<String> {
-    show::held_by(&client.inspect(name).await.ok()?)
 }
 
 /// A failed request in a few words: the server and the cause.

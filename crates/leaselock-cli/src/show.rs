@@ -210,6 +210,23 @@ pub(crate) fn waiters(seen: &Inspection) -> String {
     text
 }
 
+/// A lock that is taken in another library's way, which has neither queue nor sharing.
+pub(crate) fn text_of_others(name: &str, by: Option<&Holder>) -> String {
+    let state = by.map_or("free".to_owned(), |by| format!("held by {}", holder(by)));
+    format!("{}: {state}\n", sanitized(name))
+}
+
+/// The same as an object, with the fields of [`json`].
+pub(crate) fn json_of_others(name: &str, by: Option<&Holder>) -> Value {
+    let nobody: [Value; 0] = [];
+    json!({
+        "name": name, "state": if by.is_some() { "held" } else { "free" },
+        "holder": by.map(holder_json), "found": null, "queue": nobody,
+        "holders": nobody, "holder_count": usize::from(by.is_some()),
+        "waiter_count": 0, "permits": null, "damaged": nobody,
+    })
+}
+
 /// One lock as one object.
 pub(crate) fn json(seen: &Inspection) -> Value {
     let (state, holder, found) = match &seen.state {

@@ -5,15 +5,15 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leaselock::Client;
 use leaselock::options::Waiting;
 use leaselock::satellite::rounded;
 use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
 
 use crate::args::Globals;
+use crate::look::Look;
 use crate::text_width::cut;
-use crate::{boottime, output, show};
+use crate::{boottime, output};
 
 /// Short waits stay silent.
 const FIRST: Duration = Duration::from_millis(700);
@@ -63,6 +63,11 @@ impl WaitState {
         *lock(&self.0.situation)
     }
 
+    /// Whether the store has answered.
+    pub(crate) fn has_an_answer(&self) -> bool {
+        self.situation().is_some()
+    }
+
     /// Completes when the library has reported something since the last call.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;
@@ -74,11 +79,11 @@ impl WaitState {
 
     /// Shows the message while this future is polled, and clears it when this future is dropped. Never
     /// completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn show(&self, client: &Client, globals: &Globals) {
+    pub(crate) async fn show(&self, look: &Look<'_>, globals: &Globals) {
         keep_shown(globals, async || {
             let (situation, latest) = (self.situation()?, self.latest()?);
             let name = latest.name.as_str();
-            let what = situation.in_words(client, name).await;
+            let what = situation.in_words(look, name).await;
             Some(format!(
                 "leaselock: waiting for {}: {what}",
                 output::sanitized(name)
@@ -89,9 +94,9 @@ impl WaitState {
 }
 
 /// The same for a wait without a place in the queue.
-pub(crate) async fn show_holder(client: &Client, name: &str, globals: &Globals) {
+pub(crate) async fn show_holder(look: &Look<'_>, name: &str, globals: &Globals) {
     keep_shown(globals, async || {
-        let held_by = show::held_by(&client.inspect(name).await.ok()?)?;
+        let held_by = look.held_by(name).await?;
         let name = output::sanitized(name);
         Some(format!(
             "leaselock: waiting until {name} is free: held by {held_by}"
@@ -131,15 +136,12 @@ pub(crate) fn clear() -> &'static str {
 }
 
 impl Situation {
-    async fn in_words(self, client: &Client, name: &str) -> String {
+    async fn in_words(self, look: &Look<'_>, name: &str) -> String {
         match self {
-            Situation::Position(position) => {
-                let seen = client.inspect(name).await.ok();
-                match seen.and_then(|seen| show::held_by(&seen)) {
-                    Some(held_by) => format!("position {position}; held by {held_by}"),
-                    None => format!("position {position}"),
-                }
-            }
+            Situation::Position(position) => match look.held_by(name).await {
+                Some(held_by) => format!("position {position}; held by {held_by}"),
+                None => format!("position {position}"),
+            },
             Situation::Quarantine { why, until } => {
                 let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
                 format!("no lock is granted for {}: {why}", rounded(left))

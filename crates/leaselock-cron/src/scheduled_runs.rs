@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock::cron::{Claim, Cron, CronError, CronRun, Overlap, TickState};
 use leaselock::satellite::{LATE_MAX, Serving};
-use leaselock::{AcquireError, Lease};
+use leaselock::{AcquireError, ErrorKind, Lease, OperationError as _, StoreError};
 
 use crate::claimed_tick::ClaimedTick;
 use crate::plan::{CatchUp, Known, Plan};
@@ -22,6 +22,24 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 const ASK_BEFORE: Duration = Duration::from_secs(30);
 /// Further away, that much before the tick is this part of the time.
 const ASK_BEFORE_SHARE: u32 = 100;
+
+/// What was said of the store since its latest answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    None,
+    Fails,
+    /// Its user has another password by now: only the caller can do something about it, also after an outage.
+    RefusesLogin,
+}
+
+impl Trouble {
+    fn of(error: &CronError) -> Trouble {
+        match error.store_error().map(StoreError::kind) {
+            Some(ErrorKind::Auth) => Trouble::RefusesLogin,
+            _ => Trouble::Fails,
+        }
+    }
+}
 
 type OnError = Box<dyn Fn(&CronError) + Send + Sync>;
 
@@ -41,7 +59,7 @@ pub struct ScheduledRuns {
     /// The tick that is claimed next.
     claimed: Option<ClaimedTick>,
     on_error: Option<OnError>,
-    is_failing: bool,
+    trouble: Trouble,
     /// Once the first tick is waited for.
     serving: Option<Serving>,
 }
@@ -74,7 +92,7 @@ impl Schedule {
             settled: None,
             claimed: None,
             on_error: None,
-            is_failing: false,
+            trouble: Trouble::None,
             serving: None,
         }
     }
@@ -87,7 +105,8 @@ impl ScheduledRuns {
         self
     }
 
-    /// Sets what is called when the store begins to fail. It must not block. The requests are repeated in any case.
+    /// Sets what is called when the store begins to fail, and when it begins to refuse the login. It must not block.
+    /// The requests are repeated in any case.
     pub fn on_error(mut self, callback: impl Fn(&CronError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(callback));
         self
@@ -118,14 +137,16 @@ impl ScheduledRuns {
         loop {
             match self.step().await {
                 Ok(run) => {
-                    self.is_failing = false;
+                    self.trouble = Trouble::None;
                     if let Some(run) = run {
                         return Ok(run);
                     }
                 }
                 Err(error @ CronError::Acquire(AcquireError::Invalid(_))) => return Err(error),
                 Err(error) => {
-                    if !std::mem::replace(&mut self.is_failing, true) {
+                    let trouble = Trouble::of(&error);
+                    if trouble > self.trouble {
+                        self.trouble = trouble;
                         tracing::warn!(target: "leaselock", lock = self.cron.name(), %error, "no tick is claimed; retrying");
                         self.on_error.iter().for_each(|told| told(&error));
                     }

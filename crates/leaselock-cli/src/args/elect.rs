@@ -67,8 +67,8 @@ pub(crate) fn host_name() -> String {
 /// Print who leads
 ///
 /// Prints the value that the leader gave, one line. Exits 1 when no client leads. With --follow it
-/// prints a line for each change, an empty one when no client leads, until it is interrupted. A leader
-/// may be gone by the time it is printed.
+/// prints a line for each change, an empty one when no client leads, until it is interrupted or its
+/// reader is gone. A leader may be gone by the time it is printed.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LEADER)]
 pub(crate) struct LeaderArgs {

@@ -12,7 +12,7 @@ use super::tls;
 use crate::duration;
 
 /// The options of every verb. Those for servers alone are left out of the short help.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Globals {
     /// Where locks are kept [default: a folder of this user]
     ///
@@ -161,6 +161,11 @@ impl Globals {
     /// These URLs take the place of those that were given.
     pub(crate) fn take_urls(&mut self, urls: Vec<String>) {
         self.url = urls;
+    }
+
+    /// The URLs as they were given.
+    pub(crate) fn given_urls(&self) -> &[String] {
+        &self.url
     }
 
     /// The store's URL, the first of several; an empty one, as from `LEASELOCK_URL=`, counts as not given.

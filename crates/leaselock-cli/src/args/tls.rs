@@ -6,7 +6,7 @@ use clap::Args;
 use leaselock::options::TlsOptions;
 
 /// Flags for servers at a rediss:// URL.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TlsArgs {
     /// Trust the certificate authorities in this PEM file instead of the system's (rediss://)
     #[arg(

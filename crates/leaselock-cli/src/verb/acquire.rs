@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::inspect::Inspection;
+use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::first_contact::FirstContact;
 use crate::held::Held;
+use crate::look::{Look, Seen};
 use crate::owner::JobOwner;
 use crate::procfs::Status;
 use crate::progress::Progress;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
             request,
             names: &names,
             owner: None,
+            protocol: Protocol::Native,
         };
         let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &progress).await?;
         let lease = match obtained {
@@ -104,6 +106,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) names: &'a [String],
     /// For whom, if the lock is held for a job.
     pub(crate) owner: Option<&'a JobOwner>,
+    /// How it is taken.
+    pub(crate) protocol: Protocol,
 }
 
 /// Waits for the lock as long as the flags say, or until a signal comes.
@@ -119,7 +123,9 @@ pub(crate) async fn obtain(
         request,
         names,
         owner,
+        protocol,
     } = wanted;
+    let look = Look::at(client, request.of_others(protocol));
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
     let alone = request.is_exclusive();
@@ -143,12 +149,12 @@ pub(crate) async fn obtain(
             progress.gave_up_at(signal);
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
-        failure = ancestors.holds(client, names, alone, wait.busy()), if !wait.nonblock => {
+        failure = ancestors.holds(&look, names, alone, wait.busy()), if !wait.nonblock => {
             session::close_within(client, LEAVE_WITHIN).await;
             return Err(failure);
         }
-        () = state.show(client, globals) => unreachable!("it never ends"),
-        () = progress.follow(&state, client) => unreachable!("it never ends"),
+        () = state.show(&look, globals) => unreachable!("it never ends"),
+        () = progress.follow(&state, &look) => unreachable!("it never ends"),
     };
     match outcome {
         Ok(lease) => Ok(Obtained::Lease(lease)),
@@ -157,7 +163,7 @@ pub(crate) async fn obtain(
             let seen = if globals.quiet {
                 None
             } else {
-                client.inspect(name).await.ok()
+                look.see(name).await.ok()
             };
             client.close().await; // removes the record that names this process
             if globals.quiet {
@@ -171,31 +177,34 @@ pub(crate) async fn obtain(
             if matches!(error, Deadlock { .. } | Quarantined { .. }) {
                 session::close_within(client, LEAVE_WITHIN).await; // writes that into the event log
             }
-            Err(contact.failed(&error, Failure::acquire(&error, wait.busy())))
+            let failure = contact.failed(&error, Failure::acquire(&error, wait.busy()));
+            Err(match state.has_an_answer() {
+                true => failure.after_an_answer(),
+                false => failure,
+            })
         }
     }
 }
 
 /// Names the holder.
 fn busy(
-    seen: Option<Inspection>,
+    seen: Option<Seen>,
     name: &str,
     alone: bool,
     error: &AcquireError,
     exit: Exit,
     ancestors: &Ancestors,
 ) -> Failure {
-    match seen.and_then(|seen| Some((show::held_by(&seen)?, seen))) {
+    match seen.and_then(|seen| Some((seen.held_by()?, seen))) {
         Some((held_by, seen)) => {
-            let holder = show::first_holder(&seen.state).cloned();
-            let remark = ancestors.remark(&show::all_holders(seen.state));
+            let remark = ancestors.remark(seen.holders());
             // It may fit beside those who hold the lock, and wait for those who wait.
-            let ahead = match !alone && seen.waiter_count > 0 {
-                true => format!("; {} ahead in the queue", seen.waiter_count),
+            let ahead = match !alone && seen.waiter_count() > 0 {
+                true => format!("; {} ahead in the queue", seen.waiter_count()),
                 false => String::new(),
             };
             let text = format!("`{name}` is held by {held_by}{remark}{ahead}");
-            Failure::new(text, exit).busy(name, holder.as_ref())
+            Failure::new(text, exit).busy(name, seen.holders().first())
         }
         None => Failure::acquire(error, exit),
     }

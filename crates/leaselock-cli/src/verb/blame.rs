@@ -34,7 +34,13 @@ pub(crate) fn run(args: &BlameArgs, globals: &Globals) -> Result<Exit, Failure> 
         let mut found = blamed(contended.values());
         if found.is_empty() && !globals.json && !globals.quiet {
             let store = sanitized(&client.store());
-            output::say(&format!("leaselock: nobody waits for a lock in {store}\n"));
+            let which = match args.pattern.as_str() {
+                "*" => String::new(),
+                pattern => format!(" matches `{}` and", sanitized(pattern)),
+            };
+            output::say(&format!(
+                "leaselock: nobody waits for a lock that{which} is held by leaselock in {store}\n"
+            ));
         }
         found.truncate(args.limit);
         let text = match globals.json {

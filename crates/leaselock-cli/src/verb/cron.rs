@@ -2,15 +2,18 @@
 
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock::cron::CronError;
 use leaselock_cron::ScheduledRuns;
-use serde_json::json;
+use tokio::sync::Notify;
 
 use super::cron_show;
-use super::elect::begin_anew;
 use super::job_lock::{JobLock, start_guardian};
+use super::service::{
+    begin_anew, is_refused_login, tell_retry, until_the_store_answers, with_urls_of_now,
+};
 use crate::args::Globals;
 use crate::args::cron::CronArgs;
 use crate::boottime::End;
@@ -19,16 +22,17 @@ use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::held::Held;
 use crate::process::SignalSet;
-use crate::session::Purpose;
+use crate::session::{self, Purpose};
 use crate::supervise::Outcome;
 use crate::textfile::Textfile;
-use crate::{output, session};
 
 /// What follows a run.
 enum Next {
     Exit(Exit),
     /// Another run, after this pause.
     Tick(Duration),
+    /// Another run, once the server accepts the login.
+    Login,
 }
 
 /// After a run that did not finish or did not begin: other hosts ask once a second, and may do better.
@@ -53,7 +57,8 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     let next = session::block_on(async {
         let signals = signals.listen()?;
         let runs = schedule.runs(cron).catch_up(args.catch_up());
-        let mut runs = runs.on_error(told(globals));
+        let refused = Arc::default();
+        let mut runs = runs.on_error(told(globals, &refused));
         let begun = tokio::select! {
             biased;
             begun = runs.next() => begun,
@@ -62,6 +67,12 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
                 let limit = session::request_timeout(plan.guardian.ttl);
                 session::close_within(&client, limit).await;
                 return Ok(Next::Exit(Exit::by_signal(signal?)));
+            }
+            () = refused.notified(), if globals.url_file().is_some() => {
+                guardian.retire();
+                let limit = session::request_timeout(plan.guardian.ttl);
+                session::close_within(&client, limit).await;
+                return Ok(Next::Login);
             }
         };
         let run = match begun {
@@ -85,23 +96,30 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
         Next::Tick(pause) => {
             mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
             std::thread::sleep(pause);
-            Err(begin_anew())
+            Err(begin_anew(&with_urls_of_now(globals, "cron")))
+        }
+        Next::Login => {
+            mask.become_mask();
+            let name = &args.run.name;
+            let answers = until_the_store_answers(globals, "cron", true, async |client| {
+                client.cron(name).state().await.map(drop)
+            });
+            match answers? {
+                Ok(globals) => Err(begin_anew(&globals)),
+                Err(exit) => Ok(exit),
+            }
         }
     }
 }
 
-/// What is said when the store begins to fail: a service that only looks as if it ran is worse than one that ends.
-fn told(globals: &Globals) -> impl Fn(&CronError) + Send + Sync + 'static {
-    let (quiet, as_json) = (globals.quiet, globals.json);
+/// Says it when the store begins to fail, or to refuse the login.
+fn told(globals: &Globals, refused: &Arc<Notify>) -> impl Fn(&CronError) + Send + Sync + 'static {
+    let (globals, refused) = (globals.clone(), Arc::clone(refused));
     move |error| {
-        let text = format!("{error}; retrying");
-        let text = output::sanitized(&text);
-        if quiet {
-            // said nothing
-        } else if as_json {
-            output::say(&output::json(&json!({ "event": "retrying", "text": text })));
-        } else {
-            output::say(&format!("leaselock: {text}\n"));
+        let is_refused = is_refused_login(error);
+        tell_retry(&globals, error, is_refused);
+        if is_refused {
+            refused.notify_one();
         }
     }
 }

@@ -1,70 +1,47 @@
 //! `leaselock elect NAME -- COMMAND`
 
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
-use std::time::Duration;
-
 use super::run::run_as;
+use super::service::{begin_anew, tell_retry, until_the_store_answers, with_urls_of_now};
 use crate::args::Globals;
 use crate::args::elect::ElectArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::procfs::Status;
-use crate::session::Purpose;
-use crate::signals::Signals;
-use crate::{output, session};
+use crate::output;
 
-/// Between two questions whether the store answers.
-const ASK_EVERY: Duration = Duration::from_secs(1);
-
-/// Leads while the command runs; after a loss it campaigns again.
+/// Leads while the command runs; after a loss it campaigns again, and so when the login is no longer right.
 pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> {
     args.check()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let ended = run_as(&args.run, globals, Some(&args.value()))?;
-    if args.once || !ended.is_lost {
-        return Ok(ended.exit);
-    }
-    if !globals.quiet && !globals.json {
-        output::say("leaselock: campaigning again\n");
-    }
-    ended.mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
-    if let Some(exit) = until_the_store_answers(args, globals)? {
-        return Ok(exit);
-    }
-    Err(begin_anew())
-}
-
-/// Becomes this command again. It returns only if that fails.
-///
-/// The guardian of the next job must be forked while there is one thread, and this process has several by now.
-pub(super) fn begin_anew() -> Failure {
-    let mut words = std::env::args_os();
-    let error = Command::new("/proc/self/exe")
-        .arg0(words.next().unwrap_or_default())
-        .args(words)
-        .exec();
-    Failure::internal(format!("cannot begin anew: {error}"))
-}
-
-/// The store may be the reason of the loss. Ends with an exit code when a signal comes.
-fn until_the_store_answers(args: &ElectArgs, globals: &Globals) -> Result<Option<Exit>, Failure> {
-    let client = session::one_store(globals, Purpose::Operator, "elect")?;
-    let signals = Signals::block(&Status::read()?)?;
-    let mask = signals.mask_before();
-    let ended = session::block_on(async {
-        let signals = signals.listen()?;
-        let answers = async {
-            let election = client.election(&args.run.name);
-            while election.leader().await.is_err() {
-                tokio::time::sleep(ASK_EVERY).await;
+    let is_refused = match ended.exit {
+        Ok(exit) if args.once || !ended.is_lost => return Ok(exit),
+        Ok(_) => {
+            if !globals.quiet && !globals.json {
+                output::say("leaselock: campaigning again\n");
             }
-        };
-        tokio::select! {
-            () = answers => Ok(None),
-            signal = signals.ending() => Ok(Some(Exit::by_signal(signal?))),
+            false
         }
-    })?;
-    mask.become_mask();
-    Ok(ended)
+        Err(failure) if may_be_another_login(&failure, globals) => {
+            tell_retry(globals, &failure, true);
+            true
+        }
+        Err(failure) => return Err(failure),
+    };
+    ended.mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
+    let name = &args.run.name;
+    let answers = until_the_store_answers(globals, "elect", is_refused, async |client| {
+        client.election(name).leader().await.map(drop)
+    });
+    match answers? {
+        Ok(globals) => Err(begin_anew(&globals)),
+        Err(exit) => Ok(exit),
+    }
+}
+
+/// Whether the server has refused a login that was right before, or the file has another one by now.
+fn may_be_another_login(failure: &Failure, globals: &Globals) -> bool {
+    let other = || with_urls_of_now(globals, "elect").given_urls() != globals.given_urls();
+    globals.url_file().is_some()
+        && failure.is_refused_login()
+        && (failure.is_after_an_answer() || other())
 }

@@ -140,6 +140,7 @@ impl Hold<'_> {
             request,
             names,
             owner: Some(&owner),
+            protocol: self.args.protocol(),
         };
         let wait = &self.args.wait;
         tokio::select! {

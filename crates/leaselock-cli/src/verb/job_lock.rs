@@ -298,6 +298,10 @@ impl JobLock<'_> {
     fn not_started(&self, reason: &CannotStart) -> Failure {
         let program = self.plan.program.to_string_lossy();
         let text = match reason {
+            CannotStart::NotFound if program.is_empty() => {
+                "the command is an empty word, as of a variable that is not set; say what to run"
+                    .to_owned()
+            }
             CannotStart::NotFound => format!("{program}: not found"),
             CannotStart::CannotExecute(error) => format!("{program}: {error}"),
             CannotStart::TooLate => {

@@ -1,6 +1,6 @@
 //! `leaselock leader NAME`
 
-use leaselock::election::Proclamation;
+use leaselock::election::{LeaderObserver, Proclamation};
 use leaselock::error::RequestError;
 use serde_json::{Value, json};
 
@@ -17,12 +17,11 @@ pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure>
     session::block_on(async {
         let election = client.election(&args.name);
         if args.follow {
-            let mut observer = election.observe();
-            observer.changed().await?;
-            loop {
-                print(observer.current(), args, globals)?;
-                until_changed(&mut observer, globals).await?;
-            }
+            return tokio::select! {
+                biased;
+                () = output::reader_gone() => Ok(Exit::OK),
+                failed = follow(election.observe(), args, globals) => failed.map(|()| Exit::OK),
+            };
         }
         let leader = election.leader().await?;
         if globals.json || leader.is_some() {
@@ -39,11 +38,21 @@ pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure>
     })
 }
 
-/// A store that does not answer is told once for each time, and does not end the following.
-async fn until_changed(
-    observer: &mut leaselock::election::LeaderObserver,
+/// Ends with an error alone.
+async fn follow(
+    mut observer: LeaderObserver,
+    args: &LeaderArgs,
     globals: &Globals,
 ) -> Result<(), Failure> {
+    observer.changed().await?;
+    loop {
+        print(observer.current(), args, globals)?;
+        until_changed(&mut observer, globals).await?;
+    }
+}
+
+/// A store that does not answer is told once for each time, and does not end the following.
+async fn until_changed(observer: &mut LeaderObserver, globals: &Globals) -> Result<(), Failure> {
     let mut is_told = false;
     loop {
         match observer.changed().await {

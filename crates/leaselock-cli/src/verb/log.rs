@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
+use std::pin::pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -53,8 +54,12 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         add(&mut known, found);
         let (mut is_open, mut is_told) = (is_open, false);
+        let mut gone = pin!(output::reader_gone());
         while is_open {
-            tokio::time::sleep(EVERY).await;
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = &mut gone => return Ok(Exit::OK),
+            }
             let now = boottime::now();
             let back = Duration::from_nanos(now.saturating_sub(asked)) + OVERLAP;
             match client.log(back).await {

@@ -28,6 +28,7 @@ pub(crate) mod permits;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod schedules;
+mod service;
 pub(crate) mod status;
 pub(crate) mod strict;
 #[cfg(feature = "top")]

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::first_contact::FirstContact;
 use crate::guardian::Guardian;
 use crate::held::Held;
+use crate::look::Look;
 use crate::process::SignalSet;
 use crate::progress::Progress;
 use crate::session::Purpose;
@@ -65,6 +66,7 @@ async fn result(
     mask: SignalSet,
 ) -> Result<Exit, Failure> {
     let (client, names) = (lock.client, [args.run.name.clone()]);
+    let look = Look::native(client);
     let limit = session::request_timeout(lock.plan.guardian.ttl);
     let contact = FirstContact::begin(args.run.wait.policy());
     let begin = async |policy| once.clone().wait(policy).begin().await;
@@ -78,12 +80,12 @@ async fn result(
             lock.progress.gave_up_at(signal);
             return Ok(Exit::by_signal(signal));
         }
-        failure = ancestors.holds(client, &names, true, args.run.wait.busy()), if !args.run.wait.nonblock => {
+        failure = ancestors.holds(&look, &names, true, args.run.wait.busy()), if !args.run.wait.nonblock => {
             guardian.retire();
             session::close_within(client, limit).await;
             return Err(failure);
         }
-        () = lock.progress.follow(state, client) => unreachable!("it never ends"),
+        () = lock.progress.follow(state, &look) => unreachable!("it never ends"),
     };
     let run = match begun {
         Ok(OnceStart::Run(run)) => run,

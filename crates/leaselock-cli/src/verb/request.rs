@@ -153,6 +153,14 @@ impl Request {
         Ok(on_each!(self, it => it.validate()?))
     }
 
+    /// The lock, if it is taken in another library's way.
+    pub(crate) fn of_others(&self, protocol: Protocol) -> Option<Mutex> {
+        match self {
+            Request::Exclusive(mutex) if protocol != Protocol::Native => Some(mutex.clone()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(
             self,

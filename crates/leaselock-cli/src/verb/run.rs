@@ -14,12 +14,12 @@ use crate::session::{self, Purpose};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
-    run_as(args, globals, None).map(|ended| ended.exit)
+    run_as(args, globals, None)?.exit
 }
 
 /// What became of the job.
 pub(crate) struct Ended {
-    pub(crate) exit: Exit,
+    pub(crate) exit: Result<Exit, Failure>,
     /// True if the lease was lost, and no signal has asked for an end.
     pub(crate) is_lost: bool,
     /// The signals that were blocked at the start.
@@ -51,6 +51,7 @@ pub(crate) fn run_as(
             request,
             names: &names,
             owner: Some(&lock.owner),
+            protocol: args.effective_protocol(),
         };
         let obtained = obtain(
             &client,
@@ -74,10 +75,13 @@ pub(crate) fn run_as(
                 Err(failure)
             }
         };
-        let exit = ended.as_ref().map(|(exit, _)| *exit);
+        let (exit, is_lost) = match ended {
+            Ok((exit, is_lost)) => (Ok(exit), is_lost),
+            Err(failure) => (Err(failure), false),
+        };
+        let code = exit.as_ref().map(|exit| *exit);
         lock.textfile
-            .run_ended(exit.unwrap_or_else(|failure| failure.exit));
-        let (exit, is_lost) = ended?;
+            .run_ended(code.unwrap_or_else(|failure| failure.exit));
         Ok(Ended {
             exit,
             is_lost: is_lost && !signals.has_been_asked_to_end(),

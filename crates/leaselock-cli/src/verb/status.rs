@@ -2,11 +2,15 @@
 
 use std::io::IsTerminal as _;
 
+use leaselock::ErrorKind;
+use leaselock::error::RequestError;
+
 use super::ls::{nothing, shows_remarks};
 use crate::args::Globals;
 use crate::args::inspect::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::look::{Look, Seen};
 use crate::session::Purpose;
 use crate::{output, session, show};
 
@@ -23,13 +27,28 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
         }
         let mut failed = Ok(Exit::OK);
         for name in &args.names {
-            let name = args.like.name(name, globals);
-            let seen = async { Ok::<_, Failure>(client.inspect(&name?).await?) };
+            let seen = async {
+                let mutex = || args.like.mutex(client.mutex(name));
+                let theirs = args.like.other_protocol().map(|_| mutex());
+                let key = args.like.name(name, globals)?;
+                let seen = match Look::at(&client, theirs).see(&key).await {
+                    // The native way says what lies there instead.
+                    Err(RequestError::Store(error)) if error.kind() == ErrorKind::WrongType => {
+                        Look::native(&client).see(&key).await?
+                    }
+                    seen => seen?,
+                };
+                Ok::<_, Failure>(match (seen, globals.json) {
+                    (Seen::Ours(seen), true) => output::json(&show::json(&seen)),
+                    (Seen::Ours(seen), false) => show::text(&seen),
+                    (Seen::Theirs(holder), true) => {
+                        output::json(&show::json_of_others(&key, holder.as_ref()))
+                    }
+                    (Seen::Theirs(holder), false) => show::text_of_others(&key, holder.as_ref()),
+                })
+            };
             match seen.await {
-                Ok(seen) if globals.json => {
-                    output::print(output::json(&show::json(&seen)).as_bytes())?
-                }
-                Ok(seen) => output::print(show::text(&seen).as_bytes())?,
+                Ok(text) => output::print(text.as_bytes())?,
                 Err(error) => {
                     if let Err(before) = std::mem::replace(&mut failed, Err(error)) {
                         before.say(globals.json);

@@ -13,6 +13,7 @@ use crate::args::lease::wait_policy;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::first_contact::FirstContact;
+use crate::look::Look;
 use crate::progress::Progress;
 use crate::session::Purpose;
 use crate::{output, session, show, waiting_message};
@@ -27,13 +28,15 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let policy = wait_policy(args.nonblock, args.wait, Wait::Forever);
     session::block_on(async {
         let mutex = args.like.mutex(client.mutex(&args.name));
+        let theirs = args.like.other_protocol().map(|_| mutex.clone());
+        let look = Look::at(&client, theirs);
         let (progress, ancestors) = (
             Progress::of(std::slice::from_ref(&name), false, globals),
             Ancestors::of_this_process(),
         );
         let contact = FirstContact::begin(policy);
         // Polls, so that it takes no place in the queue.
-        let look = async |policy| {
+        let ask = async |policy| {
             let free = match policy {
                 Wait::Never => return mutex.holder().await,
                 Wait::Timeout(limit) => mutex.free_within(limit).await?,
@@ -44,13 +47,13 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
                 false => mutex.holder().await,
             }
         };
-        let asked = contact.ask(look, |error| progress.retrying(error, &client.store()));
+        let asked = contact.ask(ask, |error| progress.retrying(error, &client.store()));
         let holder = tokio::select! {
             biased;
             holder = asked => holder,
-            failure = ancestors.holds(&client, std::slice::from_ref(&name), true, Exit::BUSY), if !args.nonblock => return Err(failure),
-            () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
-            () = waiting_message::show_holder(&client, &name, globals), if !args.nonblock => unreachable!("it never ends"),
+            failure = ancestors.holds(&look, std::slice::from_ref(&name), true, Exit::BUSY), if !args.nonblock => return Err(failure),
+            () = progress.follow_holder(&look, &name), if !args.nonblock => unreachable!("it never ends"),
+            () = waiting_message::show_holder(&look, &name, globals), if !args.nonblock => unreachable!("it never ends"),
         };
         let holder = holder.map_err(|error| contact.failed(&error, error.clone().into()))?;
         if holder.is_none() {

@@ -169,16 +169,18 @@ fn no_error_shows_a_password() {
 #[test]
 fn a_full_output_is_an_error_and_a_reader_that_has_seen_enough_is_none() {
     let store = Store::file();
-    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = store.leaselock(&["status", "job"]);
-    command
-        .stdin(Stdio::null())
-        .stdout(full)
-        .stderr(Stdio::piped());
-    let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(74));
-    assert!(said.contains("standard output: No space left"), "{said}");
+    for words in [&["status", "job"][..], &["--help"]] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = store.leaselock(words);
+        command
+            .stdin(Stdio::null())
+            .stdout(full)
+            .stderr(Stdio::piped());
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74));
+        assert!(said.contains("standard output: No space left"), "{said}");
+    }
 
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

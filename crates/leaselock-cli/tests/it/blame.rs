@@ -117,8 +117,10 @@ fn when_nobody_waits_it_says_so_and_is_no_error() {
         assert_eq!(said.out, "");
         assert!(
             said.err
-                .starts_with("leaselock: nobody waits for a lock in ")
+                .starts_with("leaselock: nobody waits for a lock that is held by leaselock in ")
         );
+        let said = store.run(&["blame", "a*"]).gives(0).err;
+        assert!(said.contains(" that matches `a*` and is held "), "{said}");
         let holder = store.hold(&[]);
         let said = store.run(&["blame"]).gives(0);
         assert!(said.out.is_empty() && said.err.contains("nobody waits"));

@@ -1,6 +1,8 @@
 //! `leaselock elect` and `leaselock leader`: a job that leads, and those who follow.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use testkit::process::{Signal, is_alive};
 
@@ -204,4 +206,24 @@ fn what_only_run_can_do_is_refused() {
             "is not available on a majority of servers (2 given): name one with --url",
         );
     }
+}
+
+/// Nothing is printed after the first line, so a write alone would never tell.
+#[test]
+fn who_follows_ends_when_its_reader_has_gone() {
+    on_both(|store| {
+        for follow in [&["leader", "--follow", "job"][..], &["log", "--follow"]] {
+            let mut command = store.leaselock(follow);
+            let mut follower = command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut reader = BufReader::new(follower.stdout.take().unwrap());
+            if follow[0] == "leader" {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                assert_eq!(line, "\n");
+            }
+            drop(reader);
+            until("its end", || follower.try_wait().unwrap().is_some());
+            assert_eq!(follower.wait().unwrap().code(), Some(0), "{follow:?}");
+        }
+    });
 }

@@ -42,6 +42,7 @@ mod quorum;
 mod readme;
 mod replicas;
 mod rights;
+mod rotation;
 mod run;
 mod rwlock;
 mod secrets;

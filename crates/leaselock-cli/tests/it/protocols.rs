@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{Fault, Proxy, Server, Way};
 
-use crate::common::Store;
+use crate::common::{Running, Store, object, until};
 
 #[test]
 fn a_job_runs_under_the_lock_of_its_fleet_and_gives_it_back() {
@@ -76,4 +76,90 @@ fn a_slow_grant_that_cannot_be_renewed_still_runs_the_job() {
             .run(&[&run[..], &["job", "--", "true"]].concat())
             .gives(0);
     }
+}
+
+const IN_ANOTHER_WAY: [&str; 3] = ["run", "--protocol", "python-redis-lock"];
+
+/// A job that holds `lock:job` until its standard input is closed.
+fn hold_in_another_way(store: &Store) -> Running {
+    let job = ["job", "-c", "echo > theirs; exec cat"];
+    let holder = store.start(&[&IN_ANOTHER_WAY[..], &job].concat());
+    store.line_in("theirs");
+    let known = || {
+        let seen = store.run(&["status", "--json", "lock:job"]).out;
+        object(&seen)["holder"]["process"].is_object()
+    };
+    until("the holder's record", known);
+    holder
+}
+
+#[test]
+fn who_waits_is_told_the_holder_of_the_lock_of_its_protocol() {
+    let store = Store::redis();
+    let (native, theirs) = (store.hold(&[]), hold_in_another_way(&store));
+    let (right, wrong) = (
+        format!("held by cat[{}]", theirs.pid()),
+        native.pid().to_string(),
+    );
+    let right = right.replace("cat", "sh");
+    for flags in [&["-n"][..], &["-v", "-w", "1500ms"]] {
+        let job = ["job", "--", "true"];
+        let done = store.run(&[&IN_ANOTHER_WAY[..], flags, &job].concat());
+        let done = done.refuses(75, &right);
+        assert!(!done.err.contains(&wrong), "{done:?}");
+        assert_eq!(
+            done.err.matches(&right).count(),
+            done.err.lines().count() - done.err.matches("gave up").count(),
+            "{done:?}"
+        );
+    }
+    native.end().gives(0);
+    theirs.end().gives(0);
+}
+
+#[test]
+fn an_ancestor_is_in_the_way_under_its_own_protocol_alone() {
+    let store = Store::redis();
+    let under = |outer: &[&str], script: &str| {
+        let line = [outer, &["job", "-c", script]].concat();
+        let mut command = store.leaselock(&line);
+        command.env("LL", env!("CARGO_BIN_EXE_leaselock"));
+        Running::start(command).end()
+    };
+    let inner = "$LL run --protocol python-redis-lock -w 10m job -- touch ran";
+    let same = under(&IN_ANOTHER_WAY, inner);
+    same.refuses(75, "`job` is held by an ancestor of this process (");
+    assert!(!store.path("ran").exists());
+
+    let theirs = hold_in_another_way(&store);
+    let other = under(&["run"], &inner.replace("10m", "2s"));
+    let done = other.refuses(75, &format!("is held by sh[{}]", theirs.pid()));
+    assert!(!done.err.contains("ancestor"), "{done:?}");
+    theirs.end().gives(0);
+    under(&["run"], inner).gives(0);
+    assert!(store.path("ran").exists());
+}
+
+#[test]
+fn status_knows_a_lock_that_a_library_keeps_in_its_own_way() {
+    let store = Store::redis();
+    let run = ["run", "--like", "redisson", "job", "-c", "echo > x; cat"];
+    let holder = store.start(&run);
+    store.line_in("x");
+    let status = ["status", "--like", "redisson", "job"];
+    let said = store.run(&status).gives(0).out;
+    assert!(said.starts_with("job: held by another lock library; expires in "));
+    let seen = object(&store.run(&[&["--json"], &status[..]].concat()).gives(0).out);
+    assert_eq!(
+        (&seen["state"], &seen["holder"]["foreign"]),
+        (&"held".into(), &true.into())
+    );
+    holder.end().gives(0);
+    assert_eq!(store.run(&status).gives(0).out, "job: free\n");
+    let free = object(&store.run(&[&["--json"], &status[..]].concat()).gives(0).out);
+    let native = object(&store.run(&["--json", "status", "job"]).gives(0).out);
+    assert_eq!(free, native);
+    store.server().cli(&["LPUSH", "job", "x"]);
+    let other = "job: not a lock: a list lies under this name\n";
+    assert_eq!(store.run(&status).gives(0).out, other);
 }

@@ -116,6 +116,9 @@ fn the_jobs_own_end_is_the_end_of_run() {
             .run(&["run", "job", "no-such-program"])
             .refuses(127, "no-such-program: not found");
         store
+            .run(&["run", "job", "--", ""])
+            .refuses(127, "say what to run");
+        store
             .run(&["run", "job", "/etc/passwd"])
             .refuses(126, "/etc/passwd: Permission denied");
         // None of these ends left the lock behind.

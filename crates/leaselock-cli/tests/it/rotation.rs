@@ -1,0 +1,180 @@
+//! A service whose URL file changes while it runs: another password, another server, or no file at all.
+
+use std::fs;
+use std::process::Command;
+
+use testkit::process::{Signal, is_alive};
+use testkit::{Cut, Proxy, Server};
+
+use crate::common::{Running, Store, until, uptime};
+
+const BEFORE: &str = "c2VyIG9sZA";
+const AFTER: &str = "bmV3IG9uZQ";
+const REFUSED: &str = "retrying, with the URL that the file has by then";
+
+/// A service with the URL in the file `urls`, and no other.
+fn serve(store: &Store, url: &str, words: &[&str]) -> Running {
+    put(store, url);
+    let mut command = store.leaselock(words);
+    command.env_remove("LEASELOCK_URL");
+    command.env("LEASELOCK_URL_FILE", "urls");
+    Running::start(command)
+}
+
+/// As a secret that is mounted: there is one file or the other.
+fn put(store: &Store, url: &str) {
+    fs::write(store.path("new"), url).unwrap();
+    fs::rename(store.path("new"), store.path("urls")).unwrap();
+}
+
+/// The user has this password from now on, and no connection that it had before.
+fn rotate(server: &Server) {
+    let secret = format!(">{AFTER}");
+    assert!(
+        !server
+            .cli(&["ACL", "SETUSER", "u", "resetpass", &secret])
+            .is_error()
+    );
+    server.cli(&["CLIENT", "KILL", "USER", "u"]);
+}
+
+fn shows_no_password(service: Running) {
+    service.signal(Signal::TERM);
+    let done = service.end_with_stdin_open();
+    assert!(
+        !done.err.contains(BEFORE) && !done.err.contains(AFTER),
+        "{done:?}"
+    );
+}
+
+const CRON: [&str; 5] = [
+    "cron",
+    "* * * * * *",
+    "job",
+    "-c",
+    "echo ${LEASELOCK_URLS_FROM-none} >> ran",
+];
+
+fn until_it_runs_on(store: &Store) {
+    let before = store.lines("ran").len();
+    until("more runs", || store.lines("ran").len() > before + 1);
+    assert!(store.lines("ran").iter().all(|line| line == "none"));
+}
+
+#[test]
+fn a_schedule_whose_login_is_refused_goes_on_with_the_one_in_the_file() {
+    let store = Store::redis();
+    let login = store.login(BEFORE);
+    let service = serve(&store, &login, &CRON);
+    store.line_in("ran");
+    rotate(store.server());
+    until("the refusal", || service.said().contains(REFUSED));
+    put(&store, &login.replace(BEFORE, AFTER));
+    until_it_runs_on(&store);
+    shows_no_password(service);
+}
+
+#[test]
+fn an_outage_before_the_refusal_does_not_hide_the_file() {
+    let store = Store::redis();
+    let proxy = Proxy::to(store.server().port());
+    store.login(BEFORE);
+    let login = proxy.url().replace("://", &format!("://u:{BEFORE}@"));
+    let service = serve(&store, &login, &CRON);
+    store.line_in("ran");
+    proxy.lead_nowhere();
+    proxy.cut(Cut::Close);
+    until("the outage", || service.said().contains("retrying\n"));
+    rotate(store.server());
+    proxy.lead_to(store.server().port());
+    until("the refusal", || service.said().contains(REFUSED));
+    put(&store, &login.replace(BEFORE, AFTER));
+    until_it_runs_on(&store);
+    shows_no_password(service);
+}
+
+const ELECT: [&str; 6] = [
+    "elect",
+    "--ttl",
+    "1s",
+    "led",
+    "-c",
+    "echo $$ >> led; exec cat",
+];
+
+#[test]
+fn a_leader_that_lost_its_login_waits_for_the_server_that_the_file_names() {
+    let (store, next) = (Store::redis(), Store::redis());
+    let service = serve(&store, &store.login(BEFORE), &ELECT);
+    let job = store.line_in("led").parse().unwrap();
+    rotate(store.server());
+    until("the end of the job", || !is_alive(job));
+    until("the refusal", || service.said().contains(REFUSED));
+    next.server().kill();
+    put(&store, &next.url);
+    // Longer than a campaign waits for a server that was never there.
+    let since = uptime();
+    until("a longer wait", || uptime() - since > 12.0);
+    assert_eq!(store.lines("led").len(), 1, "{}", service.said());
+    next.server().restart();
+    until("the next term", || store.lines("led").len() == 2);
+    assert_eq!(next.run(&["leader", "-q", "led"]).code, 0);
+    shows_no_password(service);
+}
+
+#[test]
+fn a_campaign_whose_login_is_refused_goes_on_with_the_one_in_the_file() {
+    let store = Store::redis();
+    let login = store.login(BEFORE);
+    let words = ["run", "--ttl", "1s", "led", "-c", "echo > held; exec cat"];
+    let holder = store.start(&words);
+    store.line_in("held");
+    let service = serve(&store, &login, &ELECT);
+    until("its place in the queue", || {
+        let lock = store.run(&["status", "--json", "led"]).out;
+        lock.contains("\"position\":1")
+    });
+    rotate(store.server());
+    until("the refusal", || service.said().contains(REFUSED));
+    put(&store, &login.replace(BEFORE, AFTER));
+    holder.end().gives(0);
+    store.line_in("led");
+    shows_no_password(service);
+}
+
+#[test]
+fn a_campaign_that_never_had_an_answer_says_at_once_that_its_login_is_wrong() {
+    let store = Store::redis();
+    let login = store.login(BEFORE).replace(BEFORE, AFTER);
+    let refused = serve(&store, &login, &ELECT).end();
+    let refused = refused.refuses(77, "the user or password in the URL is wrong");
+    assert!(!refused.err.contains("retrying"), "{refused:?}");
+}
+
+/// A FIFO without a writer stands for a share that is out of reach.
+#[test]
+fn a_schedule_goes_on_with_the_url_of_before_when_the_file_is_no_use() {
+    let (store, next) = (Store::file(), Store::file());
+    let service = serve(&store, &store.url, &CRON);
+    store.line_in("ran");
+    let says = |words: &str| {
+        until(words, || {
+            let said = service.said();
+            said.contains(words) && said.contains("going on with the URL of before")
+        });
+        until_it_runs_on(&store);
+    };
+    let made = Command::new("mkfifo").arg(store.path("new")).status();
+    assert!(made.unwrap().success());
+    fs::rename(store.path("new"), store.path("urls")).unwrap();
+    says("the URL file urls: it cannot be read in time");
+    fs::remove_file(store.path("urls")).unwrap();
+    says("the URL file urls: No such file");
+    put(&store, "nonsense://h");
+    says("this is none of the URLs");
+    put(&store, &next.url);
+    until("a tick in the other store", || {
+        next.run(&["schedules"]).out.contains("job")
+    });
+    shows_no_password(service);
+}
