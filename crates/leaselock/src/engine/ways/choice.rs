@@ -12,11 +12,16 @@ use super::first_try::FirstTry;
 use super::local::group::GroupTerms;
 use super::local::groups::LocalGroups;
 use super::queue::way::Queue;
-use crate::base::error::AcquireError;
+use crate::base::Moment;
+use crate::base::error::{AcquireError, Link};
+use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
+use crate::engine::guard::owner::Owner;
+use crate::engine::guard::owner::guard::Guard;
+use crate::engine::guard::owner::holds::FoundHold;
 use crate::engine::guard::replicas::confirm::confirmed;
 use crate::engine::guard::replicas::unconfirmed::GiveBack;
-use crate::engine::values::Wait;
+use crate::engine::values::{LockMode, Seen, Wait};
 
 impl Ask<'_> {
     /// Follows the wait policy to its end.
@@ -82,6 +87,95 @@ impl Ask<'_> {
                     .await
             }
             None => Box::pin(Queue::new(self, start, end, begun).run()).await,
+        }
+    }
+}
+
+impl Ask<'_> {
+    /// Acquires for this owner. It stands in the queue by itself: its lease passes to no other task.
+    pub(super) async fn acquire_for(
+        &mut self,
+        owner: Owner,
+        mut wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        let mode = LockMode::of(&self.resource);
+        if let Some(lease) = self.covered(&owner, mode)? {
+            return Ok(lease);
+        }
+        let start = self.now();
+        let mut turn = None;
+        if !matches!(mode, LockMode::Permits(_)) {
+            turn = Some(self.turn(&owner, wait, start).await?);
+            if let Some(lease) = self.covered(&owner, mode)? {
+                return Ok(lease); // another task of the owner has acquired it meanwhile
+            }
+        }
+        if let Wait::Timeout(limit) = wait {
+            wait = Wait::Timeout(limit.saturating_sub(self.now().saturating_since(start)));
+        }
+        let lease = self.grant(wait, groups).await?;
+        let number = owner.state.holds().add(mode, &lease, &self.request);
+        drop(turn); // after the entry, which the next task of the owner finds
+        Ok(self.guarded(&owner, lease, number))
+    }
+
+    fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
+        let guard = Guard::new(&owner.state, &self.resource.lock, number);
+        lease.shared(Arc::new(guard))
+    }
+
+    /// Another guard of a lease that the owner holds. Sends no request.
+    fn covered(&self, owner: &Owner, mode: LockMode) -> Result<Option<Lease>, AcquireError> {
+        let mut holds = owner.state.holds();
+        let (found, number) = holds.find(&self.resource.lock, mode);
+        let lease = match found {
+            FoundHold::Nothing => return Ok(None),
+            FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
+            FoundHold::Lost(lost) => return Err(AcquireError::LostBefore(lost)),
+            FoundHold::WaitsForItself(way_out) => {
+                let name = self.name.clone();
+                let link = Link {
+                    owner: owner.label().to_owned(),
+                    client: self.engine.ids.client.as_str().to_owned(),
+                    holds: name.clone(),
+                    waits_for: name.clone(),
+                    since: Duration::ZERO,
+                };
+                return Err(AcquireError::Deadlock {
+                    name,
+                    circle: vec![link],
+                    way_out: Some(way_out),
+                });
+            }
+        };
+        drop(holds);
+        Ok(Some(self.guarded(owner, lease, number)))
+    }
+
+    /// Waits until no other task of the owner acquires this name: its lease will cover this request, or it gives up.
+    async fn turn(
+        &self,
+        owner: &Owner,
+        wait: Wait,
+        start: Moment,
+    ) -> Result<KeyedMutexGuard, AcquireError> {
+        let limit = match wait {
+            Wait::Never => Some(Duration::ZERO),
+            Wait::Timeout(limit) => Some(limit),
+            Wait::Poll { count, delay, .. } => count.map(|count| delay.saturating_mul(count)),
+            Wait::Forever => None,
+        };
+        let end = limit.map(|limit| start.plus(limit));
+        let interest = owner.state.turns.interest(&self.resource.lock);
+        tokio::select! {
+            biased;
+            turn = interest.turn() => Ok(interest.enter(turn)),
+            () = self.engine.clock.sleep_until_end(end) => {
+                let waited = self.now().saturating_since(start);
+                let own = Seen::held_by(self.engine.ids.client.as_str());
+                Err(self.engine.still_busy(self.name.clone(), waited, own.as_ref()))
+            }
         }
     }
 }

@@ -1,19 +1,79 @@
 //! Waiting for a lock of another library: it has no queue, so a waiter tries again and again.
 //!
-//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order (`turn.rs`).
+//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order.
 
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::patience::Patience;
-use super::run::{AttemptReply, Attempts, Callers, Wake, run};
+use super::run::{
+    AttemptReply, Attempts, Callers, NEVER_ANSWERED, Patience, Solo, WaitEnd, Wake, run,
+};
 use super::schedule;
-use super::solo::Solo;
 use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::ReleaseSignal;
+
+impl Ask<'_> {
+    /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
+    /// store is not there.
+    pub(super) async fn wait_for_turn(
+        &self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<KeyedMutexGuard, AcquireError> {
+        let clock = &self.engine.clock;
+        let interest = self
+            .engine
+            .limits
+            .poll_mutexes
+            .interest(&self.resource.lock);
+        let silence = async {
+            clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
+            interest.given_up().await
+        };
+        let turn = tokio::select! {
+            biased;
+            turn = interest.turn() => turn,
+            source = silence => {
+                let name = self.name.clone();
+                return Err(AcquireError::Store { name, source });
+            }
+            () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
+        };
+        Ok(interest.enter(turn))
+    }
+
+    /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
+    /// of this task, if other tasks wait behind it.
+    pub(super) fn without_queue<T>(
+        &self,
+        ended: WaitEnd<T>,
+        turn: Option<&KeyedMutexGuard>,
+        start: Moment,
+        patience: &Patience,
+    ) -> Result<T, AcquireError> {
+        let source = match ended {
+            WaitEnd::Granted(granted) => return Ok(granted),
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
+                let silence = patience.never_answered().cloned();
+                if let Some(turn) = turn
+                    && silence.is_some()
+                    && self.now() >= start.plus(NEVER_ANSWERED)
+                {
+                    turn.report(silence);
+                }
+                patience.error.clone()
+            }
+        };
+        Err(match source {
+            Some(source) => self.error(source, false),
+            None => self.still_busy(start, patience.seen.clone()),
+        })
+    }
+}
 
 impl Ask<'_> {
     /// Tries until the lock is granted or the time is over.

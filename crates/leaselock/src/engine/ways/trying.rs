@@ -9,15 +9,12 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::outcome::Outcome;
-use super::patience::Patience;
-use super::run::{AttemptReply, Attempts, Callers, Wake, run};
+use super::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
 use super::schedule;
-use super::solo::Solo;
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, Token, Ttl};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::BroadcastListener;
-use crate::engine::services::broadcast;
+use crate::engine::services::{BroadcastListener, broadcast};
 use crate::engine::values::{Acquired, Resource, Seen, Wait};
 use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};

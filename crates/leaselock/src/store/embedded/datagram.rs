@@ -2,7 +2,7 @@
 //! A broadcast channel has one for each client that listens.
 //!
 //! The system itself knows whether a listener is alive: connecting to a socket whose process died is refused. A
-//! datagram that does not fit is dropped, because listeners also poll (`engine/ways/schedule.rs`, `far.rs`).
+//! datagram that does not fit is dropped, because listeners also poll (`engine/ways/schedule.rs`, `queue/entry.rs`).
 
 use std::collections::HashMap;
 use std::io::ErrorKind as IoKind;

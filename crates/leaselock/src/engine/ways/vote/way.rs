@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use super::backoff::{PollReason, RoundBackoff};
-use super::round::{PATIENCE, Round};
+use super::round::{PATIENCE, PollReason, Round, RoundBackoff};
 use super::wakeups::VoteWakeups;
 use crate::base::error::{AcquireError, NodeVote, Vote};
 use crate::base::keyed_mutex::KeyedMutexGuard;
@@ -15,9 +14,7 @@ use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
-use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Wake, run};
-use crate::engine::ways::solo::Solo;
+use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
 use crate::quorum::group::QuorumStore;
 use crate::quorum::tally::majority;
 
