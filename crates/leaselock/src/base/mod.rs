@@ -16,12 +16,10 @@ pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod sync;
 pub(crate) mod token;
-pub(crate) mod ttl;
 
-pub(crate) use self::clock::{CLOCK, Clock, Moment};
+pub(crate) use self::clock::{CLOCK, Clock, Drift, Moment, Ttl};
 pub(crate) use self::debug::debug_as;
 pub(crate) use self::error::{ErrorKind, InvalidInput, StoreError};
 pub(crate) use self::span::{rounded, span};
 pub(crate) use self::sync::hold;
 pub(crate) use self::token::{ClientId, Token};
-pub(crate) use self::ttl::{Drift, Ttl};

@@ -17,18 +17,18 @@ use super::calls::{Acquire, AskedTick, CronTerms, InspectTicks};
 use super::kind::{CRON, FinishTick};
 use super::state::{CronState, Overlap, TickState};
 use super::tick::Tick;
+use crate::base::clock::Ttl;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::engine::ways::trying::CallNumber;
 use crate::inspect::BreakOptions;
 use crate::mutex::MUTEX;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 
 const TTL: Ttl = match Ttl::whole_ms(600_000) {
     Some(ttl) => ttl,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::proclaimer::{Proclaimer, WriteOutcome};
 use crate::base::error::LeaseError;
-use crate::engine::guard::lease::mode::modes;
+use crate::engine::guard::lease::handle::modes;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// The leader of an [`Election`](crate::election::Election).

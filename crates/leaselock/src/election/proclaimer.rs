@@ -11,7 +11,7 @@ use super::calls::Proclaim;
 use crate::base::backoff::Backoff;
 use crate::base::{Clock, Moment, StoreError, hold};
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::lease::mode::Granted;
+use crate::engine::guard::lease::handle::Granted;
 use crate::engine::services::renewal::Renewal;
 use crate::engine::services::{Id, LeaseRecord, broadcast};
 use crate::engine::values::grant::StepReply;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::grant::{ReleaseAnswer, Seen, seen_at};
+use super::kind::Resource;
 use super::operation::operation;
-use super::resource::Resource;
 use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 

@@ -2,9 +2,8 @@
 
 use super::calls::Extend;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
-use super::kind::BatchScripts;
+use super::kind::{BatchScripts, Resource};
 use super::operation::operation;
-use super::resource::Resource;
 use crate::base::{Token, Ttl, debug_as, fence};
 use crate::script::{Arg, Call, Malformed, Script};
 

@@ -56,7 +56,7 @@ macro_rules! operation {
         operation!(@votable $Name [$(<$life>)?] $($elsewhere)?);
     };
     (@votable $Name:ident [$($life:tt)*]) => {
-        impl $($life)* $crate::quorum::votable::Votable for $Name $($life)* {}
+        impl $($life)* $crate::quorum::tally::Votable for $Name $($life)* {}
     };
     (@votable $Name:ident [$($life:tt)*] elsewhere) => {};
 }

@@ -5,7 +5,7 @@ use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, slots};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
-use crate::engine::values::calls_all::{AcquireAll, AcquiredAll};
+use crate::engine::values::calls::{AcquireAll, AcquiredAll};
 use crate::engine::values::{Acquired, Resource};
 use crate::quorum::executor::Executor;
 

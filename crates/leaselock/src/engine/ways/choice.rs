@@ -17,10 +17,9 @@ use crate::base::error::{AcquireError, Link};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
-use crate::engine::guard::owner::guard::Guard;
+use crate::engine::guard::owner::handle::Guard;
 use crate::engine::guard::owner::holds::FoundHold;
-use crate::engine::guard::replicas::confirm::confirmed;
-use crate::engine::guard::replicas::unconfirmed::GiveBack;
+use crate::engine::guard::replicas::confirm::{GiveBack, confirmed};
 use crate::engine::values::{LockMode, Seen, Wait};
 
 impl Ask<'_> {

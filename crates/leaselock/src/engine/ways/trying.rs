@@ -16,7 +16,7 @@ use crate::base::{Moment, StoreError, Token, Ttl};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{BroadcastListener, broadcast};
 use crate::engine::values::{Acquired, Resource, Seen, Wait};
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// How much later than the end of a lease its waiters try at most, so that not all do at once.

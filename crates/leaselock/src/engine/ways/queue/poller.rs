@@ -226,9 +226,6 @@ impl Poller<'_, '_> {
     }
 }
 
-// Whether a waiter can be woken: the store is asked in the background. See
-// [`Rights`](crate::engine::services::wakeups::rights::Rights).
-
 /// Shorter than the longest interval of a waiter that cannot be woken.
 const WAITED: Duration = Duration::from_millis(250);
 
