@@ -71,11 +71,6 @@ impl PendingCleanup {
         self
     }
 
-    fn after(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
-
     /// Sets the protocol by which it is released; `None` for the native one.
     pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
         self.custom = custom;
@@ -191,7 +186,7 @@ impl Cleanup {
                 None => HOLDERS_LEARN_WITHIN,
             };
             let pending = PendingCleanup::acquisition(resource, token, now).queued(true);
-            self.take(pending.after(delay));
+            self.take(PendingCleanup { delay, ..pending });
         }
     }
 

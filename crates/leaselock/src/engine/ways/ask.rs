@@ -19,6 +19,9 @@ pub(crate) struct Ask<'a> {
     pub(super) name: &'a Name,
     pub(super) resource: Resource,
     pub(super) request: AcquireRequest,
+    pub(super) start: Moment,
+    /// When its wait ends.
+    pub(super) end: Option<Moment>,
     /// For whom it acquires; `None` for an acquisition that shares no hold.
     pub(super) owner: Option<Owner>,
     /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
@@ -48,6 +51,8 @@ impl<'a> Ask<'a> {
             name,
             resource,
             request,
+            start: engine.clock.now(),
+            end: None,
             owner: None,
             becomes: None,
             token,
@@ -77,10 +82,11 @@ impl<'a> Ask<'a> {
         self.engine.request_timeout(self.request.ttl)
     }
 
-    /// The same, of a wait that ends then.
-    pub(super) fn within_until(&self, end: Option<Moment>) -> Duration {
+    /// The same, before the wait ends.
+    pub(super) fn within_wait(&self) -> Duration {
         let within = self.within();
-        end.map_or(within, |end| within.min(end.saturating_since(self.now())))
+        self.end
+            .map_or(within, |end| within.min(end.saturating_since(self.now())))
     }
 
     /// Draws the token of the next try. A change keeps the token of its lease.
@@ -171,8 +177,8 @@ impl Ask<'_> {
         }
     }
 
-    pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
-        let waited = self.engine.clock.now().saturating_since(start);
+    pub(super) fn still_busy(&self, seen: Option<Seen>) -> AcquireError {
+        let waited = self.now().saturating_since(self.start);
         self.engine
             .still_busy(self.name.clone(), waited, seen.as_ref())
     }

@@ -106,7 +106,6 @@ impl Ask<'_> {
     /// It counts tries, so it has a loop of its own.
     pub(super) async fn retry(
         &mut self,
-        start: Moment,
         count: Option<u32>,
         delay: Duration,
         jitter_percent: u8,
@@ -116,7 +115,7 @@ impl Ask<'_> {
         loop {
             let error = match self.try_once().await {
                 Ok(Ok(lease)) => return Ok(lease.after(retries)),
-                Ok(Err(seen)) => self.still_busy(start, Some(seen)).after(retries),
+                Ok(Err(seen)) => self.still_busy(Some(seen)).after(retries),
                 Err(source) if !source.is_transient() => return Err(self.error(source, false)),
                 Err(source) => self.error(source, false),
             };

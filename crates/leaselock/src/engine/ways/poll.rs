@@ -18,11 +18,7 @@ use crate::engine::values::custom::ReleaseSignal;
 impl Ask<'_> {
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
     /// store is not there.
-    pub(super) async fn wait_for_turn(
-        &self,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Result<KeyedMutexGuard, AcquireError> {
+    pub(super) async fn wait_for_turn(&self) -> Result<KeyedMutexGuard, AcquireError> {
         let clock = &self.engine.clock;
         let interest = self
             .engine
@@ -30,7 +26,7 @@ impl Ask<'_> {
             .poll_mutexes
             .interest(&self.resource.lock);
         let silence = async {
-            clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
+            clock.sleep_until(self.start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await
         };
         let turn = tokio::select! {
@@ -40,7 +36,7 @@ impl Ask<'_> {
                 let name = self.name.clone();
                 return Err(AcquireError::Store { name, source });
             }
-            () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
+            () = clock.sleep_until_end(self.end) => return Err(self.still_busy(None)),
         };
         Ok(interest.enter(turn))
     }
@@ -51,7 +47,6 @@ impl Ask<'_> {
         &self,
         ended: WaitEnd<T>,
         turn: Option<&KeyedMutexGuard>,
-        start: Moment,
         patience: &Patience,
     ) -> Result<T, AcquireError> {
         let source = match ended {
@@ -61,7 +56,7 @@ impl Ask<'_> {
                 let silence = patience.never_answered().cloned();
                 if let Some(turn) = turn
                     && silence.is_some()
-                    && self.now() >= start.plus(NEVER_ANSWERED)
+                    && self.now() >= self.start.plus(NEVER_ANSWERED)
                 {
                     turn.report(silence);
                 }
@@ -70,38 +65,33 @@ impl Ask<'_> {
         };
         Err(match source {
             Some(source) => self.error(source, false),
-            None => self.still_busy(start, patience.seen.clone()),
+            None => self.still_busy(patience.seen.clone()),
         })
     }
 }
 
 impl Ask<'_> {
     /// Tries until the lock is granted or the time is over.
-    pub(super) async fn poll(
-        &mut self,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Result<Lease, AcquireError> {
-        let turn = self.wait_for_turn(start, end).await?;
+    pub(super) async fn poll(&mut self) -> Result<Lease, AcquireError> {
+        let turn = self.wait_for_turn().await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut polling = Polling {
             ask: self,
             turn: &turn,
-            end,
             signal: None,
             has_tried: false,
         };
         let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
         let ask = polling.ask;
-        ask.without_queue(ended, Some(&turn), start, &patience)
+        ask.without_queue(ended, Some(&turn), &patience)
     }
 
     /// Subscribes to what the lock's other users announce, while there is time.
-    async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
+    async fn listen(&self) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;
         let custom = self.custom.as_ref()?;
-        custom.listen(&connections, self.within_until(end)).await
+        custom.listen(&connections, self.within_wait()).await
     }
 }
 
@@ -109,7 +99,6 @@ impl Ask<'_> {
 struct Polling<'a, 'e> {
     ask: &'a mut Ask<'e>,
     turn: &'a KeyedMutexGuard,
-    end: Option<Moment>,
     signal: Option<Box<dyn ReleaseSignal>>,
     has_tried: bool,
 }
@@ -139,7 +128,7 @@ impl Attempts for Polling<'_, '_> {
         let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
         let mut pause = schedule::between_tries(seen.remaining, is_heard);
         if !patience.has_met_the_store() {
-            self.signal = self.ask.listen(self.end).await;
+            self.signal = self.ask.listen().await;
             if self.signal.is_some() {
                 pause = Duration::ZERO; // the release may have been announced just before
             }

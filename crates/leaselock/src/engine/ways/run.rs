@@ -270,19 +270,15 @@ pub(super) struct Solo<'a> {
 }
 
 impl<'a> Solo<'a> {
-    pub(super) fn in_queue(
-        ask: &Ask<'a>,
-        start: Moment,
-        end: Option<Moment>,
-        called: Option<&'a Notify>,
-    ) -> Self {
+    pub(super) fn in_queue(ask: &Ask<'a>, called: Option<&'a Notify>) -> Self {
+        let end = ask.end;
         Solo {
             name: ask.name,
             clock: &ask.engine.clock,
             on_wait: ask.request.on_wait.clone(),
             longest: ask.within(),
             end,
-            give_up_at: end.unwrap_or_else(|| start.plus(NEVER_ANSWERED)),
+            give_up_at: end.unwrap_or_else(|| ask.start.plus(NEVER_ANSWERED)),
             asks_at_end: false,
             called,
             polled: Notify::new(),
@@ -290,12 +286,12 @@ impl<'a> Solo<'a> {
     }
 
     /// A task that waits for a lock without a queue.
-    pub(super) fn without_queue(ask: &Ask<'a>, start: Moment, end: Option<Moment>) -> Self {
-        let give_up_at = start.plus(NEVER_ANSWERED);
+    pub(super) fn without_queue(ask: &Ask<'a>) -> Self {
+        let give_up_at = ask.start.plus(NEVER_ANSWERED);
         Solo {
-            give_up_at: end.map_or(give_up_at, |end| end.min(give_up_at)),
+            give_up_at: ask.end.map_or(give_up_at, |end| end.min(give_up_at)),
             asks_at_end: true,
-            ..Solo::in_queue(ask, start, end, None)
+            ..Solo::in_queue(ask, None)
         }
     }
 

@@ -78,14 +78,13 @@ impl Ask<'_> {
         calls: &CallNumbers,
         wait: Wait,
     ) -> Result<(Option<Lease>, T::Told), AcquireError> {
-        let start = self.now();
-        let end = match wait {
-            Wait::Never => Some(start),
-            Wait::Timeout(limit) => Some(start.plus(limit)),
+        self.end = match wait {
+            Wait::Never => Some(self.start),
+            Wait::Timeout(limit) => Some(self.start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
         let (engine, mut patience) = (self.engine, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut trying = Trying {
             listener: BroadcastListener::new(engine, T::NOUN, &self.resource.lock),
             ask: self,
@@ -95,7 +94,7 @@ impl Ask<'_> {
         };
         let ended = run(&engine.clock, None, &mut patience, &solo, &mut trying).await;
         let ask = trying.ask;
-        ask.without_queue(ended, None, start, &patience)
+        ask.without_queue(ended, None, &patience)
     }
 }
 

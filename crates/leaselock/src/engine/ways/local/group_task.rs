@@ -146,9 +146,11 @@ impl GroupTask {
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&patience);
                 let last = self.take_last_member(&patience);
-                let start = last.as_ref().map_or(self.now(), |member| member.start);
-                let left = queued.leave(start, patience, within).await;
-                if let (Some(member), Err(error)) = (last, left) {
+                let left = queued.leave(patience, within).await;
+                if let (Some(member), Err(mut error)) = (last, left) {
+                    if let AcquireError::TimedOut { waited, .. } = &mut error {
+                        *waited = self.now().saturating_since(member.start);
+                    }
                     member.handoff.offer(Err(error));
                 }
             }

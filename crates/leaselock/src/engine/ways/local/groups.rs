@@ -10,7 +10,7 @@ use leaselock_fence::Name;
 use super::group::{Current, GroupState, GroupTerms, GroupWaiter, Handoff, LocalGroup, Registry};
 use super::group_task;
 use crate::base::error::AcquireError;
-use crate::base::{Moment, hold};
+use crate::base::hold;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Engine;
 use crate::engine::ways::ask::Ask;
@@ -276,18 +276,16 @@ impl Ask<'_> {
         &mut self,
         groups: &Arc<LocalGroups>,
         terms: GroupTerms,
-        start: Moment,
-        end: Option<Moment>,
         mut begun: Option<Box<StartedWait>>,
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
-        let mut fresh = begun.is_none().then_some(start);
+        let mut fresh = begun.is_none().then_some(self.start);
         loop {
             let (engine, lock, now) = (self.engine, &self.resource.lock, fresh.take());
             let waiter = || GroupWaiter {
                 handoff: Handoff::default(),
-                start,
-                end,
+                start: self.start,
+                end: self.end,
                 max_hold: self.request.max_hold,
                 on_wait: self.request.on_wait.clone(),
             };
@@ -299,7 +297,7 @@ impl Ask<'_> {
                     member
                 }
                 Arrival::SoloWaiter(sharing) => {
-                    let queue = Queue::new(self, start, end, begun.take());
+                    let queue = Queue::new(self, begun.take());
                     let queue = queue.for_turns(LOCAL_TURNS, now);
                     let waiting = Box::pin(queue.wait(Some(&sharing.group.called))); // large
                     match waiting.await? {

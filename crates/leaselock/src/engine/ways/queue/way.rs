@@ -164,7 +164,6 @@ impl Queued<'_, '_> {
     /// if no answer ever said so. The lease, when an upgrade was granted meanwhile.
     pub(crate) async fn leave(
         self,
-        start: Moment,
         patience: Patience,
         within: Duration,
     ) -> Result<Lease, AcquireError> {
@@ -182,7 +181,7 @@ impl Queued<'_, '_> {
         let left = ask.engine.ask_over(poller.store(), &cancel, within);
         Err(match left.await {
             Ok(CancelAnswer::Upgraded) => {
-                return upgraded(&poller, guard, start, within).await;
+                return upgraded(&poller, guard, within).await;
             }
             Ok(_) => match patience.error.filter(|_| patience.seen.is_none()) {
                 Some(source) => failed(ask, guard, source, ambiguous),
@@ -190,7 +189,7 @@ impl Queued<'_, '_> {
                     if !ambiguous {
                         guard.end(); // otherwise a late request is still to be undone
                     }
-                    ask.still_busy(start, patience.seen)
+                    ask.still_busy(patience.seen)
                 }
             },
             Err(source) => failed(ask, guard, source, may_exist),
@@ -202,7 +201,6 @@ impl Queued<'_, '_> {
 async fn upgraded(
     poller: &Poller<'_, '_>,
     guard: CleanupGuard,
-    start: Moment,
     within: Duration,
 ) -> Result<Lease, AcquireError> {
     let ask = poller.ask;
@@ -215,7 +213,7 @@ async fn upgraded(
         }
         Ok(Outcome::Waiting(seen, ..) | Outcome::Busy(seen)) => {
             guard.settle();
-            Err(ask.still_busy(start, Some(seen)))
+            Err(ask.still_busy(Some(seen)))
         }
         Err(source) => Err(failed(ask, guard, source, true)),
     }
@@ -233,8 +231,6 @@ fn failed(ask: &Ask<'_>, guard: CleanupGuard, source: StoreError, may_exist: boo
 /// Waits in the queue until the lock is granted or the time is over.
 pub(crate) struct Queue<'w, 'a> {
     ask: &'w Ask<'a>,
-    start: Moment,
-    end: Option<Moment>,
     /// The clock, if it was read just before.
     now: Option<Moment>,
     /// The first try, if it was made with others.
@@ -251,17 +247,10 @@ pub(crate) enum QueueEnd {
 }
 
 impl<'w, 'a> Queue<'w, 'a> {
-    pub(crate) fn new(
-        ask: &'w Ask<'a>,
-        start: Moment,
-        end: Option<Moment>,
-        begun: Option<Box<StartedWait>>,
-    ) -> Self {
+    pub(crate) fn new(ask: &'w Ask<'a>, begun: Option<Box<StartedWait>>) -> Self {
         Queue {
             ask,
-            start,
-            end,
-            now: begun.is_none().then_some(start), // after a first try the clock is read again
+            now: begun.is_none().then_some(ask.start), // after a first try the clock is read again
             begun,
             range: 1,
         }
@@ -276,10 +265,10 @@ impl<'w, 'a> Queue<'w, 'a> {
 
     /// Waits until the lock is granted, the time is over, or `called` says that others take the entry over.
     pub(crate) async fn wait(self, called: Option<&Notify>) -> Result<QueueEnd, AcquireError> {
-        let Queue { ask, start, .. } = self;
+        let ask = self.ask;
         let clock = &ask.engine.clock;
         let now = self.now.unwrap_or_else(|| clock.now());
-        let solo = Solo::in_queue(ask, start, self.end, called);
+        let solo = Solo::in_queue(ask, called);
         let (mut fresh, mut patience) = (Some(now), Patience::default());
         let entry = match self.begun.map(|begun| *begun) {
             None => QueueEntry::new(ask, ask.guard_from(now)),
@@ -338,7 +327,7 @@ impl<'w, 'a> Queue<'w, 'a> {
         }
         let within = solo.time_for_request(&patience);
         let within = within.unwrap_or_else(|| ask.within());
-        let left = Box::pin(queued.leave(start, patience, within)).await;
+        let left = Box::pin(queued.leave(patience, within)).await;
         match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
             (Err(_), Some(circle)) => {

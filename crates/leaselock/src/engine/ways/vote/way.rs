@@ -20,46 +20,40 @@ use crate::quorum::tally::majority;
 
 impl Ask<'_> {
     /// Votes until the lock is granted or the time is over.
-    pub(crate) async fn vote(
-        &mut self,
-        quorum: &QuorumStore,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Result<Lease, AcquireError> {
-        let first = self.try_with_others(|| false, start).await;
+    pub(crate) async fn vote(&mut self, quorum: &QuorumStore) -> Result<Lease, AcquireError> {
+        let first = self.try_with_others(|| false, self.start).await;
         match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
-            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
+            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun).await?,
             FirstTry::StartedWait(None) => {}
         }
-        let turn = self.wait_for_turn(start, end).await?;
+        let turn = self.wait_for_turn().await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
             wakeups: self.is_contended().then(|| VoteWakeups::new(self, quorum)),
             ask: self,
             quorum,
             turn: &turn,
-            end,
             rounds: 0,
             backoff: RoundBackoff::default(),
         };
         let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
         let Voting { ask, wakeups, .. } = voting;
         drop(wakeups);
-        ask.without_queue(ended, Some(&turn), start, &patience)
+        ask.without_queue(ended, Some(&turn), &patience)
     }
 
     /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
-    async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
+    async fn goes_on(&self, begun: StartedWait) -> Result<(), AcquireError> {
         let (now, error) = (self.now(), begun.patience.error.clone());
-        if let (Some(source), true) = (error, end.is_some_and(|end| now >= end)) {
+        if let (Some(source), true) = (error, self.end.is_some_and(|end| now >= end)) {
             return Err(self.failed(begun.guard, source, false));
         }
         let again = now.plus(begun.pause.unwrap_or_default());
         begun.give_up();
-        let until = end.map_or(again, |end| end.min(again));
+        let until = self.end.map_or(again, |end| end.min(again));
         if until > now {
             self.engine.clock.sleep_until(until).await;
         }
@@ -67,9 +61,9 @@ impl Ask<'_> {
     }
 
     /// Messages arrive, or did not in the time of one request.
-    async fn hears(&self, end: Option<Moment>) -> bool {
+    async fn hears(&self) -> bool {
         let notifier = &self.background.notifier;
-        notifier.is_listening() || notifier.ready(self.within_until(end)).await
+        notifier.is_listening() || notifier.ready(self.within_wait()).await
     }
 }
 
@@ -99,7 +93,6 @@ struct Voting<'a, 'e> {
     ask: &'a mut Ask<'e>,
     quorum: &'a QuorumStore,
     turn: &'a KeyedMutexGuard,
-    end: Option<Moment>,
     wakeups: Option<VoteWakeups>,
     rounds: u32,
     backoff: RoundBackoff,
@@ -114,7 +107,7 @@ impl Voting<'_, '_> {
         let new = || VoteWakeups::new(ask, self.quorum);
         let token = self.wakeups.get_or_insert_with(new).registration.token();
         let channel = &ask.engine.ids.channel;
-        if !ask.hears(self.end).await || !ask.can_be_woken(token, channel) {
+        if !ask.hears().await || !ask.can_be_woken(token, channel) {
             PollReason::Timer
         } else if has_asked {
             PollReason::Wakeup
