@@ -61,7 +61,9 @@ impl ClientState {
         protocol.check(engine)?;
         let store = &engine.store;
         store.check_limits(options.priority, ttl.as_duration())?;
-        engine.check_replicas(options.copies)?;
+        if options.copies.is_some() {
+            engine.check_replicas(options.copies)?;
+        }
         let custom = Custom::of(protocol, &engine.ids.prefix);
         let request = AcquireRequest {
             ttl,

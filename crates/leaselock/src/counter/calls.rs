@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 
 use super::change::{Change, ChangeEnd, ChangeRequest};
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::script::{LockKeys, Malformed, Script, Scripts, script};
 
 static CHANGE_ONCE: Script = script!("counter/change");

@@ -7,9 +7,9 @@ use super::kind::INSPECT_TICKS;
 use super::state::{Claim, CronState, Overlap, TickState};
 use super::tick::Tick;
 use crate::engine::shared_state::recorded_run::OnCrash;
+use crate::engine::values::calls::operation;
 use crate::engine::values::grant::{Acquired, seen};
 use crate::engine::values::kind::Resource;
-use crate::engine::values::operation::operation;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed};
 

@@ -6,9 +6,8 @@
 use super::tick::Tick;
 use crate::base::Token;
 use crate::engine::shared_state::recorded_run::Ended;
-use crate::engine::values::calls::COMPARE_AND_DELETE;
+use crate::engine::values::calls::{COMPARE_AND_DELETE, operation};
 use crate::engine::values::kind::{Kind, Resource, StepScripts, kind, step};
-use crate::engine::values::operation::operation;
 use crate::script::{Script, script};
 
 pub(crate) static CRON: Kind = kind! {

@@ -6,7 +6,7 @@ use super::rate::CheckedRates;
 use crate::base::error::{InvalidInput, noun_error};
 use crate::base::span::rounded;
 use crate::base::token::Token;
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, script};
 
 static TAKE: Script = script!("limiter/take");

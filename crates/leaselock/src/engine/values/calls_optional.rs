@@ -1,9 +1,8 @@
 //! The requests of the scripts that only some kinds have.
 
-use super::calls::{Acquire, QueueRequest};
+use super::calls::{Acquire, QueueRequest, operation};
 use super::grant::{Seen, StepReply, seen_at};
 use super::kind::Resource;
-use super::operation::operation;
 use crate::base::error::LostReason;
 use crate::base::process::Process;
 use crate::base::{Token, Ttl};

@@ -6,9 +6,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::calls::operation;
 use crate::base::error::Quarantine;
 use crate::base::{Moment, Ttl, hold, rounded};
-use crate::engine::values::operation::operation;
 use crate::script::keys::QuarantineKey;
 use crate::script::{Answer, Malformed, Script, script};
 

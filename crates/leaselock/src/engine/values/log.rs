@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use leaselock_fence::{Fence, Name};
 
-use super::operation::operation;
+use super::calls::operation;
 use crate::base::clock;
 use crate::base::printable::printable;
 use crate::base::process::tame;

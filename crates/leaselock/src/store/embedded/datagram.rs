@@ -19,7 +19,7 @@ use super::names::Names;
 #[cfg(target_os = "linux")]
 use super::opening;
 use crate::base::hex::hex;
-use crate::base::sync::hold;
+use crate::base::keyed_mutex::hold;
 use crate::script::keys::is_broadcast;
 
 /// The longest message; a longer one is cut, and then not understood.

@@ -4,18 +4,21 @@
 //! one that has asked for the longest time there, which is mostly the same one on all. Of the tasks of one client that wait
 //! for the same lock, one votes, and the others wait behind it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::round::{PATIENCE, PollReason, Round, RoundBackoff};
-use super::wakeups::VoteWakeups;
 use crate::base::error::{AcquireError, NodeVote, Vote};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::Registration;
+use crate::engine::values::Resource;
+use crate::engine::values::ballot::Withdraw;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
 use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
-use crate::quorum::group::QuorumStore;
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::majority;
 
 impl Ask<'_> {
@@ -189,5 +192,69 @@ impl Attempts for Voting<'_, '_> {
             () = message => {}
         }
         Wake::Poll
+    }
+}
+
+/// A waiter that the nodes are to wake. Dropping it ends that, in the background.
+pub(super) struct VoteWakeups {
+    pub(super) registration: Registration,
+    quorum: QuorumStore,
+    handle: tokio::runtime::Handle,
+    resource: Resource,
+    /// As the nodes have it.
+    text: Arc<str>,
+    asked: bool,
+    won: bool,
+}
+
+impl VoteWakeups {
+    pub(super) fn new(ask: &Ask<'_>, quorum: &QuorumStore) -> Self {
+        let (background, token) = (ask.background, &ask.token);
+        let registration = background.notifier.register(token);
+        registration.enters_queue();
+        background.notifier.want();
+        VoteWakeups {
+            registration,
+            quorum: quorum.clone(),
+            handle: background.handle.clone(),
+            resource: ask.resource.clone(),
+            text: format!("{} {}", token.secret(), ask.engine.ids.channel).into(),
+            asked: false,
+            won: false,
+        }
+    }
+
+    pub(super) fn asks(&mut self) -> Arc<str> {
+        self.asked = true;
+        Arc::clone(&self.text)
+    }
+
+    /// Every node that votes for it has struck it out.
+    pub(super) fn has_won(&mut self, unanimous: bool) {
+        self.won = true;
+        self.asked &= !unanimous;
+    }
+}
+
+impl Drop for VoteWakeups {
+    fn drop(&mut self) {
+        /// How long the request may take that ends the messages of a release.
+        const WITHIN: Duration = Duration::from_secs(1);
+        if !self.asked {
+            return;
+        }
+        let (quorum, resource) = (self.quorum.clone(), self.resource.clone());
+        let token = self.registration.token().clone();
+        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
+        drop(self.handle.spawn(async move {
+            let leaves = Withdraw {
+                resource: &resource,
+                token: &token,
+                tells,
+                caller: &text,
+            };
+            let mut leaving = quorum.poll(&leaves, NodeQuestion::ToSay, |_| true, WITHIN);
+            while leaving.next().await.is_some() {}
+        }));
     }
 }
