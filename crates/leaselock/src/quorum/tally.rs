@@ -183,8 +183,6 @@ impl<R> Votes<R> {
     }
 }
 
-/// Votes for tests, as text.
-
 /// An operation's behaviour on the nodes of a quorum.
 ///
 /// The defaults: each node gets the very operation, and their replies are not combined.
@@ -228,6 +226,7 @@ macro_rules! counted {
 }
 pub(crate) use counted;
 
+/// Votes for tests, as text.
 #[cfg(test)]
 pub(crate) mod said {
     use super::*;
