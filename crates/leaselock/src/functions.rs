@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::{Client, views};
-use crate::engine::values::{ballot, gate, identity, log};
+use crate::engine::values::{ballot, calls_optional, gate, log};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
 use crate::script::{Library, Script};
@@ -20,7 +20,7 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
     let ours = [
         views::SCRIPTS,
         gate::SCRIPTS,
-        identity::SCRIPTS,
+        calls_optional::SCRIPTS,
         log::SCRIPTS,
         deadlock::SCRIPTS,
         ballot::SCRIPTS,
@@ -125,7 +125,7 @@ mod tests {
         let named: BTreeSet<String> = scripts().map(|script| script.name.to_owned()).collect();
         assert_eq!(named, files);
         assert_eq!(scripts().count(), named.len(), "each once");
-        let whole = |script: &Script| !script.source().contains(crate::script::source::UNKNOWN);
+        let whole = |script: &Script| !script.source().contains(crate::script::call::UNKNOWN);
         assert!(scripts().all(whole), "a fragment that does not exist");
     }
 

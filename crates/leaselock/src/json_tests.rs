@@ -13,7 +13,7 @@ use crate::client::inspection::{
     BreakOptions, BreakOutcome, Holder, Holding, Inspection, PermitCount, Waiter,
 };
 use crate::client::{CloseReport, Stats};
-use crate::engine::values::lock_mode::LockMode;
+use crate::engine::values::kind::LockMode;
 use crate::limiter::Rate;
 use crate::store::functions::LoadedFunctions;
 use crate::store::report::{Finding, Guarantee, Report, Verdict};

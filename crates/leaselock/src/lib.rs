@@ -157,7 +157,7 @@ pub use leaselock_fence::{Fence, Name, Sequencer};
 pub mod lease {
     pub use crate::election::mode::Leader;
     pub use crate::engine::guard::lease::LeaseState;
-    pub use crate::engine::guard::lease::mode::{Detachable, Exclusive, Mode, SingleName};
+    pub use crate::engine::guard::lease::handle::{Detachable, Exclusive, Mode, SingleName};
     pub use crate::multilock::mode::Several;
     pub use crate::rwlock::mode::{Shared, Upgradable};
     pub use crate::semaphore::permits::Permits;
@@ -172,7 +172,7 @@ pub mod error {
 
 /// Options of a lock, the report of a waiting acquisition, TLS, and the defaults.
 pub mod options {
-    pub use crate::base::ttl::{DEFAULT_TTL, TTL_MAX, TTL_MIN};
+    pub use crate::base::clock::{DEFAULT_TTL, TTL_MAX, TTL_MIN};
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
     pub use crate::client::target::DEFAULT_LONGEST_TTL;
     pub use crate::engine::shared_state::recorded_run::OnCrash;
@@ -190,7 +190,7 @@ pub mod inspect {
     pub use crate::client::inspection::{
         BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,
     };
-    pub use crate::engine::values::lock_mode::LockMode;
+    pub use crate::engine::values::kind::LockMode;
 }
 
 /// Reports of a client about its store and about itself.

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
-use crate::engine::guard::lease::mode::Exclusive;
+use crate::engine::guard::lease::handle::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// A semaphore of one.

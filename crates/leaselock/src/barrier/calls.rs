@@ -1,7 +1,7 @@
 //! The requests of a barrier.
 
 use crate::base::{Token, Ttl};
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::script::{LockKeys, Script, Scripts, script};
 
 static ARRIVE_AT_BARRIER: Script = script!("barrier/arrive");

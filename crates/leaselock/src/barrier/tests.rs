@@ -9,11 +9,11 @@ use fastrand::Rng;
 
 use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
 use crate::base::clock::Clock;
+use crate::base::clock::Ttl;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 

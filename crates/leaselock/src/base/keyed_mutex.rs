@@ -1,12 +1,17 @@
-//! Which task of this client tries next for a lock without a queue, or for a lock file.
+//! Mutexes that are held for a few instructions; and one for each key: which task of this client tries next for a lock
+//! without a queue, or for a lock file.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use super::error::StoreError;
-use super::sync::hold;
+
+/// Locks a mutex. It ignores poisoning, so that the panic of one thread does not become that of many.
+pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One mutex for each lock that a task waits for.
 #[derive(Debug, Default)]

@@ -57,7 +57,7 @@ pub(crate) fn tag_in(slot: u16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::quarantine_key::gate;
+    use crate::script::keys::gate;
 
     #[test]
     fn slots_are_those_of_the_specification() {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::hex::hex;
-use super::sync::hold;
+use super::keyed_mutex::hold;
 use crate::base::debug::debug_as;
 
 const RANDOM_BYTES: usize = 16;
@@ -248,6 +248,24 @@ pub(crate) fn from_base64url(text: &str) -> Option<Vec<u8>> {
         bytes.extend_from_slice(&group.to_be_bytes()[1..chunk.len().max(1)]);
     }
     (base64url(&bytes) == text).then_some(bytes)
+}
+
+/// Fencing tokens as the replies of a store have them.
+pub(crate) mod fence {
+    use leaselock_fence::Fence;
+
+    /// Returns the token of an id of the key that mints them, `ms-count`; `None` for an id that no grant writes.
+    pub(crate) fn of_id(id: &str) -> Option<Fence> {
+        let (ms, count) = id.split_once('-')?;
+        let (ms, count): (u64, u64) = (ms.parse().ok()?, count.parse().ok()?);
+        let number = ms.checked_mul(1000)?.checked_add(count)?;
+        Some(Fence::new(number)).filter(|fence| count < 1000 && *fence <= Fence::MAX)
+    }
+
+    /// Returns the token that a script replies: `0` stands for a lease without fencing.
+    pub(crate) fn of_reply(number: u64) -> Option<Fence> {
+        (number > 0).then_some(Fence::new(number))
+    }
 }
 
 #[cfg(test)]

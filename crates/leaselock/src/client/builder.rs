@@ -12,7 +12,7 @@ use crate::base::error::RequestError;
 use crate::base::{Clock, InvalidInput, Ttl, debug_as};
 use crate::engine::values::Strict;
 use crate::quorum::executor::Executor;
-use crate::script::quarantine_key::QuarantineKey;
+use crate::script::keys::QuarantineKey;
 use crate::store::RedisStore;
 
 /// Builds a [`Client`].

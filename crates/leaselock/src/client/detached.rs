@@ -7,7 +7,7 @@ use super::lease_handle::Handle;
 use crate::base::error::{LeaseError, Lost, ReleaseError};
 use crate::base::process::Process;
 use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
-use crate::engine::guard::lease::mode::{Detachable, SingleName, Typed};
+use crate::engine::guard::lease::handle::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
 use crate::engine::values::calls_optional::Detach;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::state::{ClientState, CloseReport};
+use super::named::{ClientState, CloseReport};
 use super::stats::Stats;
 use crate::base::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;

@@ -14,7 +14,6 @@ pub(crate) mod named;
 pub(crate) mod options;
 pub(crate) mod run;
 pub(crate) mod settings;
-pub(crate) mod state;
 mod stats;
 mod strict;
 pub(crate) mod target;
@@ -22,5 +21,5 @@ mod verdicts;
 pub(crate) mod views;
 
 pub use self::handle::Client;
-pub use self::state::CloseReport;
+pub use self::named::CloseReport;
 pub use self::stats::{Distribution, KindStats, Stats};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::ttl::DEFAULT_TTL;
+use crate::base::clock::DEFAULT_TTL;
 use crate::base::{InvalidInput, Ttl, debug_as, span};
 use crate::engine::guard::owner::Owner;
 use crate::engine::values::{Copies, OnWait, Wait};

@@ -7,7 +7,7 @@ use leaselock_fence::Fence;
 use tracing::Instrument;
 
 use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
-use crate::engine::guard::lease::mode::Mode;
+use crate::engine::guard::lease::handle::Mode;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// Why a body did not run to its end under the lease.

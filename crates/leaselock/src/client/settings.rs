@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
+use super::named::{ClassOf, ClientState};
 use super::options::{DEFAULT_DRIFT_PPM, Options};
-use super::state::{ClassOf, ClientState};
 use crate::base::process::Process;
 use crate::base::{ClientId, Clock, Drift, InvalidInput, debug_as};
 use crate::engine::services::{Engine, core};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use crate::engine::services::totals::histogram::Histogram;
+use crate::engine::services::totals::counters::Histogram;
 use crate::engine::services::{Engine, KindTotals};
 
 /// What a client has counted since it was built; see [`Client::stats`](crate::Client::stats).

@@ -8,7 +8,7 @@ use super::handle::Client;
 use crate::base::{ErrorKind, StoreError};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::gate::{Init, Status, StrictStatus};
-use crate::script::quarantine_key;
+use crate::script::keys;
 use crate::store::Finding;
 
 /// How many gates of a cluster are read at once, of thousands.
@@ -43,8 +43,7 @@ impl Client {
     where
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let mut gates =
-            quarantine_key::gates(&self.engine().ids.prefix, self.engine().store.is_cluster());
+        let mut gates = keys::gates(&self.engine().ids.prefix, self.engine().store.is_cluster());
         let mut asking = JoinSet::new();
         loop {
             let free = GATES_AT_ONCE - asking.len();

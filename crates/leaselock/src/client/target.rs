@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::settings;
 use super::settings::Settings;
-use crate::base::ttl::{TTL_MAX, TTL_MIN};
+use crate::base::clock::{TTL_MAX, TTL_MIN};
 use crate::base::{ClientId, Drift, InvalidInput, span};
 use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::NodeTerms;
-use crate::store::url::{self, RedisUrl, Target};
-use crate::store::{EmbeddedStore, RedisStore};
+use crate::store::url::{RedisUrl, Target};
+use crate::store::{EmbeddedStore, RedisStore, url};
 
 /// The default longest ttl on a majority of servers: a minute.
 ///

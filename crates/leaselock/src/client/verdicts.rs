@@ -4,8 +4,7 @@ use leaselock_fence::Fence;
 
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
 use crate::engine::values::LockMode;
-use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::counted;
+use crate::quorum::tally::{TallyVerdict, Votes, counted};
 
 counted! {
     Inspect<'_> => inspected,

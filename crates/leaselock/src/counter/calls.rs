@@ -8,7 +8,7 @@ use leaselock_fence::{Fence, Name, Sequencer};
 use tokio::sync::oneshot;
 
 use crate::base::{Moment, StoreError};
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::engine::values::request::Copies;
 use crate::script::{LockKeys, Malformed, Script, Scripts, script};
 

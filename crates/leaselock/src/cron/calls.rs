@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::state::{Claim, CronRun, CronState, Overlap, Tick, TickState};
 use crate::base::Token;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
-use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::calls::COMPARE_AND_DELETE;
+use crate::engine::values::calls::operation;
+use crate::engine::values::kind::Resource;
 use crate::engine::values::kind::{Kind, StepScripts, kind, step};
-use crate::engine::values::operation::operation;
-use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 

@@ -11,10 +11,10 @@ use super::state::{CronState, Overlap};
 use crate::base::{Clock, InvalidInput, span};
 use crate::client::Client;
 use crate::client::named::Named;
-use crate::engine::services::record::ClientRecord;
+use crate::engine::services::ids::ClientRecord;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::engine::ways::trying::RunTerms;
 
 /// How long after its time a tick may begin by default.

@@ -15,18 +15,18 @@ use fastrand::Rng;
 use self::model::{Again, Asks, Model, Said};
 use super::calls::{Acquire, AskedTick, CRON, CronTerms, FinishTick, InspectTicks};
 use super::state::{CronState, Overlap, Tick, TickState};
+use crate::base::clock::Ttl;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::engine::ways::trying::CallNumber;
 use crate::inspect::BreakOptions;
 use crate::mutex::MUTEX;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 
 const TTL: Ttl = match Ttl::whole_ms(600_000) {
     Some(ttl) => ttl,

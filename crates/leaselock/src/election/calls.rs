@@ -6,7 +6,7 @@ use leaselock_fence::Fence;
 
 use crate::base::Token;
 use crate::base::error::LostReason;
-use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::engine::values::grant::StepReply;
 use crate::engine::values::{Kind, Resource, kind, operation, step};
 use crate::script::{Answer, Malformed, Script, script};

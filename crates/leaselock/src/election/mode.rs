@@ -11,7 +11,7 @@ use super::calls::Proclaim;
 use crate::base::backoff::Backoff;
 use crate::base::error::LeaseError;
 use crate::base::{Clock, Moment, StoreError, hold};
-use crate::engine::guard::lease::mode::{Granted, modes};
+use crate::engine::guard::lease::handle::{Granted, modes};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::services::renewal::Renewal;
 use crate::engine::services::{Id, LeaseRecord, broadcast};

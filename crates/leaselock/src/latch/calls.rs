@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::script::{LockKeys, Script, Scripts, Value, script};
 
 static ARRIVE: Script = script!("latch/arrive");

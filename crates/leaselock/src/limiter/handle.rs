@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::calls::{GiveBackPermits, PermitRequest, Take, Taken};
-use super::error::LimiterError;
+use super::calls::{GiveBackPermits, LimiterError, PermitRequest, Take, Taken};
 use super::rate::{CheckedRates, Rate};
 use crate::base::error::{InvalidInput, NounFailure};
 use crate::client::Client;

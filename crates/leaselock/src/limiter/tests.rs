@@ -15,7 +15,7 @@ use crate::base::clock::Clock;
 use crate::base::token::Token;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 

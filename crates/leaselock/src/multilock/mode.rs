@@ -2,7 +2,7 @@
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use crate::engine::guard::lease::mode::modes;
+use crate::engine::guard::lease::handle::modes;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// Several names, held as one: see [`MultiLock`](crate::multilock::MultiLock).

@@ -1,6 +1,6 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
-use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::engine::values::kind::{BatchScripts, Kind, StepScripts, kind, step};
 use crate::engine::values::shortcut;
 use crate::script::script;

@@ -11,7 +11,7 @@ use crate::client::look::look;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
-use crate::engine::guard::lease::mode::Exclusive;
+use crate::engine::guard::lease::handle::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::ways::schedule;

@@ -8,11 +8,10 @@ use leaselock_fence::Fence;
 use super::state::{OnceResult, OnceState};
 use crate::base::{Token, fence};
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
-use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
-use crate::engine::values::kind::{Kind, StepScripts, kind, step};
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::COMPARE_AND_DELETE;
+use crate::engine::values::calls::operation;
+use crate::engine::values::kind::{Kind, Resource, StepScripts, kind, step};
 use crate::engine::values::request::Copies;
-use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 

@@ -14,8 +14,8 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
+use crate::engine::values::kind::Resource;
 use crate::engine::values::request::{Copies, Wait, Waiting};
-use crate::engine::values::resource::Resource;
 use crate::engine::ways::trying::RunTerms;
 
 /// How long a result is kept by default.

@@ -16,18 +16,18 @@ use super::calls::{
 };
 use super::state::OnceState;
 use crate::base::clock::Clock;
+use crate::base::clock::Ttl;
 use crate::base::fence;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::engine::ways::trying::CallNumber;
 use crate::mutex::MUTEX;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 
 const STEPS: usize = 20_000;
 const TTL_MS: u64 = 1_000;

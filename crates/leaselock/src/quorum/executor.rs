@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
-use super::votable::Votable;
+use super::tally::Votable;
 use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
 use crate::script::damage::Types;
 use crate::script::{Answer, Call, Library, Operation, Value};

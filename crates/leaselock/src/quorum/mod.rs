@@ -5,13 +5,10 @@
 //! change the outcome any more.
 
 mod doctor;
-pub(crate) mod eligibility;
 pub(crate) mod executor;
-pub(crate) mod fan_out;
 pub(crate) mod group;
 pub(crate) mod member;
 pub(crate) mod proposals;
 pub(crate) mod repair;
 mod store;
 pub(crate) mod tally;
-pub(crate) mod votable;

@@ -1,8 +1,8 @@
 //! Reading as a kind of lock, and the two requests that change how a name is held: their scripts, which are in
 //! `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
 
+use crate::engine::values::calls::RELEASE_ALONE;
 use crate::engine::values::kind::{BatchScripts, Kind, kind, step};
-use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
 /// The modes of readers in `lua/holds.lua`.

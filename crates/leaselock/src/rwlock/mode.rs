@@ -3,7 +3,7 @@
 use leaselock_fence::Fence;
 
 use crate::client::named::Named;
-use crate::engine::guard::lease::mode::modes;
+use crate::engine::guard::lease::handle::modes;
 
 /// A reader, beside others.
 ///

@@ -9,7 +9,7 @@ use super::mode::{Shared, Upgradable};
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::named::Named;
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::lease::mode::Exclusive;
+use crate::engine::guard::lease::handle::Exclusive;
 use crate::engine::values::request::Wait;
 
 impl RwLock {

@@ -3,10 +3,8 @@
 use leaselock_fence::Fence;
 
 use super::answer::{Answer, Malformed, Value};
-use super::call::Call;
+use super::call::{Call, Operation, Script, script};
 use super::keys::LockKeys;
-use super::operation::Operation;
-use super::source::{Script, script};
 use crate::base::error::{ErrorKind, StoreError};
 
 /// Every fencing token is below it.

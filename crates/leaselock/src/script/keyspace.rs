@@ -1,15 +1,6 @@
-//! A script's plain cases in Rust, for embedded stores, and what they may read and write: the commands of scripts, as
-//! methods.
+//! What a script's plain cases in Rust may read and write in embedded stores: the commands of scripts, as methods.
 
-use super::answer::Answer;
-use super::parameters::Parameters;
 use crate::base::StoreError;
-
-/// The same step as a script, for its plain cases.
-///
-/// The Lua file decides; the shortcut gives the same result with a tenth of the work. It leaves every other case to the
-/// Lua: it returns `None`, and has changed nothing.
-pub(crate) type Shortcut = fn(&Parameters, &mut dyn Keyspace) -> Option<Answer>;
 
 /// The id of a stream's entry: milliseconds, and a number among those of the same millisecond.
 pub(crate) type StreamId = (u64, u64);

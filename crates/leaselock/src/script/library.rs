@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::source::Script;
+use super::call::Script;
 use crate::base::token;
 
 /// The library of this version.

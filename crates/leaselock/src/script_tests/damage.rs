@@ -9,7 +9,7 @@ use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::calls_many::{AcquireMany, Item};
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::script::damage::Types;
 use crate::script::{Operation, Script, Value};
 

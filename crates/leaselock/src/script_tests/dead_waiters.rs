@@ -2,7 +2,7 @@
 
 use super::lab::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::script::Value;
 
 /// Adds waiters that no message reaches, in front of all others.

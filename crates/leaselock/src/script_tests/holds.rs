@@ -3,8 +3,7 @@
 use super::lab::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Kind;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::{Kind, Resource};
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;

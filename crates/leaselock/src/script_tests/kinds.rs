@@ -5,7 +5,7 @@ use super::lab::*;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 
 const KINDS: [&str; 3] = ["a", "z9", "shared"];
 /// Later than any server's time, so the entry counts as alive; and a poll long ago.

@@ -6,25 +6,21 @@ use std::time::Duration;
 use leaselock_fence::{Fence, Name};
 use testkit::Server;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Ttl};
 use crate::base::token::{ClientId, Token};
-use crate::base::ttl::Ttl;
 use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls::*;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
-use crate::store::EmbeddedStore;
-use crate::store::Event;
-use crate::store::RedisStore;
-use crate::store::url;
 use crate::store::url::Target;
+use crate::store::{EmbeddedStore, Event, RedisStore, url};
 
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 

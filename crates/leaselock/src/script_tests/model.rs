@@ -19,7 +19,7 @@ use crate::client::views::*;
 use crate::engine::values::calls::*;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 
 const ACTORS: usize = 6;

@@ -3,9 +3,9 @@
 use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::token::{Token, client_of};
-use crate::engine::values::calls_all::*;
+use crate::engine::values::calls::*;
 use crate::engine::values::grant::Acquired;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

@@ -7,7 +7,7 @@ use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::Note;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;
@@ -250,7 +250,7 @@ fn survey_finds_locks_among_other_keys() {
 #[test]
 fn a_client_writes_its_record_and_deletes_it() {
     use crate::base::process::Process;
-    use crate::engine::values::identity::{Announce, Who};
+    use crate::engine::values::calls_optional::{Announce, Who};
     on_every_engine(async |lab| {
         let this = Process::this("", None, None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
@@ -286,7 +286,7 @@ fn a_client_writes_its_record_and_deletes_it() {
 
 #[test]
 fn a_record_that_no_client_wrote_is_ignored_and_is_no_error() {
-    use crate::engine::values::identity::Who;
+    use crate::engine::values::calls_optional::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
         for (script, text) in [

@@ -17,7 +17,7 @@ use self::side::{
 };
 use crate::base::clock::Clock;
 use crate::script::Script;
-use crate::script::source::{lua, without_plain_cases};
+use crate::script::call::{lua, without_plain_cases};
 
 const CASES: u32 = 400;
 const TOKENS: usize = 5;

@@ -6,7 +6,7 @@ use crate::engine::values::calls_optional::*;
 /// Reads a waiter's position, and expects that nothing was written.
 async fn position(
     lab: &Lab,
-    keys: &crate::engine::values::resource::Resource,
+    keys: &crate::engine::values::kind::Resource,
     token: &crate::base::token::Token,
     how: &How<'_>,
 ) -> Option<u64> {

@@ -11,7 +11,7 @@ use crate::engine::values::ballot::many::*;
 use crate::engine::values::ballot::*;
 use crate::engine::values::calls_many::{BatchTerms, Item};
 use crate::engine::values::grant::ReleaseAnswer;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

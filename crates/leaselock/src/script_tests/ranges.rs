@@ -6,7 +6,7 @@ use super::lab::*;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 
 const SHARED: How<'static> = How {
     channel: "here",

@@ -12,7 +12,7 @@ use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::rwlock::READ;
 use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;

@@ -2,7 +2,7 @@
 
 use super::lab::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::script::{Script, Value};
 
 /// Writes what an acquisition of a waiter writes: a member and its entry, with a short ttl.

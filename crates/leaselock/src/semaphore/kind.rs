@@ -1,7 +1,7 @@
 //! Permits as a kind of lock: their scripts, which are in `lua/semaphore/` and `lua/hold/`.
 
+use crate::engine::values::calls::RELEASE_ALONE;
 use crate::engine::values::kind::{BatchScripts, Kind, StepScripts, kind, step};
-use crate::engine::values::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
 pub(crate) static PERMITS: Kind = kind! {

@@ -2,7 +2,7 @@
 
 use leaselock_fence::Fence;
 
-use crate::engine::guard::lease::mode::modes;
+use crate::engine::guard::lease::handle::modes;
 use crate::engine::guard::lease::{Lease, LeaseView};
 
 /// One or several permits of a [`Semaphore`](crate::Semaphore), held together.

@@ -6,8 +6,8 @@ use crate::base::error::RequestError;
 use crate::client::inspection::{PermitCount, not_a_lock};
 use crate::client::views::{Inspect, InspectedState};
 use crate::engine::services::core::OPERATOR_WITHIN;
-use crate::engine::values::operation::operation;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::calls::operation;
+use crate::engine::values::kind::Resource;
 
 operation! {
     /// Pins the number of permits; with 0 the latest request decides again. Runs

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::values::operation::operation;
+use crate::engine::values::calls::operation;
 use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 use crate::script::{Script, script};

@@ -2,28 +2,21 @@
 
 mod deadlock;
 mod facts;
-mod kind;
 mod lost;
 mod noun;
 pub(crate) mod operation;
 mod operations;
-mod quarantine;
 mod store;
-mod vote;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::deadlock::Link;
-pub use self::kind::ErrorKind;
-pub use self::lost::{Lost, LostReason};
+pub use self::lost::{Lost, LostReason, Quarantine};
 pub(crate) use self::noun::{NounFailure, noun_error};
 pub(crate) use self::operation::{ErrorFacts, HasFacts};
 pub use self::operation::{OperationError, Remains};
 pub use self::operations::{AcquireError, BreakError, LeaseError, ReleaseError, RequestError};
-pub use self::quarantine::Quarantine;
-pub(crate) use self::store::Detail;
-pub(crate) use self::store::Tally;
-pub use self::store::{NodeVote, StoreError};
-pub use self::vote::Vote;
+pub(crate) use self::store::{Detail, Tally};
+pub use self::store::{ErrorKind, NodeVote, StoreError, Vote};
 pub use leaselock_fence::InvalidInput;

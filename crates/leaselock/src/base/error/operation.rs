@@ -59,7 +59,7 @@ pub trait OperationError: std::error::Error + HasFacts {
         let facts = self.facts();
         let reason = facts.invalid.and_then(InvalidInput::unsupported);
         let kind = facts.store.map(StoreError::kind);
-        reason.is_some() || kind == Some(super::kind::ErrorKind::Unsupported)
+        reason.is_some() || kind == Some(super::store::ErrorKind::Unsupported)
     }
 
     /// Returns what the store said, when that is why it failed.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use leaselock_fence::{Fence, InvalidInput, Name};
 
 use super::deadlock::{Link, in_words};
-use super::lost::Lost;
-use super::quarantine::Quarantine;
+use super::lost::{Lost, Quarantine};
 use super::store::{NodeVote, StoreError};
 use crate::base::process::Process;
 use crate::base::span::{rounded, span};

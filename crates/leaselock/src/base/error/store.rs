@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use super::kind::ErrorKind;
-use super::vote::Vote;
 use crate::base::debug::debug_as;
+use crate::base::process::Process;
 use crate::base::span::rounded;
 
 /// The error of a store.
@@ -240,6 +239,114 @@ impl fmt::Display for Tally {
         self.votes
             .iter()
             .try_for_each(|one| write!(f, "; {}: {one}", one.node))
+    }
+}
+
+/// The kind of a store error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No connection, or it broke.
+    Unreachable,
+    /// No reply within the request timeout.
+    NoReply,
+    /// The server is loading its data (`LOADING`).
+    Loading,
+    /// The server is over its memory limit and refuses writes (`OOM`).
+    OutOfMemory,
+    /// A replica, or a primary that was demoted (`READONLY`).
+    ReadOnly,
+    /// Fewer replicas than `min-replicas-to-write` (`NOREPLICAS`).
+    NoReplicas,
+    /// The cluster does not serve this slot (`CLUSTERDOWN`, `MOVED`, `TRYAGAIN` …).
+    ClusterDown,
+    /// The server replies but does not serve, for another reason.
+    ///
+    /// `BUSY`, `MISCONF`, `MASTERDOWN`, too many clients.
+    NotServing,
+    /// No Sentinel watches servers under the name in the URL.
+    UnknownService,
+    /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
+    Auth,
+    /// The TLS handshake failed.
+    ///
+    /// The server's certificate has expired, is for another name or from an unknown authority. Or the server requires
+    /// ours, refuses it, or ours cannot be read. The message says which.
+    Tls,
+    /// The user may not do this (`NOPERM`), or the folder's permissions forbid it.
+    Forbidden,
+    /// One of the keys holds a value that is not a lock. It was not touched.
+    WrongType,
+    /// Lock data is damaged.
+    ///
+    /// Either both copies in a lock file, which is never taken for a free lock; or the fencing tokens or the queue of a
+    /// lock, and then nothing is granted. The message names what is damaged and the remedy.
+    Corrupt,
+    /// No space for a new lock file.
+    StorageFull,
+    /// The folder for lock files cannot be created or found.
+    CannotCreate,
+    /// The folder is on a file system that cannot carry locks.
+    UnsupportedFilesystem,
+    /// The reply was not understood.
+    Malformed,
+    /// This store does not support the operation.
+    Unsupported,
+    /// Strict mode is set up there with another longest ttl than this client's.
+    Mismatch,
+    /// A bug of leaselock itself.
+    Internal,
+}
+
+/// The vote of a node of a majority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// The lock was free there. The vote has been withdrawn.
+    Granted,
+    /// Another client holds it there.
+    Busy {
+        /// That process, of which the id of its client is known; `None` when another library holds it.
+        holder: Option<Process>,
+    },
+    /// It started too recently to know what it granted before, and votes again after `rest`.
+    NotVoting {
+        /// How long it still stays out of votes.
+        rest: Duration,
+    },
+    /// No connection, or no answer: [`NodeVote::error`](crate::error::NodeVote::error) tells which.
+    Silent,
+    /// It replied with a refusal.
+    Failed(ErrorKind),
+    /// It is the same server as a node before it, and both have one vote.
+    SameServer,
+    /// It replied, but too few nodes have replied the same.
+    Answered,
+}
+
+impl Vote {
+    pub(crate) fn of_failure(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::NoReply | ErrorKind::Unreachable => Vote::Silent,
+            other => Vote::Failed(other),
+        }
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Vote::Granted => f.write_str("granted"),
+            Vote::Busy { .. } => f.write_str("busy"),
+            Vote::NotVoting { rest } => {
+                let up = Duration::from_secs((*rest + Duration::from_millis(999)).as_secs());
+                write!(f, "started recently and votes again in {}", rounded(up))
+            }
+            Vote::Silent => f.write_str("silent"),
+            Vote::Failed(_) => f.write_str("refused"),
+            Vote::SameServer => f.write_str("the same server as another"),
+            Vote::Answered => f.write_str("answered"),
+        }
     }
 }
 

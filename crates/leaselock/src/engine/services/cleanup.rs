@@ -1,9 +1,7 @@
 //! Cleanup in the background: dropped leases, cancelled acquisitions, requests whose outcome is unknown.
 //!
-//! A [`CleanupGuard`](guard::CleanupGuard) exists before a request is sent that may leave something on the server. Cleanup undoes that in
+//! A [`CleanupGuard`] exists before a request is sent that may leave something on the server. Cleanup undoes that in
 //! the background, independently of the caller's timeout, and retries until a leftover can do no harm any more.
-
-pub(crate) mod guard;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::batch::Batcher;
-use super::batch::batchable::Releases;
+use super::batch::batcher::Batcher;
+use super::batch::driver::Releases;
 use crate::base::backoff::Backoff;
 use crate::base::{Clock, Moment, StoreError, Token, hold};
 use crate::engine::values::{Cancel, CustomLock, Release, Resource};
@@ -70,11 +68,6 @@ impl PendingCleanup {
 
     pub(crate) fn queued(mut self, queued: bool) -> Self {
         self.queued = queued;
-        self
-    }
-
-    fn after(mut self, delay: Duration) -> Self {
-        self.delay = delay;
         self
     }
 
@@ -193,7 +186,7 @@ impl Cleanup {
                 None => HOLDERS_LEARN_WITHIN,
             };
             let pending = PendingCleanup::acquisition(resource, token, now).queued(true);
-            self.take(pending.after(delay));
+            self.take(PendingCleanup { delay, ..pending });
         }
     }
 
@@ -325,28 +318,80 @@ impl CleanupClient {
         if let Some(custom) = &pending.custom {
             custom.clean_up(&self.store, TRY_WITHIN).await
         } else if pending.in_flight {
-            self.cancel(pending).await
+            // It may be in the queue, or may still join it.
+            let cancel = Cancel {
+                resource: &pending.resource,
+                token: &pending.token,
+            };
+            self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
         } else {
-            self.release(pending).await
+            // A lease has no queue entry any more.
+            let release = Release {
+                resource: &pending.resource,
+                token: &pending.token,
+                was_queued: pending.queued,
+            };
+            self.releases.release(&release, TRY_WITHIN).await.map(drop)
+        }
+    }
+}
+
+/// Queues a cleanup when it is dropped, unless it was disarmed.
+///
+/// The caller creates it before it sends a request, so that no drop, panic or error in between leaves a lock behind.
+#[derive(Debug)]
+pub(crate) struct CleanupGuard {
+    cleanup: Cleanup,
+    pending: Option<PendingCleanup>,
+}
+
+impl CleanupGuard {
+    pub(crate) fn new(cleanup: Cleanup, pending: PendingCleanup) -> Self {
+        cleanup.0.counters.remember_release(&pending);
+        CleanupGuard {
+            cleanup,
+            pending: Some(pending),
         }
     }
 
-    /// Cancels an acquisition that may be in the queue, or may still join it.
-    async fn cancel(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
-        let cancel = Cancel {
-            resource: &pending.resource,
-            token: &pending.token,
-        };
-        self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
+    /// Sets the moment by which what may exist on the server has expired.
+    pub(crate) fn lasts_until(&mut self, until: Moment) {
+        if let Some(pending) = &mut self.pending {
+            pending.until = pending.until.max(until);
+        }
     }
 
-    /// Releases a lease, which has no queue entry any more.
-    async fn release(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
-        let release = Release {
-            resource: &pending.resource,
-            token: &pending.token,
-            was_queued: pending.queued,
-        };
-        self.releases.release(&release, TRY_WITHIN).await.map(drop)
+    /// Notes that the store confirmed the queue entry.
+    pub(crate) fn set_queued(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            pending.queued = true;
+        }
+    }
+
+    /// Disarms the guard: the store never had it, or the lease has an owner now. True if it was in the queue.
+    pub(crate) fn settle(mut self) -> bool {
+        self.pending.take().is_some_and(|pending| pending.queued)
+    }
+
+    /// Drops the guard if the store may have it, and disarms it otherwise.
+    pub(crate) fn settle_unless(self, may_exist: bool) {
+        if !may_exist {
+            self.settle();
+        }
+    }
+
+    /// Disarms the guard: the store confirmed the end.
+    pub(crate) fn end(mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.cleanup.0.counters.remember_acquisition(&pending);
+        }
+    }
+}
+
+impl Drop for CleanupGuard {
+    fn drop(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.cleanup.take(pending);
+        }
     }
 }

@@ -6,28 +6,25 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
+use super::batch::batcher::Requests;
 use super::cleanup::Cleanup;
-use super::ids::Ids;
+use super::ids::{ClientRecord, Ids};
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
-use super::limits::Limits;
 use super::log::EventLog;
-use super::record::ClientRecord;
-use super::renewal;
-use super::requests::Requests;
-use super::shared::SharedStates;
-use super::thread;
+use super::shared::{Limits, SharedStates};
 use super::thread::Background;
 use super::totals::of_client::Totals;
+use super::{renewal, thread};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::AcquireError;
 use crate::base::process::Process;
 use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Token, Ttl, debug_as};
 use crate::engine::values::{Connections, Note, Resource, Seen, Strict, Who};
 use crate::quorum::executor::Executor;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::keys;
-use crate::script::quarantine_key::QuarantineKey;
+use crate::script::keys::QuarantineKey;
 use crate::store::LeaseHolder;
 
 /// How long a request of an operator, or one that is only information, may take.

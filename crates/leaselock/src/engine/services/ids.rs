@@ -1,9 +1,18 @@
-//! Who a client is, and the names and numbers that it gives away only once.
+//! Who a client is: the names and numbers that it gives away only once, and the record in which others read of it.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use leaselock_fence::Name;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::base::process::Process;
 use crate::base::token::Stock;
-use crate::base::{ClientId, StoreError, Token};
+use crate::base::{ClientId, StoreError, Token, Ttl, hold};
+use crate::engine::values::Announce;
+use crate::quorum::executor::Executor;
 use crate::script::keys;
 
 /// Who a client is, and where it is reached.
@@ -38,5 +47,145 @@ impl Ids {
     pub(crate) fn token(&self, fencing: bool) -> Result<Token, StoreError> {
         let token = self.tokens.token(&self.client, fencing);
         token.map_err(StoreError::no_random)
+    }
+}
+
+/// How long the record of a client lasts without a renewal.
+const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
+    Some(ttl) => ttl,
+    None => panic!("a minute is in range"),
+};
+/// How often a client that is in use renews its record.
+const RECORD_EVERY: Duration = Duration::from_secs(20);
+/// How long a request to write or delete it may take.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// No task writes the record.
+const IDLE: u8 = 0;
+/// A task writes it, and the client asked for it since.
+const ASKED: u8 = 1;
+/// A task writes it.
+const WRITING: u8 = 2;
+
+/// What others read of a client, and whether it is written.
+#[derive(Debug)]
+pub(crate) struct ClientRecord {
+    pub(crate) key: String,
+    about: Mutex<Process>,
+    /// The state of the task that writes it.
+    state: AtomicU8,
+    /// Locked while the record is written or deleted, so that no write comes after the last deletion. True once there may
+    /// be one to delete.
+    is_written: tokio::sync::Mutex<bool>,
+}
+
+impl ClientRecord {
+    pub(crate) fn new(prefix: &str, about: Process) -> Self {
+        ClientRecord {
+            key: keys::client_record(prefix, &about.client),
+            about: Mutex::new(about),
+            state: AtomicU8::new(IDLE),
+            is_written: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns this process, as others read of it.
+    pub(crate) fn about(&self) -> Process {
+        hold(&self.about).clone()
+    }
+
+    pub(super) fn serves_any(&self) -> bool {
+        !hold(&self.about).serves.is_empty()
+    }
+
+    /// Returns true if a task is going to write it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == ASKED
+    }
+
+    /// Has the record written now, and as long as it is wanted: `is_wanted` is asked before each writing, and told
+    /// whether the record was asked for since the latest.
+    pub(super) fn announce(
+        self: &Arc<Self>,
+        thread: &Handle,
+        store: &Executor,
+        is_wanted: impl Fn(bool) -> bool + Send + 'static,
+    ) {
+        if self.state.swap(ASKED, Ordering::SeqCst) != IDLE {
+            return;
+        }
+        let (record, store) = (Arc::clone(self), store.clone());
+        drop(thread.spawn(async move {
+            loop {
+                let mut is_written = record.is_written.lock().await;
+                // A request in flight counts as use, because it has asked for the record.
+                let asked = record.state.swap(WRITING, Ordering::SeqCst) == ASKED;
+                if !is_wanted(asked) {
+                    match record.turn(WRITING, IDLE) {
+                        true => break,
+                        false => continue, // it was asked for meanwhile
+                    }
+                }
+                *is_written = true;
+                let about = record.about().encode();
+                drop(store.ask(&record.write(&about), WITHIN).await);
+                drop(is_written);
+                sleep(RECORD_EVERY).await;
+            }
+        }));
+    }
+
+    fn turn(&self, from: u8, to: u8) -> bool {
+        let turned = (self.state).compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        turned.is_ok()
+    }
+
+    /// An empty text deletes it.
+    fn write<'a>(&'a self, about: &'a str) -> Announce<'a> {
+        Announce {
+            record: &self.key,
+            about,
+            ttl: RECORD_TTL,
+        }
+    }
+
+    /// Deletes the record, if it may have been written.
+    pub(crate) async fn delete(&self, store: &Executor) {
+        let is_written = self.is_written.lock().await;
+        if *is_written {
+            // The record is only information.
+            drop(store.ask(&self.write(""), WITHIN).await);
+        }
+    }
+
+    /// Says from the next writing on that the client runs the schedule of this name.
+    pub(crate) fn serve(&self, name: Name) {
+        hold(&self.about).serves.push(name);
+    }
+
+    pub(crate) fn serve_no_more(&self, name: &Name) {
+        let serves = &mut hold(&self.about).serves;
+        if let Some(at) = serves.iter().position(|it| it == name) {
+            serves.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod record_tests {
+    use crate::Client;
+
+    #[tokio::test]
+    async fn a_closed_client_writes_no_record_unless_it_still_holds_a_lease() {
+        let [idle, holding] = ["mem:", "mem:"].map(|url| Client::open(url).unwrap());
+        assert!(!idle.engine().has_ended());
+        let lease = holding.mutex("job").acquire().await.unwrap();
+        let other = idle.mutex("job").acquire().await.unwrap();
+        other.release().await.unwrap();
+        idle.close().await;
+        holding.close().await;
+        assert!(idle.engine().has_ended());
+        assert!(!holding.engine().has_ended());
+        lease.release().await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use super::cleanup::SECOND_ATTEMPT_AFTER;
 use super::core::{Engine, OPERATOR_WITHIN};
 use crate::base::StoreError;
 use crate::quorum::executor::Executor;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 
 /// How something is taken back. A second time changes nothing.
 pub(crate) trait Undo: Clone + Send + Sync + 'static {

@@ -3,12 +3,12 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::missing_votes::MissingVotes;
 use super::cleanup::{Cleanup, PendingCleanup};
 use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
@@ -49,6 +49,20 @@ impl LeaseTable {
     fn remove(&mut self, id: Id) {
         self.schedule.remove(id);
         self.missing_votes.take(id);
+    }
+}
+
+/// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
+#[derive(Debug, Default)]
+struct MissingVotes(HashMap<Id, u32>);
+
+impl MissingVotes {
+    fn note(&mut self, id: Id, at: usize) {
+        *self.0.entry(id).or_default() |= 1 << at;
+    }
+
+    fn take(&mut self, id: Id) -> u32 {
+        self.0.remove(&id).unwrap_or(0)
     }
 }
 
@@ -288,7 +302,6 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
-mod missing_votes;
 mod revote;
 mod send;
 #[cfg(test)]

@@ -1,10 +1,17 @@
-//! State that the tasks of one client share for one key, whatever handles they have.
+//! What the tasks of one client share: state for one key, and what there are only so many of.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-use crate::base::hold;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use crate::base::keyed_mutex::KeyedMutex;
+use crate::base::{ErrorKind, StoreError, hold};
+use crate::engine::values::custom::OWN_CONNECTIONS_MOST;
+use crate::store::DedicatedConnection;
 
 /// How many states there may be before a sweep removes those without a user.
 const SWEEP_FROM: usize = 64;
@@ -45,6 +52,71 @@ impl SharedStates {
         let key = (noun, Arc::clone(key));
         table.states.insert(key, Arc::downgrade(&shared));
         state
+    }
+}
+
+pub(crate) struct Limits {
+    /// Lets one task of this client at a time poll a lock that has no queue.
+    pub(crate) poll_mutexes: KeyedMutex,
+    /// Limits how many locks have a connection of their own.
+    pub(crate) own_connections: Arc<Semaphore>,
+    pub(crate) replica_pool: ReplicaPool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            poll_mutexes: KeyedMutex::default(),
+            own_connections: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
+            replica_pool: ReplicaPool::default(),
+        }
+    }
+}
+
+/// The most requests of a client that wait for replicas at once, each on a connection of its own.
+const WAITS_MAX: usize = 32;
+/// How many connections stay open without a waiting request.
+const IDLE_MOST: usize = 4;
+#[derive(Debug)]
+pub(crate) struct ReplicaPool {
+    permits: Semaphore,
+    idle: Mutex<Vec<DedicatedConnection>>,
+}
+
+impl Default for ReplicaPool {
+    fn default() -> Self {
+        ReplicaPool {
+            permits: Semaphore::new(WAITS_MAX),
+            idle: Mutex::default(),
+        }
+    }
+}
+
+impl ReplicaPool {
+    pub(crate) async fn admit(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
+        match timeout(within, self.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                let message = format!(
+                    "{WAITS_MAX} requests of this client wait for replicas already, which is the limit"
+                );
+                Err(StoreError::refused(ErrorKind::NotServing, message))
+            }
+        }
+    }
+
+    /// Returns an idle connection that is still open.
+    pub(crate) fn take_idle(&self) -> Option<DedicatedConnection> {
+        let mut idle = hold(&self.idle);
+        idle.retain(DedicatedConnection::is_open);
+        idle.pop()
+    }
+
+    pub(crate) fn put_back(&self, connection: DedicatedConnection) {
+        let mut idle = hold(&self.idle);
+        if idle.len() < IDLE_MOST {
+            idle.push(connection);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::watch::Watch;
 use crate::base::error::NounFailure;
 use crate::base::{InvalidInput, Moment, StoreError, Token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN, broadcast};
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::LockKeys;
 
 /// Why a majority of servers has none of them.

@@ -118,9 +118,9 @@ pub(crate) use run_setters;
 /// Makes a type with an `attempt` the way in which a run holds: an example of taking it back, the type, and its error.
 macro_rules! run_mode {
     ($(#[$example:meta])+ $Run:ident, $Error:ident) => {
-        impl $crate::engine::guard::lease::mode::Sealed for $Run {}
-        impl $crate::engine::guard::lease::mode::Typed for $Run {}
-        impl $crate::engine::guard::lease::mode::SingleName for $Run {
+        impl $crate::engine::guard::lease::handle::Sealed for $Run {}
+        impl $crate::engine::guard::lease::handle::Typed for $Run {}
+        impl $crate::engine::guard::lease::handle::SingleName for $Run {
             type Fence = leaselock_fence::Fence;
         }
 

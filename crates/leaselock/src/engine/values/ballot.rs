@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
+use super::calls::operation;
 use super::grant::{ReleaseAnswer, Seen, seen_at};
-use super::operation::operation;
-use super::resource::Resource;
+use super::kind::Resource;
 use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 

@@ -1,10 +1,73 @@
-//! The requests of a holder and a waiter: one value for each script that every kind of lock has.
+//! The requests of a holder and a waiter: one value for each script that every kind of lock has. And requests as tables.
 
-use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer};
-use super::operation::operation;
-use super::resource::Resource;
-use crate::base::{Token, Ttl};
-use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
+use leaselock_fence::Fence;
+
+use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen, seen_at};
+use super::kind::{Resource, StepScripts};
+use crate::base::{Token, Ttl, fence};
+use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
+
+/// Declares a request and reads its reply, in the words of its script's header: fields, keys and arguments in their
+/// order, and a value for each tag.
+///
+/// The fields are variables in `script` and `encode`. Any other tag is malformed, unless `_` says how all are read.
+/// The nodes of a quorum do not vote on it, or `votes elsewhere;` says that its `Votable` stands in another place.
+macro_rules! operation {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $Name:ident $(<$life:lifetime>)? {
+            $($(#[$about:meta])* $field:ident: $Type:ty,)*
+        }
+        script $script:expr;
+        $(votes $elsewhere:ident;)?
+        fn encode($call:ident) $encode:block
+        fn decode($answer:ident) -> $Reply:ty {
+            $($($tag:literal)|+ => $value:expr,)*
+            $(_ => $any:expr,)?
+        }
+        $(fn time_us($timed:ident) $time_us:block)?
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        $vis struct $Name $(<$life>)? {
+            $($(#[$about])* $vis $field: $Type,)*
+        }
+
+        impl $(<$life>)? $crate::script::Operation for $Name $(<$life>)? {
+            type Reply = $Reply;
+
+            #[allow(unused_variables, reason = "most scripts do not depend on them")]
+            fn script(&self) -> &'static $crate::script::Script {
+                let Self { $($field),* } = self;
+                $script
+            }
+
+            #[allow(unused_variables, reason = "some are there for the script, or for who counts votes")]
+            fn encode(&self, $call: &mut $crate::script::Call) {
+                let Self { $($field),* } = self;
+                $encode
+            }
+
+            #[allow(unreachable_patterns, reason = "`_` may say how all are read")]
+            fn decode($answer: &$crate::script::Answer) -> Result<$Reply, $crate::script::Malformed> {
+                Ok(match $answer.tag() {
+                    $($($tag)|+ => $value,)*
+                    $(_ => $any,)?
+                    _ => return Err($crate::script::Malformed),
+                })
+            }
+
+            $(fn time_us($timed: &$crate::script::Answer) -> Option<u64> $time_us)?
+        }
+
+        operation!(@votable $Name [$(<$life>)?] $($elsewhere)?);
+    };
+    (@votable $Name:ident [$($life:tt)*]) => {
+        impl $($life)* $crate::quorum::tally::Votable for $Name $($life)* {}
+    };
+    (@votable $Name:ident [$($life:tt)*] elsewhere) => {};
+}
+pub(crate) use operation;
 
 /// Acquires the lock, or joins the queue. Runs the kind's `acquire`.
 #[derive(Debug)]
@@ -142,6 +205,99 @@ operation! {
     }
     fn time_us(answer) {
         answer.number(0).ok()
+    }
+}
+
+/// The reply to a request for several locks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AcquiredAll {
+    Granted {
+        /// The fencing token of each name, in the order of the request.
+        fences: Vec<Option<Fence>>,
+        time_us: u64,
+    },
+    /// Nothing was acquired, because the lock at this index is held.
+    Busy { seen: Seen, at: usize },
+    /// Nothing was acquired, because one of the locks has waiters, readers or permits: each needs its own request.
+    Separate { time_us: u64 },
+    /// Nothing was acquired: the gate of strict mode answered in place of the locks.
+    AtGate(Acquired),
+}
+
+operation! {
+    /// Acquires all locks, if each is free and has no waiter. Runs the kind's `acquire_all`.
+    pub(crate) struct AcquireAll<'a> {
+        /// The script of their kind.
+        step: &'static StepScripts,
+        resources: &'a [&'a Resource],
+        token: &'a Token,
+        ttl: Ttl,
+    }
+    script step.script(resources.first().is_some_and(|first| first.gate.is_some()));
+    fn encode(call) {
+        let each = resources.iter();
+        call.keys(each.clone().map(|resource| &resource.lock));
+        call.keys(each.clone().map(|resource| resource.queue()));
+        call.keys(each.map(|resource| resource.fence()));
+        // All locks share the gate, because they share a slot or a server.
+        let first = resources.first();
+        first.inspect(|first| first.write_gate_key(call));
+        call.arg(token).arg(ttl.as_ms());
+        first.inspect(|first| first.write_gate(call));
+    }
+    fn decode(answer) -> AcquiredAll {
+        "granted" => {
+            let numbers = 1..answer.values().len();
+            let fences = numbers.map(|at| answer.number(at).map(fence::of_reply));
+            let (fences, time_us) = (fences.collect::<Result<_, _>>()?, answer.number(0)?);
+            AcquiredAll::Granted { fences, time_us }
+        },
+        "busy" => {
+            let at = usize::try_from(answer.number(3)?).map_err(|_| Malformed)?;
+            let seen = seen_at(answer, 0, answer.number(2)?)?;
+            AcquiredAll::Busy { seen, at: at.checked_sub(1).ok_or(Malformed)? }
+        },
+        "separate" => AcquiredAll::Separate { time_us: answer.number(0)? },
+        "quarantined" | "disagrees" => AcquiredAll::AtGate(Acquired::decode(answer)?),
+    }
+}
+
+pub(crate) static RELEASE_ALONE: Script = script!("hold/release_alone");
+
+operation! {
+    /// Releases a hold and wakes no waiter. Runs `lua/hold/release_alone.lua`, to which a
+    /// [`Release`](Release) falls back.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the store makes this call out of a release"))]
+    pub(crate) struct ReleaseAlone<'a> {
+        resource: &'a Resource,
+        token: &'a Token,
+    }
+    script &RELEASE_ALONE;
+    fn encode(call) {
+        call.key(&resource.lock);
+        call.arg(token);
+        call.args(resource.mode.as_deref().into_iter());
+    }
+    fn decode(answer) -> ReleaseAnswer {
+        _ => ReleaseAnswer::decode(answer)?,
+    }
+}
+
+pub(crate) static COMPARE_AND_DELETE: Script = script!("setnx_pexpire/release");
+
+operation! {
+    /// Releases a lock that has no side keys. Runs `lua/setnx_pexpire/release.lua`.
+    pub(crate) struct CompareAndDelete<'a> {
+        lock: &'a str,
+        token: &'a str,
+    }
+    script &COMPARE_AND_DELETE;
+    fn encode(call) {
+        call.key(lock);
+        call.arg(token);
+    }
+    fn decode(answer) -> ReleaseAnswer {
+        _ => ReleaseAnswer::decode(answer)?,
     }
 }
 

@@ -1,10 +1,8 @@
 //! Many requests of one kind in one call: each item has its own reply.
 
-use super::calls::Extend;
+use super::calls::{Extend, operation};
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
-use super::kind::BatchScripts;
-use super::operation::operation;
-use super::resource::Resource;
+use super::kind::{BatchScripts, Resource};
 use crate::base::{Token, Ttl, debug_as, fence};
 use crate::script::{Arg, Call, Malformed, Script};
 

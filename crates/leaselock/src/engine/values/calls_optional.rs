@@ -1,12 +1,12 @@
 //! The requests of the scripts that only some kinds have.
 
-use super::calls::{Acquire, QueueRequest};
+use super::calls::{Acquire, QueueRequest, operation};
 use super::grant::{Seen, StepReply, seen_at};
-use super::operation::operation;
-use super::resource::Resource;
+use super::kind::Resource;
 use crate::base::error::LostReason;
+use crate::base::process::Process;
 use crate::base::{Token, Ttl};
-use crate::script::Script;
+use crate::script::{Script, Scripts, script};
 
 operation! {
     /// Replaces the token of a lease by one with which another process continues it. Runs the kind's `detach`.
@@ -147,5 +147,44 @@ impl<'a> Position<'a> {
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
         let script = acquire.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })
+    }
+}
+
+pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
+
+pub(crate) static ANNOUNCE: Script = script!("client/announce");
+static WHO: Script = script!("client/who", reads_only);
+
+operation! {
+    /// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
+    pub(crate) struct Announce<'a> {
+        record: &'a str,
+        about: &'a str,
+        ttl: Ttl,
+    }
+    script &ANNOUNCE;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(record).arg(*about).arg(ttl.as_ms());
+    }
+    fn decode(answer) -> () {
+        "announced" | "gone" => (),
+    }
+}
+
+operation! {
+    /// Reads the record of a client, without its id, which the caller knows. Runs `lua/client/who.lua`.
+    pub(crate) struct Who<'a> {
+        record: &'a str,
+    }
+    script &WHO;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(record);
+    }
+    fn decode(answer) -> Option<Process> {
+        // A record that no client wrote counts as none.
+        "known" => answer.text(0).ok().and_then(Process::decode),
+        "unknown" => None,
     }
 }

@@ -5,15 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
-use super::resource::Resource;
+use super::kind::Resource;
 use crate::base::{Clock, Moment, StoreError, Token, Ttl};
 use crate::quorum::executor::Executor;
 use crate::store::{DedicatedConnection, Subscriptions};
+
+pub(crate) use futures_util::future::BoxFuture;
 
 /// So many locks of one client have a connection of their own at a time.
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;

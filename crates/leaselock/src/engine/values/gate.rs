@@ -6,10 +6,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::calls::operation;
 use crate::base::error::Quarantine;
 use crate::base::{Moment, Ttl, hold, rounded};
-use crate::engine::values::operation::operation;
-use crate::script::quarantine_key::QuarantineKey;
+use crate::script::keys::QuarantineKey;
 use crate::script::{Answer, Malformed, Script, script};
 
 /// The state of strict mode on one server.
@@ -140,7 +140,7 @@ fn duration(answer: &Answer, at: usize) -> Result<Duration, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ttl::Drift;
+    use crate::base::clock::Drift;
 
     fn strict(longest_ms: u64) -> Strict {
         let longest = Ttl::whole_ms(longest_ms).unwrap();

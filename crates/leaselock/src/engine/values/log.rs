@@ -6,14 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use leaselock_fence::{Fence, Name};
 
-use super::operation::operation;
+use super::calls::operation;
 use crate::base::clock;
 use crate::base::printable::printable;
 use crate::base::process::tame;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::at_unix_ms;
-use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::{TallyVerdict, Votable, Votes};
 use crate::script::{Malformed, Script, Scripts, Value, script};
 
 /// So many entries are kept, the newest, and for how long after the latest.

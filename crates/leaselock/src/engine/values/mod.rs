@@ -2,34 +2,23 @@
 
 pub(crate) mod ballot;
 pub(crate) mod calls;
-pub(crate) mod calls_all;
 pub(crate) mod calls_many;
 pub(crate) mod calls_optional;
-pub(crate) mod compare_and_delete;
 pub(crate) mod custom;
 pub(crate) mod gate;
 pub(crate) mod grant;
-pub(crate) mod identity;
 pub(crate) mod kind;
-pub(crate) mod lock_mode;
 pub(crate) mod log;
-pub(crate) mod operation;
-pub(crate) mod release_alone;
 pub(crate) mod request;
-pub(crate) mod resource;
 pub(crate) mod shortcut;
 pub(crate) mod verdicts;
 
-pub(crate) use self::calls::{Acquire, Cancel, Extend, Release};
+pub(crate) use self::calls::{Acquire, Cancel, Extend, Release, operation};
 pub(crate) use self::calls_many::{Item, Replies};
-pub(crate) use self::calls_optional::Note;
+pub(crate) use self::calls_optional::{Announce, Note, Who};
 pub(crate) use self::custom::{Connections, CustomLock};
 pub(crate) use self::gate::Strict;
 pub(crate) use self::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen};
-pub(crate) use self::identity::{Announce, Who};
-pub(crate) use self::kind::{Kind, kind, step};
-pub(crate) use self::lock_mode::LockMode;
+pub(crate) use self::kind::{Kind, LockMode, Resource, kind, step};
 pub(crate) use self::log::{LogEntry, LogEvent};
-pub(crate) use self::operation::operation;
 pub(crate) use self::request::{AcquireRequest, Copies, OnWait, Wait, Waiting};
-pub(crate) use self::resource::Resource;

@@ -4,13 +4,11 @@ use super::ballot::Withdraw;
 use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
-use super::calls_optional::{Detach, Note};
+use super::calls_optional::{Announce, Detach, Note, Who};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer, StepReply};
-use super::identity::{Announce, Who};
 use crate::base::StoreError;
 use crate::base::error::LostReason;
-use crate::quorum::tally::{TallyVerdict, Votes};
-use crate::quorum::votable::{Votable, counted};
+use crate::quorum::tally::{TallyVerdict, Votable, Votes, counted};
 use crate::script::{Answer, Call, Operation, Script};
 
 impl Votable for Acquire<'_> {}

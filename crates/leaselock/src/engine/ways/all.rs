@@ -5,7 +5,7 @@ use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, slots};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
-use crate::engine::values::calls_all::{AcquireAll, AcquiredAll};
+use crate::engine::values::calls::{AcquireAll, AcquiredAll};
 use crate::engine::values::{Acquired, Resource};
 use crate::quorum::executor::Executor;
 
@@ -92,7 +92,7 @@ fn understood(asks: &[Ask<'_>], t0: Moment, answer: AcquiredAll) -> Result<TryAl
         AcquiredAll::Busy { seen, at } => {
             engine.note_time(t0, now, seen.time_us);
             let busy = asks.get(at).unwrap_or(first);
-            Ok(TryAll::Busy(busy.still_busy(t0, Some(seen))))
+            Ok(TryAll::Busy(busy.still_busy(Some(seen))))
         }
         AcquiredAll::Separate { time_us } => {
             engine.note_time(t0, now, time_us);
@@ -101,7 +101,7 @@ fn understood(asks: &[Ask<'_>], t0: Moment, answer: AcquiredAll) -> Result<TryAl
         AcquiredAll::AtGate(Acquired::Disagrees { longest, .. }) => Err(first.disagrees(longest)),
         AcquiredAll::AtGate(Acquired::Busy { seen }) => {
             first.met_quarantine(&seen, now);
-            Ok(TryAll::Busy(first.still_busy(t0, Some(seen))))
+            Ok(TryAll::Busy(first.still_busy(Some(seen))))
         }
         AcquiredAll::AtGate(_) => Ok(TryAll::OneByOne),
     }

@@ -1,16 +1,16 @@
-//! What is asked for, in whatever way: one name, and what its caller wants of it.
+//! What is asked for, in whatever way: one name, and what its caller wants of it. And the error that it ends with.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use crate::base::error::AcquireError;
+use crate::base::error::{AcquireError, Detail, Lost, LostReason};
 use crate::base::{Moment, StoreError, Token};
 use crate::engine::guard::owner::Owner;
 use crate::engine::services::thread::Background;
 use crate::engine::services::{CleanupGuard, Engine, PendingCleanup};
-use crate::engine::values::{AcquireRequest, CustomLock, Resource};
+use crate::engine::values::{AcquireRequest, CustomLock, LockMode, Resource, Seen};
 
 /// One acquisition of one name. A way changes nothing of it but the try.
 pub(crate) struct Ask<'a> {
@@ -19,6 +19,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) name: &'a Name,
     pub(super) resource: Resource,
     pub(super) request: AcquireRequest,
+    pub(super) start: Moment,
+    /// When its wait ends.
+    pub(super) end: Option<Moment>,
     /// For whom it acquires; `None` for an acquisition that shares no hold.
     pub(super) owner: Option<Owner>,
     /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
@@ -48,6 +51,8 @@ impl<'a> Ask<'a> {
             name,
             resource,
             request,
+            start: engine.clock.now(),
+            end: None,
             owner: None,
             becomes: None,
             token,
@@ -77,10 +82,11 @@ impl<'a> Ask<'a> {
         self.engine.request_timeout(self.request.ttl)
     }
 
-    /// The same, of a wait that ends then.
-    pub(super) fn within_until(&self, end: Option<Moment>) -> Duration {
+    /// The same, before the wait ends.
+    pub(super) fn within_wait(&self) -> Duration {
         let within = self.within();
-        end.map_or(within, |end| within.min(end.saturating_since(self.now())))
+        self.end
+            .map_or(within, |end| within.min(end.saturating_since(self.now())))
     }
 
     /// Draws the token of the next try. A change keeps the token of its lease.
@@ -122,5 +128,58 @@ impl<'a> Ask<'a> {
     pub(super) fn note_contended(&self) {
         let requests = &self.engine.requests;
         requests.contended.note(&self.resource.lock, self.now());
+    }
+}
+
+impl Ask<'_> {
+    /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may
+    /// have had its effect, although this one had none.
+    pub(super) fn failed(
+        &self,
+        guard: CleanupGuard,
+        source: StoreError,
+        may_exist: bool,
+    ) -> AcquireError {
+        guard.settle_unless(may_exist || source.maybe_applied());
+        self.error(source, may_exist)
+    }
+
+    /// The error for the caller. See [`failed`](Ask::failed).
+    pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
+        let name = self.name.clone();
+        match source.detail() {
+            Detail::TooMany { permits } => AcquireError::TooMany {
+                name,
+                requested: LockMode::of(&self.resource).permits(),
+                permits: *permits,
+            },
+            Detail::Gone { is_taken } => {
+                let reason = match is_taken {
+                    true => LostReason::TakenOver,
+                    false => LostReason::KeyMissing,
+                };
+                AcquireError::Lost(Lost::new(name, None, reason))
+            }
+            Detail::Tally(tally) => AcquireError::NoQuorum {
+                name,
+                granted: tally.granted,
+                needed: tally.needed,
+                votes: tally.votes.clone(),
+                clear_in: self.request.ttl.as_duration(),
+                source,
+            },
+            _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
+                name,
+                clear_in: self.request.ttl.as_duration(),
+                source,
+            },
+            _ => AcquireError::Store { name, source },
+        }
+    }
+
+    pub(super) fn still_busy(&self, seen: Option<Seen>) -> AcquireError {
+        let waited = self.now().saturating_since(self.start);
+        self.engine
+            .still_busy(self.name.clone(), waited, seen.as_ref())
     }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::patience::Patience;
+use super::run::Patience;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;

@@ -1,4 +1,5 @@
-//! One try without a queue entry: a script call, the way of another library, or a round of votes.
+//! Tries without a queue entry: one, or as many as the caller counts, with pauses that it chose. A try is a script call,
+//! the way of another library, or a round of votes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,8 @@ use std::time::Duration;
 use super::ask::Ask;
 use super::first_try::FirstTry;
 use super::outcome::Outcome;
+use super::schedule;
+use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::TakeOutcome;
@@ -94,5 +97,36 @@ impl Ask<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+impl Ask<'_> {
+    /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
+    ///
+    /// It counts tries, so it has a loop of its own.
+    pub(super) async fn retry(
+        &mut self,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<Lease, AcquireError> {
+        let mut left = count;
+        let mut retries: u32 = 0;
+        loop {
+            let error = match self.try_once().await {
+                Ok(Ok(lease)) => return Ok(lease.after(retries)),
+                Ok(Err(seen)) => self.still_busy(Some(seen)).after(retries),
+                Err(source) if !source.is_transient() => return Err(self.error(source, false)),
+                Err(source) => self.error(source, false),
+            };
+            if left == Some(0) {
+                return Err(error);
+            }
+            left = left.map(|left| left - 1);
+            retries = retries.saturating_add(1);
+            let pause = schedule::jittered(delay, jitter_percent);
+            self.engine.clock.sleep(pause).await;
+            self.renew_token()?;
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use testkit::{TempDir, tempdir};
 
-use super::patience::NEVER_ANSWERED;
+use super::run::NEVER_ANSWERED;
 use crate::base::error::AcquireError;
 use crate::base::{Clock, ErrorKind};
 use crate::engine::guard::lease::Lease;

@@ -1,14 +1,14 @@
 //! Waiting for a lock of another library: it has no queue, so a waiter tries again and again.
 //!
-//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order (`turn.rs`).
+//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order.
 
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::patience::Patience;
-use super::run::{AttemptReply, Attempts, Callers, Wake, run};
+use super::run::{
+    AttemptReply, Attempts, Callers, NEVER_ANSWERED, Patience, Solo, WaitEnd, Wake, run,
+};
 use super::schedule;
-use super::solo::Solo;
 use crate::base::error::AcquireError;
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
@@ -16,32 +16,82 @@ use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::ReleaseSignal;
 
 impl Ask<'_> {
+    /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
+    /// store is not there.
+    pub(super) async fn wait_for_turn(&self) -> Result<KeyedMutexGuard, AcquireError> {
+        let clock = &self.engine.clock;
+        let interest = self
+            .engine
+            .limits
+            .poll_mutexes
+            .interest(&self.resource.lock);
+        let silence = async {
+            clock.sleep_until(self.start.plus(NEVER_ANSWERED)).await;
+            interest.given_up().await
+        };
+        let turn = tokio::select! {
+            biased;
+            turn = interest.turn() => turn,
+            source = silence => {
+                let name = self.name.clone();
+                return Err(AcquireError::Store { name, source });
+            }
+            () = clock.sleep_until_end(self.end) => return Err(self.still_busy(None)),
+        };
+        Ok(interest.enter(turn))
+    }
+
+    /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
+    /// of this task, if other tasks wait behind it.
+    pub(super) fn without_queue<T>(
+        &self,
+        ended: WaitEnd<T>,
+        turn: Option<&KeyedMutexGuard>,
+        patience: &Patience,
+    ) -> Result<T, AcquireError> {
+        let source = match ended {
+            WaitEnd::Granted(granted) => return Ok(granted),
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
+                let silence = patience.never_answered().cloned();
+                if let Some(turn) = turn
+                    && silence.is_some()
+                    && self.now() >= self.start.plus(NEVER_ANSWERED)
+                {
+                    turn.report(silence);
+                }
+                patience.error.clone()
+            }
+        };
+        Err(match source {
+            Some(source) => self.error(source, false),
+            None => self.still_busy(patience.seen.clone()),
+        })
+    }
+}
+
+impl Ask<'_> {
     /// Tries until the lock is granted or the time is over.
-    pub(super) async fn poll(
-        &mut self,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Result<Lease, AcquireError> {
-        let turn = self.wait_for_turn(start, end).await?;
+    pub(super) async fn poll(&mut self) -> Result<Lease, AcquireError> {
+        let turn = self.wait_for_turn().await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut polling = Polling {
             ask: self,
             turn: &turn,
-            end,
             signal: None,
             has_tried: false,
         };
         let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
         let ask = polling.ask;
-        ask.without_queue(ended, Some(&turn), start, &patience)
+        ask.without_queue(ended, Some(&turn), &patience)
     }
 
     /// Subscribes to what the lock's other users announce, while there is time.
-    async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
+    async fn listen(&self) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;
         let custom = self.custom.as_ref()?;
-        custom.listen(&connections, self.within_until(end)).await
+        custom.listen(&connections, self.within_wait()).await
     }
 }
 
@@ -49,7 +99,6 @@ impl Ask<'_> {
 struct Polling<'a, 'e> {
     ask: &'a mut Ask<'e>,
     turn: &'a KeyedMutexGuard,
-    end: Option<Moment>,
     signal: Option<Box<dyn ReleaseSignal>>,
     has_tried: bool,
 }
@@ -79,7 +128,7 @@ impl Attempts for Polling<'_, '_> {
         let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
         let mut pause = schedule::between_tries(seen.remaining, is_heard);
         if !patience.has_met_the_store() {
-            self.signal = self.ask.listen(self.end).await;
+            self.signal = self.ask.listen().await;
             if self.signal.is_some() {
                 pause = Duration::ZERO; // the release may have been announced just before
             }

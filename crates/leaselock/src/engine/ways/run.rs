@@ -1,15 +1,19 @@
 //! The loop of every wait: ask, pause until there is a reason to ask again, and ask again.
 //!
-//! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queued.rs`), a round of
+//! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queue/way.rs`), a round of
 //! votes (`vote/way.rs`), a try for another library's lock (`poll.rs`), or one for a kind without a queue
-//! (`trying.rs`). [`Callers`] says for whom: for one task (`solo.rs`), or for the tasks of one client that share a
-//! queue entry (`local/group_task.rs`).
+//! (`trying.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
+//! queue entry (`local/group_task.rs`). [`Patience`] is what the requests have come to.
 
 use std::time::Duration;
 
-use super::patience::Patience;
+use leaselock_fence::Name;
+use tokio::sync::Notify;
+
+use super::ask::Ask;
+use super::schedule;
 use crate::base::{Clock, Moment, StoreError};
-use crate::engine::values::Seen;
+use crate::engine::values::{OnWait, Seen, Waiting};
 
 /// What one request came to.
 pub(super) enum AttemptReply<T> {
@@ -157,6 +161,257 @@ pub(super) async fn run<A: Attempts, C: Callers>(
                 Review::HandOver => return WaitEnd::HandedOver,
                 Review::Over => return WaitEnd::Over,
             }
+        }
+    }
+}
+
+/// A wait that never had an answer is given up after this time, also one without a timeout: a wait for a holder is one
+/// thing, a wait for a server that was never there another. A store that others keep busy is there.
+pub(super) const NEVER_ANSWERED: Duration = Duration::from_secs(2);
+/// With less time a request would time out, and its error would hide the error of the request before it.
+pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
+
+/// What the requests of one wait have come to.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// The latest answer.
+    pub(super) seen: Option<Seen>,
+    /// The position in the queue, by the latest answer that named one.
+    pub(super) position: u64,
+    /// Failures since the latest answer.
+    failures: u32,
+    /// True if the store is known to be there, although it gave no answer.
+    is_there: bool,
+    /// The error of the latest request.
+    pub(super) error: Option<StoreError>,
+}
+
+impl Patience {
+    /// A wait that begins with an answer to an earlier one.
+    pub(super) fn after(seen: Option<Seen>) -> Self {
+        Patience {
+            seen,
+            ..Patience::default()
+        }
+    }
+
+    pub(super) fn answered(&mut self, seen: Seen, position: u64) {
+        self.seen = Some(seen);
+        self.position = position;
+        self.failures = 0;
+        self.error = None;
+    }
+
+    /// Returns the pause before the next request.
+    pub(super) fn failed(&mut self, source: StoreError) -> Duration {
+        self.is_there |= source.is_contention();
+        self.error = Some(source);
+        self.failures += 1;
+        schedule::jittered(schedule::after_error(self.failures), 50)
+    }
+
+    /// The store gave no answer that counts, but it is there.
+    pub(super) fn found_the_store(&mut self) {
+        self.is_there = true;
+    }
+
+    /// The latest answer and the position that it named.
+    pub(super) fn last(&self) -> Option<(&Seen, u64)> {
+        self.seen.as_ref().map(|seen| (seen, self.position))
+    }
+
+    /// True if the store was there at least once: failures from now on do not end the wait.
+    pub(super) fn has_met_the_store(&self) -> bool {
+        self.seen.is_some() || self.is_there
+    }
+
+    /// The error of the latest request, if the store was never there.
+    pub(super) fn never_answered(&self) -> Option<&StoreError> {
+        self.error.as_ref().filter(|_| !self.has_met_the_store())
+    }
+
+    /// How long the next request may take. The first one has all its time, because it may need a connection first. A
+    /// wait that ends at `end` overshoots by one request, however many are made then. While no request was answered,
+    /// those after the first end when the store is given up.
+    pub(super) fn time_for_request(
+        &self,
+        longest: Duration,
+        end: Option<Moment>,
+        give_up_at: Option<Moment>,
+        now: impl FnOnce() -> Moment,
+    ) -> Duration {
+        let (last, least) = if self.never_answered().is_some() {
+            (give_up_at, SHORTEST_REQUEST)
+        } else {
+            (end.map(|end| end.plus(longest)), Duration::ZERO)
+        };
+        last.map_or(longest, |last| {
+            longest.min(last.saturating_since(now()).max(least))
+        })
+    }
+}
+
+/// A task that waits for itself.
+pub(super) struct Solo<'a> {
+    name: &'a Name,
+    clock: &'a Clock,
+    on_wait: Option<OnWait>,
+    /// How long a request may take.
+    longest: Duration,
+    end: Option<Moment>,
+    /// A store that was never there is given up then.
+    pub(super) give_up_at: Moment,
+    /// True if a last request is made when the time is over. A waiter in the queue leaves the queue instead.
+    asks_at_end: bool,
+    /// Notified when others take the queue entry over.
+    called: Option<&'a Notify>,
+    /// Notified when a poll has found it in the queue.
+    pub(super) polled: Notify,
+}
+
+impl<'a> Solo<'a> {
+    pub(super) fn in_queue(ask: &Ask<'a>, called: Option<&'a Notify>) -> Self {
+        let end = ask.end;
+        Solo {
+            name: ask.name,
+            clock: &ask.engine.clock,
+            on_wait: ask.request.on_wait.clone(),
+            longest: ask.within(),
+            end,
+            give_up_at: end.unwrap_or_else(|| ask.start.plus(NEVER_ANSWERED)),
+            asks_at_end: false,
+            called,
+            polled: Notify::new(),
+        }
+    }
+
+    /// A task that waits for a lock without a queue.
+    pub(super) fn without_queue(ask: &Ask<'a>) -> Self {
+        let give_up_at = ask.start.plus(NEVER_ANSWERED);
+        Solo {
+            give_up_at: ask.end.map_or(give_up_at, |end| end.min(give_up_at)),
+            asks_at_end: true,
+            ..Solo::in_queue(ask, None)
+        }
+    }
+
+    /// A store that was never there is waited for less long than a holder.
+    fn over_at(&self, patience: &Patience) -> Option<Moment> {
+        if patience.has_met_the_store() {
+            self.end
+        } else {
+            Some(self.give_up_at)
+        }
+    }
+
+    fn is_over(&self, patience: &Patience) -> bool {
+        let over_at = self.over_at(patience);
+        over_at.is_some_and(|at| self.clock.now() >= at)
+    }
+}
+
+impl Callers for Solo<'_> {
+    fn tell(&self, seen: &Seen, position: u64) {
+        self.polled.notify_one();
+        if let Some(on_wait) = &self.on_wait {
+            on_wait(&Waiting::at(self.name, seen, position));
+        }
+    }
+
+    fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
+        if let Some(on_wait) = &self.on_wait {
+            on_wait(&Waiting::failed(self.name, last, error));
+        }
+    }
+
+    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
+        let now = || self.clock.now();
+        let left = || self.give_up_at.saturating_since(now());
+        if patience.never_answered().is_some() && left() < SHORTEST_REQUEST {
+            return None;
+        }
+        Some(patience.time_for_request(self.longest, self.end, Some(self.give_up_at), now))
+    }
+
+    fn end_before_pause(&self, patience: &Patience) -> bool {
+        self.asks_at_end && self.is_over(patience)
+    }
+
+    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
+        let over_at = self.over_at(patience);
+        over_at.map_or(poll_at, |at| at.min(poll_at))
+    }
+
+    async fn changed(&self) {
+        match self.called {
+            Some(called) => called.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn review(&self, wake: Wake, _poll_at: Moment, patience: &Patience) -> Review {
+        if wake == Wake::Changed {
+            Review::HandOver
+        } else if !self.asks_at_end && self.is_over(patience) {
+            Review::Over
+        } else {
+            Review::Ask
+        }
+    }
+}
+
+#[cfg(test)]
+mod patience_tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    fn silent() -> Patience {
+        let mut patience = Patience::default();
+        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
+        patience
+    }
+
+    #[test]
+    fn the_first_request_has_all_its_time_and_later_ones_end_when_the_store_is_given_up() {
+        let time = |patience: &Patience, now| {
+            let (end, give_up_at) = (None, Some(at(2_000)));
+            let time = patience.time_for_request(LONGEST, end, give_up_at, || at(now));
+            time.as_millis()
+        };
+        assert_eq!(time(&Patience::default(), 1_900), 1_000);
+        let silent = silent();
+        assert_eq!((time(&silent, 500), time(&silent, 1_700)), (1_000, 300));
+        assert_eq!(time(&silent, 1_999), 100, "the shortest request");
+    }
+
+    #[test]
+    fn a_wait_with_an_end_overshoots_by_one_request_at_most() {
+        let mut patience = silent();
+        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 1);
+        let time = |now| patience.time_for_request(LONGEST, Some(at(5_000)), None, || at(now));
+        assert_eq!((time(1_000), time(5_400)), (LONGEST, LONGEST * 3 / 5));
+        assert_eq!(time(6_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_store_that_answered_once_or_is_kept_busy_is_not_given_up() {
+        let mut patience = silent();
+        assert!(patience.never_answered().is_some());
+        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 3);
+        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
+        assert!(patience.never_answered().is_none() && patience.error.is_some());
+        assert_eq!(patience.last().map(|(_, position)| position), Some(3));
+        #[cfg(feature = "embedded")]
+        {
+            let mut busy = Patience::default();
+            busy.failed(StoreError::contended("busy".to_owned()));
+            assert!(busy.never_answered().is_none());
         }
     }
 }

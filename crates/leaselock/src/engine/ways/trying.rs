@@ -9,17 +9,14 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::outcome::Outcome;
-use super::patience::Patience;
-use super::run::{AttemptReply, Attempts, Callers, Wake, run};
+use super::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
 use super::schedule;
-use super::solo::Solo;
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, Token, Ttl};
 use crate::engine::guard::lease::Lease;
-use crate::engine::services::BroadcastListener;
-use crate::engine::services::broadcast;
+use crate::engine::services::{BroadcastListener, broadcast};
 use crate::engine::values::{Acquired, Resource, Seen, Wait};
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// How much later than the end of a lease its waiters try at most, so that not all do at once.
@@ -81,14 +78,13 @@ impl Ask<'_> {
         calls: &CallNumbers,
         wait: Wait,
     ) -> Result<(Option<Lease>, T::Told), AcquireError> {
-        let start = self.now();
-        let end = match wait {
-            Wait::Never => Some(start),
-            Wait::Timeout(limit) => Some(start.plus(limit)),
+        self.end = match wait {
+            Wait::Never => Some(self.start),
+            Wait::Timeout(limit) => Some(self.start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
         let (engine, mut patience) = (self.engine, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut trying = Trying {
             listener: BroadcastListener::new(engine, T::NOUN, &self.resource.lock),
             ask: self,
@@ -98,7 +94,7 @@ impl Ask<'_> {
         };
         let ended = run(&engine.clock, None, &mut patience, &solo, &mut trying).await;
         let ask = trying.ask;
-        ask.without_queue(ended, None, start, &patience)
+        ask.without_queue(ended, None, &patience)
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Ttl, debug_as};
+use crate::engine::values::calls::operation;
 use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::engine::values::operation::operation;
 use crate::script::Script;
 
 /// The locks of one holder.

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::base::{StoreError, Token, Ttl, debug_as};
 use crate::engine::values::calls;
-use crate::engine::values::compare_and_delete::CompareAndDelete;
+use crate::engine::values::calls::CompareAndDelete;
 use crate::engine::values::custom::{
     BoxFuture, Connections, CustomLock, CustomProtocol, OwnConnection, ReleaseSignal, TakeOutcome,
 };
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::quorum::executor::Executor;
 
 /// One acquisition, created before its request is sent, with a value of its own.

@@ -9,7 +9,7 @@ use leaselock_fence::Name;
 use super::{python_redis_lock, redisson, setex_renamenx, setnx_pexpire};
 use crate::base::error::InvalidInput;
 use crate::engine::services::core::Engine;
-use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::script::{LockKeys, Scripts};
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.

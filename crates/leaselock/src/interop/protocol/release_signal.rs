@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::{Protocol, redisson};
 use crate::base::{Clock, Moment, StoreError};
 use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
-use crate::engine::ways::key_watch::may_mean_free;
+use crate::engine::ways::queue::entry::may_mean_free;
 use crate::engine::ways::schedule::RateLimit;
 use crate::script::Value;
 use crate::store::DedicatedConnection;

@@ -3,12 +3,12 @@
 
 use proptest::prelude::*;
 
+use crate::base::clock::Ttl;
 use crate::base::token::Token;
-use crate::base::ttl::Ttl;
 use crate::engine::values::calls::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 use crate::script_tests::lab::*;

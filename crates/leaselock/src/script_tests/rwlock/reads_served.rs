@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::reads::*;
 use crate::base::token::Token;
 use crate::engine::values::calls_many::*;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::rwlock::READ;
 use crate::script_tests::lab::*;
 use crate::script_tests::random::random_cases;

@@ -2,7 +2,7 @@
 //! A broadcast channel has one for each client that listens.
 //!
 //! The system itself knows whether a listener is alive: connecting to a socket whose process died is refused. A
-//! datagram that does not fit is dropped, because listeners also poll (`engine/ways/schedule.rs`, `far.rs`).
+//! datagram that does not fit is dropped, because listeners also poll (`engine/ways/schedule.rs`, `queue/entry.rs`).
 
 use std::collections::HashMap;
 use std::io::ErrorKind as IoKind;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::opening::Names;
 use crate::base::hex::hex;
-use crate::base::sync::hold;
+use crate::base::keyed_mutex::hold;
 use crate::script::keys::is_broadcast;
 
 /// The longest message; a longer one is cut, and then not understood.

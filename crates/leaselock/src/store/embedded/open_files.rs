@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
-use crate::base::sync::hold;
+use crate::base::keyed_mutex::hold;
 
 /// The most open files: more names in use at once are rare, and a process may have only a thousand descriptors.
 pub(super) const MOST: usize = 64;

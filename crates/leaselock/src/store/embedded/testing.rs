@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::base::sync::hold;
+use crate::base::keyed_mutex::hold;
 
 /// A temporary folder, removed when dropped.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
-//! The lease: the right to hold a name for a bounded time.
+//! A lease: what its holder has, in which mode it is held, and to whom it passes within its client.
 
 use std::sync::Arc;
 
-use super::mode::{Exclusive, Mode, Typed};
-use super::pass_on::PassOn;
-use crate::base::InvalidInput;
+use leaselock_fence::Fence;
+
 use crate::base::error::{Lost, LostReason};
+use crate::base::{InvalidInput, Ttl};
 use crate::engine::services::{CleanupGuard, CountedHold, Engine, Id, LeaseRecord, PendingCleanup};
 use crate::engine::values::CustomLock;
 
@@ -237,5 +237,112 @@ impl<M> Drop for Lease<M> {
             drop(self.give_up());
             self.engine.erase_note(&self.record);
         }
+    }
+}
+
+/// A way of holding: the parameter of [`Lease`](crate::Lease) and [`LeaseView`](crate::LeaseView).
+///
+/// It is a type and no value, so that a program that upgrades a plain reader does not compile. Nor does one that releases a
+/// run, which would count as crashed though its work is done: a run is no `Mode`.
+#[expect(private_bounds, reason = "no other crate adds a way of holding")]
+#[diagnostic::on_unimplemented(message = "a run ends by `finish` or `cancel`")]
+pub trait Mode: Sealed {}
+
+/// A way of holding one name, unlike that of several.
+#[expect(private_bounds, reason = "no other crate adds a way of holding")]
+pub trait SingleName: Sealed {
+    /// What [`Lease::fence`](crate::Lease::fence) returns: `Option<Fence>`, or [`Fence`] where fencing cannot be switched
+    /// off.
+    type Fence: Granted;
+}
+
+/// A way of holding that can go on without its process: see [`Lease::detach`](crate::Lease::detach).
+pub trait Detachable: Mode + SingleName {}
+
+/// What only this crate implements.
+pub(crate) trait Sealed: Clone + Send + Sync + Unpin + 'static {}
+
+/// A way of holding that is known, unlike `()`.
+pub(crate) trait Typed: Sealed {}
+
+/// The fencing token of a grant.
+pub(crate) trait Granted {
+    fn of(fence: Option<Fence>) -> Self;
+}
+
+impl Granted for Option<Fence> {
+    fn of(fence: Option<Fence>) -> Self {
+        fence
+    }
+}
+
+impl Granted for Fence {
+    /// A noun that refuses `fencing(false)` has a fencing token with each lease.
+    fn of(fence: Option<Fence>) -> Self {
+        fence.unwrap_or(Fence::new(0))
+    }
+}
+
+/// Makes types ways of holding: each with its fencing token if it is of one name, and with its markers.
+macro_rules! modes {
+    ($($mode:ty $(: $fence:ty $(, $marker:ident)*)?;)+) => {
+        $(
+            impl $crate::engine::guard::lease::handle::Sealed for $mode {}
+            impl $crate::engine::guard::lease::handle::Mode for $mode {}
+            impl $crate::engine::guard::lease::handle::Typed for $mode {}
+            $(
+                impl $crate::engine::guard::lease::handle::SingleName for $mode {
+                    type Fence = $fence;
+                }
+                $(impl $crate::engine::guard::lease::handle::$marker for $mode {})*
+            )?
+        )+
+    };
+}
+pub(crate) use modes;
+
+/// Alone: the lease of a [`Mutex`](crate::Mutex), or of the writer of a [`RwLock`](crate::RwLock).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exclusive;
+
+modes! {
+    Exclusive: Option<Fence>, Detachable;
+}
+
+/// A lease, or a view of one, of any kind.
+impl Sealed for () {}
+impl Mode for () {}
+impl SingleName for () {
+    type Fence = Option<Fence>;
+}
+
+/// Who gets a lease without a request when its holder releases it: a waiting task of this client, or the other guards of
+/// an [owner](crate::engine::guard::owner::Owner).
+pub(crate) trait PassOn: Send + Sync {
+    /// Passes the lease on. False when there is no one to get it: the caller then releases the lease.
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, id: Id) -> bool;
+
+    /// Ends that without a next holder, because the lease is detached.
+    fn end_of(self: Arc<Self>, record: &Arc<LeaseRecord>);
+
+    /// True if others hold the lease at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Notes whether a request may change how the lease is held. False if the lease passes to no one after a change.
+    fn set_changing(&self, _changing: bool) -> bool {
+        false
+    }
+
+    /// Goes on with the lease that this one was changed into.
+    ///
+    /// `late_requests`: the server may still run a request of the acquisition.
+    fn changed(&self, _into: &Arc<LeaseRecord>, _id: Id, _late_requests: bool) {}
+
+    /// Returns the ttl that renewals ask for after the holder has extended the lease to `asked`.
+    fn renewal_ttl(&self, asked: Ttl) -> Ttl {
+        asked
     }
 }

@@ -8,7 +8,7 @@ use crate::base::token::client_of;
 use crate::base::{InvalidInput, Moment, Ttl};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
-use crate::engine::values::lock_mode::Beside;
+use crate::engine::values::kind::Beside;
 use crate::engine::values::{AcquireRequest, Copies, LockMode};
 
 /// The holds of an owner, by the lock's key. Only permits of one name may be several holds.

@@ -1,7 +1,6 @@
 //! Owners: lines of work that may acquire again what they hold.
 
-pub(crate) mod guard;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod holds;
 
 pub use self::handle::Owner;

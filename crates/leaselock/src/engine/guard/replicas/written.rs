@@ -6,7 +6,7 @@ use tokio::sync::SemaphorePermit;
 
 use crate::base::{ErrorKind, Moment, StoreError};
 use crate::engine::services::Engine;
-use crate::engine::services::replica_pool::ReplicaPool;
+use crate::engine::services::shared::ReplicaPool;
 use crate::engine::values::Copies;
 use crate::script::{Operation, Value};
 use crate::store::DedicatedConnection;

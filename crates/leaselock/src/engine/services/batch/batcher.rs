@@ -1,21 +1,77 @@
-//! Decides whether a request is sent alone or in a batch.
+//! The two requests that every lease costs, acquire and release: whether each is sent alone or in a batch.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::batchable::Batchable;
-use super::contention_filter::ContentionFilter;
-use super::driver::BatchDriver;
-use super::queue::BatchQueue;
-use super::reply;
-use super::reply::{BatchOutcome, PendingReply};
-use super::shared::BatchState;
-use crate::base::{Clock, Moment, StoreError, hold};
-use crate::engine::values::Item;
+use super::driver::{Acquires, BatchDriver, BatchState, Batchable, ContentionFilter, Releases};
+use super::queue::{BatchOutcome, BatchQueue, PendingReply, pair};
+use crate::base::{Clock, Moment, StoreError, Ttl, hold};
+use crate::engine::values::{Acquire, Acquired, Item, Release, ReleaseAnswer};
 use crate::quorum::executor::Executor;
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) acquires: Batcher<Acquires>,
+    pub(crate) releases: Batcher<Releases>,
+    /// The locks whose requests are sent alone for a while.
+    pub(crate) contended: Arc<ContentionFilter>,
+    store: Executor,
+    clock: Clock,
+}
+
+impl Requests {
+    /// Creates the batchers. In strict mode acquisitions are not batched, because each asks at the gate. Releases still
+    /// are: a batch of releases grants nothing.
+    pub(crate) fn new(store: &Executor, clock: &Clock, strict: bool) -> Self {
+        let contended = Arc::new(ContentionFilter::default());
+        Requests {
+            acquires: Batcher::new(store, clock, &contended, !strict),
+            releases: Batcher::new(store, clock, &contended, true),
+            contended,
+            store: store.clone(),
+            clock: clock.clone(),
+        }
+    }
+
+    /// Starts to watch the timeouts of batched requests. Before that, no request is batched.
+    pub(crate) fn watch(&self, background: &tokio::runtime::Handle) {
+        drop(background.spawn(self.acquires.watch()));
+        drop(background.spawn(self.releases.watch()));
+    }
+
+    /// Sends an acquisition. `now` is not later than this call.
+    pub(crate) async fn acquire(
+        &self,
+        acquire: &Acquire<'_>,
+        now: Moment,
+        within: Duration,
+    ) -> Result<Acquired, StoreError> {
+        let item = || {
+            Item::of(
+                acquire.resource,
+                acquire.token,
+                acquire.ttl,
+                acquire.fencing,
+            )
+        };
+        let until = now.plus(within);
+        let answer = self.acquires.ask(acquire, item, within).await?;
+        if matches!(answer, Acquired::Granted { .. }) {
+            return Ok(answer);
+        }
+        let now = self.clock.now();
+        self.contended.note(&acquire.resource.lock, now);
+        if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
+        {
+            // A batched request does not join the queue.
+            return Box::pin(self.store.ask(acquire, until.saturating_since(now))).await;
+        }
+        Ok(answer)
+    }
+}
 
 /// Batches requests of one kind.
 pub(crate) struct Batcher<B: Batchable>(Arc<BatchState<B>>);
@@ -116,7 +172,7 @@ impl<B: Batchable> Batcher<B> {
         if queue.is_solo_free() {
             return None;
         }
-        let (reply, pending) = reply::pair();
+        let (reply, pending) = pair();
         let enqueued = queue.enqueue(item, now.plus(within), now, reply);
         drop(queue);
         if enqueued.wake_watch {
@@ -161,5 +217,33 @@ impl<B: Batchable> Drop for SoloPermit<'_, B> {
 impl<B: Batchable> fmt::Debug for Batcher<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batcher").finish_non_exhaustive()
+    }
+}
+
+impl Batcher<Releases> {
+    /// Releases a lease, also one that was broken and has not ended.
+    pub(crate) async fn release(
+        &self,
+        release: &Release<'_>,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let item = || Item::of(release.resource, release.token, Ttl::DEFAULT, true);
+        let reply = self.ask(release, item, within).await?;
+        // What is broken is there under another token: exclusively, or as a hold that is not found.
+        let may_be_broken = match release.resource.mode {
+            None => ReleaseAnswer::Taken,
+            Some(_) => ReleaseAnswer::Expired,
+        };
+        if reply != may_be_broken {
+            return Ok(reply);
+        }
+        let broken = Release {
+            token: &release.token.broken(),
+            ..*release
+        };
+        match Box::pin(self.ask(&broken, || None, within)).await? {
+            ReleaseAnswer::Released => Ok(ReleaseAnswer::Released),
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Ok(reply),
+        }
     }
 }

@@ -1,13 +1,154 @@
-//! Sends batches, one call after the other, until the queue is empty.
+//! Sends batches, one call after the other, until the queue is empty; and what callers, the sending task and the watch over
+//! timeouts share.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use super::batchable::Batchable;
-use super::queue::{BatchSlot, Sent};
-use super::reply::BatchOutcome;
-use super::shared::BatchState;
-use crate::base::{ErrorKind, Moment, StoreError, hold};
-use crate::engine::values::{Item, Replies};
+use tokio::sync::Notify;
+
+use super::queue::{BatchOutcome, BatchQueue, BatchSlot, Late, Sent};
+use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
+use crate::engine::values::ballot::many::vote_together;
+use crate::engine::values::calls_many::{AcquireMany, ReleaseMany};
+use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
+use crate::quorum::executor::Executor;
+
+pub(crate) trait Batchable: Send + Sync + 'static {
+    type Reply: Send + 'static;
+
+    /// Sends one call for all items, and returns the reply of each. They have the same terms, and are at most
+    /// [`MANY_MAX`](crate::engine::values::calls_many::MANY_MAX).
+    fn ask(
+        store: &Executor,
+        items: &[Item],
+        within: Duration,
+    ) -> impl Future<Output = Result<Replies<Self::Reply>, StoreError>> + Send;
+}
+
+#[derive(Debug)]
+pub(crate) struct Acquires;
+
+impl Batchable for Acquires {
+    type Reply = Acquired;
+
+    /// On a quorum, the nodes vote on the items.
+    async fn ask(
+        store: &Executor,
+        items: &[Item],
+        within: Duration,
+    ) -> Result<Replies<Acquired>, StoreError> {
+        let terms = items[0].terms;
+        match store.majority() {
+            Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
+            None => store.ask(&AcquireMany { terms, items }, within).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Batchable for Releases {
+    type Reply = ReleaseAnswer;
+
+    async fn ask(
+        store: &Executor,
+        items: &[Item],
+        within: Duration,
+    ) -> Result<Replies<ReleaseAnswer>, StoreError> {
+        let terms = items[0].terms;
+        store.ask(&ReleaseMany { terms, items }, within).await
+    }
+}
+
+pub(super) struct BatchState<B: Batchable> {
+    pub(super) queue: Mutex<BatchQueue<B::Reply>>,
+    pub(super) store: Executor,
+    pub(super) clock: Clock,
+    pub(super) contended: Arc<ContentionFilter>,
+    /// True if a task watches the timeouts of queued requests.
+    pub(super) is_watched: AtomicBool,
+    pub(super) wake_watch: Arc<Notify>,
+}
+
+impl<B: Batchable> BatchState<B> {
+    /// Fails the requests that have timed out, and returns the moment of the next timeout.
+    pub(super) fn sweep(&self) -> Option<Moment> {
+        let now = self.clock.now();
+        let (late, next) = hold(&self.queue).sweep(now);
+        for late in late {
+            match late {
+                Late::InQueue(reply) => {
+                    reply.set(BatchOutcome::Answer(Err(self.not_sent_in_time())))
+                }
+                Late::OnTheWay(sent) => {
+                    let over = sent.iter().filter(|asked| now >= asked.until);
+                    over.for_each(|asked| {
+                        asked
+                            .reply
+                            .set(BatchOutcome::Answer(Err(self.no_reply_in_time())))
+                    });
+                }
+            }
+        }
+        next
+    }
+
+    pub(super) fn no_reply_in_time(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::unknown(ErrorKind::NoReply, format!("no reply from {store} in time"))
+    }
+
+    pub(super) fn not_sent_in_time(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::refused(
+            ErrorKind::NoReply,
+            format!("no reply from {store} to earlier requests in time"),
+        )
+    }
+}
+
+// Names that were contended lately. Their requests are sent alone: a batch serves only what is granted at once, so a
+// contended name would cost one call more. A name that only readers hold is not contended for a read.
+
+/// How long a name counts as contended after it was last found contended.
+const REMEMBERED: Duration = Duration::from_secs(1);
+/// Names share cells by their hash. A name that shares the cell of a contended one is sent alone, which is never wrong.
+const CELLS: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct ContentionFilter {
+    /// When a name of each cell was last found contended, in nanoseconds; 0 for never.
+    found: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Default for ContentionFilter {
+    fn default() -> Self {
+        ContentionFilter {
+            found: (0..CELLS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl ContentionFilter {
+    fn cell(&self, lock: &str) -> &AtomicU64 {
+        let hash = usize::try_from(self.hasher.hash_one(lock) % CELLS as u64).unwrap_or(0);
+        &self.found[hash]
+    }
+
+    pub(crate) fn note(&self, lock: &str, now: Moment) {
+        self.cell(lock).store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn contains(&self, lock: &str, now: Moment) -> bool {
+        let found = self.cell(lock).load(Ordering::Relaxed);
+        found != 0 && now.saturating_since(Moment::from_nanos(found)) < REMEMBERED
+    }
+}
 
 /// The task that sends batches.
 ///
@@ -103,5 +244,20 @@ impl<B: Batchable> Drop for BatchDriver<B> {
             let error = StoreError::unknown(ErrorKind::Internal, message);
             set_all(sent, || BatchOutcome::Answer(Err(error.clone())));
         }
+    }
+}
+
+#[cfg(test)]
+mod contention_filter_tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_contended_for_a_second_after_it_was_found_so() {
+        let contended = ContentionFilter::default();
+        let at = Moment::from_nanos(5_000_000_000);
+        assert!(!contended.contains("job", at));
+        contended.note("job", at);
+        assert!(contended.contains("job", at.plus(Duration::from_millis(999))));
+        assert!(!contended.contains("job", at.plus(REMEMBERED)));
     }
 }

@@ -4,15 +4,8 @@
 //! the tasks that are ready to run have run, and leaves with all queued requests. Each request has its own reply,
 //! timeout and cleanup. A request whose caller is dropped while the request is queued was certainly never sent.
 
-pub(crate) mod batchable;
-mod batcher;
-pub(crate) mod contention_filter;
-mod driver;
+pub(crate) mod batcher;
+pub(crate) mod driver;
 mod queue;
-mod release;
-mod reply;
-mod shared;
 
-pub(crate) use self::batcher::Batcher;
-pub(crate) use self::contention_filter::ContentionFilter;
-pub(crate) use self::reply::BatchOutcome;
+pub(crate) use self::queue::BatchOutcome;

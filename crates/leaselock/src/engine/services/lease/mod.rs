@@ -2,6 +2,5 @@
 
 pub(crate) mod deadlines;
 pub(crate) mod loss;
-pub(crate) mod loss_signal;
 pub(crate) mod record;
 pub(crate) mod state;

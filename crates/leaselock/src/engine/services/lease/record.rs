@@ -1,17 +1,18 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, NextStep};
 use crate::base::error::{Lost, LostReason};
 use crate::base::{Clock, Moment, Token, Ttl, debug_as, fence, hold, rounded};
 use crate::engine::services::log::EventLog;
-use crate::engine::services::totals::hold::CountedHold;
+use crate::engine::services::totals::of_client::CountedHold;
 use crate::engine::values::{CustomLock, LockMode, LogEntry, LogEvent, Resource};
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -307,3 +308,36 @@ impl LeaseRecord {
 }
 
 debug_as!(LeaseRecord, it => { name: it.name, fence: it.fence, lost: it.loss_signal.get() });
+
+/// A signal that is set once and wakes all tasks that wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct LossSignal {
+    lost: OnceLock<Lost>,
+    wakers: Mutex<Wakers>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Wakers {
+    pub(super) next: u64,
+    /// Most leases have no waiting task, and an empty map takes no memory.
+    pub(super) waiting: BTreeMap<u64, Waker>,
+}
+
+impl LossSignal {
+    pub(crate) fn get(&self) -> Option<&Lost> {
+        self.lost.get()
+    }
+
+    /// Sets the loss; the first one stays.
+    pub(crate) fn set(&self, lost: Lost) {
+        let first = self.lost.set(lost).is_ok();
+        if first {
+            let waiting = std::mem::take(&mut self.lock().waiting);
+            waiting.into_values().for_each(Waker::wake);
+        }
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Wakers> {
+        hold(&self.wakers)
+    }
+}

@@ -9,7 +9,7 @@ use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
 use crate::engine::values::{Extend, ExtendAnswer, Note, Replies};
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votable;
 
 impl Renewal {
     /// Renews leases, as many as possible in one call.

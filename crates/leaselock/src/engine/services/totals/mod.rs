@@ -3,11 +3,5 @@
 //! No lock and no allocation is on the way of a count. The counters are relaxed: each is right by itself, and a reader
 //! may see one before another that was counted earlier.
 
-pub(crate) mod acquiring;
-mod chain;
-pub(crate) mod counts;
-pub(crate) mod histogram;
-pub(crate) mod hold;
-pub(crate) mod kind_totals;
-mod nouns;
+pub(crate) mod counters;
 pub(crate) mod of_client;

@@ -1,11 +1,15 @@
-//! The counts of one client, by kind of lock and class.
+//! The counts of one client, by kind of lock and class, and what an acquisition and a lease add to them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::chain::Chain;
-use super::kind_totals::KindTotals;
-use super::nouns::NounTotals;
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::counters::{Chain, Counts, Histogram, SHARES, TIMES};
+use crate::base::error::{AcquireError, LostReason, ReleaseError};
+use crate::base::{Clock, Moment, Ttl};
 
 /// How many classes are told apart. Each has a series for every bucket, and a class that is made of a name would have one
 /// for each name.
@@ -91,5 +95,276 @@ impl Totals {
         let classes = [&self.plain, &self.other].into_iter();
         let classes = classes.chain(self.classes.iter());
         classes.flat_map(|class| class.kinds.iter())
+    }
+}
+
+const OUTCOMES: [&str; 11] = [
+    GRANTED,
+    "busy",
+    "deadlock",
+    "quarantined",
+    "too_few_replicas",
+    "no_quorum",
+    "lost",
+    "unknown",
+    "store",
+    "invalid",
+    CANCELLED,
+];
+pub(super) const GRANTED: &str = "granted";
+pub(super) const CANCELLED: &str = "cancelled";
+const LOSSES: [&str; 6] = [
+    "expired",
+    "taken_over",
+    "broken",
+    "key_missing",
+    "store_unreachable",
+    "max_hold_reached",
+];
+const RELEASES: [&str; 4] = ["ok", "not_held", "unknown", "store"];
+const RENEWALS: [&str; 2] = ["ok", "failed"];
+
+pub(crate) struct KindTotals {
+    pub(crate) kind: &'static str,
+    pub(crate) class: Arc<str>,
+    pub(crate) acquires: Counts<11>,
+    pub(crate) losses: Counts<6>,
+    pub(crate) releases: Counts<4>,
+    pub(crate) renewals: Counts<2>,
+    pub(crate) waits: Histogram<17>,
+    pub(crate) holds: Histogram<17>,
+    /// The share of its ttl that a lease had left when a renewal was confirmed.
+    pub(crate) headroom: Histogram<9>,
+    /// Leases that were held, without those whose records went before they ended.
+    pub(super) held: AtomicU64,
+    pub(super) begun: AtomicU64,
+}
+
+impl KindTotals {
+    pub(super) fn new(kind: &'static str, class: &Arc<str>) -> Self {
+        KindTotals {
+            kind,
+            class: Arc::clone(class),
+            acquires: Counts::of(&OUTCOMES),
+            losses: Counts::of(&LOSSES),
+            releases: Counts::of(&RELEASES),
+            renewals: Counts::of(&RENEWALS),
+            waits: Histogram::of(&TIMES),
+            holds: Histogram::of(&TIMES),
+            headroom: Histogram::of(&SHARES),
+            begun: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+        }
+    }
+
+    /// How many leases are held and how many acquisitions wait: what began and is not counted as ended. So a pair touches
+    /// fewer counters, which the cores of the machine share.
+    pub(crate) fn held_and_waiting(&self) -> (u64, u64) {
+        let [held, begun] = [&self.held, &self.begun].map(|count| count.load(Ordering::Relaxed));
+        let (holds, ended) = (self.holds.snapshot().1, self.acquires.snapshot());
+        (
+            held.saturating_sub(holds),
+            begun.saturating_sub(ended.values().sum()),
+        )
+    }
+
+    pub(crate) fn add_release(&self, released: &Result<(), ReleaseError>) {
+        let outcome = released.as_ref().map_or_else(release_outcome, |()| "ok");
+        self.releases.add(outcome);
+    }
+
+    /// `left`: until the deadline, when the store confirmed the renewal; `None` when it did not.
+    pub(crate) fn add_renewal(&self, left: Option<Duration>, ttl: Ttl) {
+        let Some(left) = left else {
+            return self.renewals.add("failed");
+        };
+        self.renewals.add("ok");
+        let whole = ttl.as_duration().as_micros().max(1);
+        let share = left.as_micros() * 1_000_000 / whole;
+        self.headroom.add(u64::try_from(share).unwrap_or(u64::MAX));
+    }
+}
+
+/// The only place that says what an error of an acquisition counts as.
+pub(super) fn outcome(error: &AcquireError) -> &'static str {
+    match error {
+        AcquireError::TimedOut { .. } => "busy",
+        AcquireError::Deadlock { .. } => "deadlock",
+        AcquireError::Quarantined { .. } => "quarantined",
+        AcquireError::TooFewReplicas { .. } => "too_few_replicas",
+        AcquireError::NoQuorum { .. } => "no_quorum",
+        AcquireError::Lost(_)
+        | AcquireError::LostBefore(_)
+        | AcquireError::LostWhileWaiting { .. } => "lost",
+        AcquireError::Unknown { .. } => "unknown",
+        AcquireError::Store { .. } => "store",
+        AcquireError::Invalid(_) | AcquireError::TooMany { .. } | AcquireError::Closed => "invalid",
+    }
+}
+
+/// `None` for a lease that its holder gave up.
+pub(super) fn loss(reason: LostReason) -> Option<&'static str> {
+    match reason {
+        LostReason::Expired => Some("expired"),
+        LostReason::TakenOver => Some("taken_over"),
+        LostReason::Broken => Some("broken"),
+        LostReason::KeyMissing => Some("key_missing"),
+        LostReason::StoreUnreachable => Some("store_unreachable"),
+        LostReason::MaxHoldReached => Some("max_hold_reached"),
+        LostReason::Released => None,
+    }
+}
+
+/// Of several names, the first error counts.
+fn release_outcome(error: &ReleaseError) -> &'static str {
+    match error {
+        ReleaseError::NotHeld(_) => "not_held",
+        ReleaseError::Unknown { .. } => "unknown",
+        ReleaseError::Store { .. } | ReleaseError::Invalid(_) => "store",
+        ReleaseError::Several(errors) => errors.first().map_or("unknown", release_outcome),
+    }
+}
+
+/// Counts how an acquisition ends; one that is dropped was cancelled.
+#[must_use = "dropping it counts a cancelled acquisition"]
+pub(crate) struct Acquiring<'a> {
+    clock: &'a Clock,
+    began: Moment,
+    totals: Option<&'a Arc<KindTotals>>,
+    pub(crate) span: Span,
+}
+
+impl<'a> Acquiring<'a> {
+    pub(crate) fn begin(clock: &'a Clock, lock: &str, totals: Option<&'a Arc<KindTotals>>) -> Self {
+        if let Some(totals) = totals {
+            totals.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        Acquiring {
+            clock,
+            began: clock.now(),
+            span: tracing::debug_span!(
+                target: "leaselock", "acquire", lock,
+                kind = totals.map(|it| it.kind), class = totals.map(|it| &*it.class),
+                outcome = Empty, waited_ms = Empty,
+            ),
+            totals,
+        }
+    }
+
+    /// Counts how it ended. `count_hold` gets what counts the hold of a lease that was granted.
+    pub(crate) fn end<L>(
+        mut self,
+        acquired: Result<L, AcquireError>,
+        count_hold: impl FnOnce(&L, &dyn Fn() -> Arc<CountedHold>),
+    ) -> Result<L, AcquireError> {
+        if let Some(totals) = self.totals.take() {
+            let now = self.clock.now();
+            let outcome = match &acquired {
+                Ok(lease) => {
+                    totals.waits.add_time(now.saturating_since(self.began));
+                    count_hold(lease, &|| CountedHold::begin(totals, now));
+                    GRANTED
+                }
+                Err(error) => outcome(error),
+            };
+            totals.acquires.add(outcome);
+            self.describe(outcome, now);
+        }
+        acquired
+    }
+
+    /// Ends one that was no acquisition in the end: its caller got the result of another.
+    pub(crate) fn end_untold(mut self) {
+        if let Some(totals) = self.totals.take() {
+            totals.begun.fetch_sub(1, Ordering::Relaxed);
+            self.describe("not_begun", self.clock.now());
+        }
+    }
+
+    fn describe(&self, outcome: &str, now: Moment) {
+        let waited = now.saturating_since(self.began);
+        self.span.record("outcome", outcome);
+        self.span.record("waited_ms", waited.as_millis());
+    }
+}
+
+impl Drop for Acquiring<'_> {
+    fn drop(&mut self) {
+        if let Some(totals) = self.totals {
+            totals.acquires.add(CANCELLED);
+            self.describe(CANCELLED, self.clock.now());
+        }
+    }
+}
+
+/// The records of several names share one: the first of them that ends is the end of the lease.
+pub(crate) struct CountedHold {
+    pub(crate) totals: Arc<KindTotals>,
+    since: Moment,
+    is_over: AtomicBool,
+}
+
+impl CountedHold {
+    pub(super) fn begin(totals: &Arc<KindTotals>, since: Moment) -> Arc<Self> {
+        totals.held.fetch_add(1, Ordering::Relaxed);
+        Arc::new(CountedHold {
+            totals: Arc::clone(totals),
+            since,
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn end(&self, now: Moment, reason: LostReason) {
+        if self.is_over.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.totals.holds.add_time(now.saturating_since(self.since));
+        if let Some(reason) = loss(reason) {
+            self.totals.losses.add(reason);
+        }
+    }
+}
+
+impl Drop for CountedHold {
+    /// A lease whose record is gone is held no more.
+    fn drop(&mut self) {
+        if !*self.is_over.get_mut() {
+            self.totals.held.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+const RUNS: [&str; 7] = [
+    "ran",
+    "replayed",
+    "failed",
+    "crashed",
+    "given_up",
+    "differs",
+    "unrecorded",
+];
+const TICKS: [&str; 6] = ["run", "over", "overlap", "missed", "stale", "unrecorded"];
+const PERMITS: [&str; 2] = ["allowed", "limited"];
+const CHANGES: [&str; 3] = ["counted", "refused", "unknown"];
+
+pub(crate) struct NounTotals {
+    /// What callers of work that runs once were told.
+    pub(crate) runs: Counts<7>,
+    /// What became of ticks that were claimed.
+    pub(crate) ticks: Counts<6>,
+    /// Permits that were asked of limiters.
+    pub(crate) permits: Counts<2>,
+    /// Changes of counters.
+    pub(crate) changes: Counts<3>,
+}
+
+impl Default for NounTotals {
+    fn default() -> Self {
+        NounTotals {
+            runs: Counts::of(&RUNS),
+            ticks: Counts::of(&TICKS),
+            permits: Counts::of(&PERMITS),
+            changes: Counts::of(&CHANGES),
+        }
     }
 }

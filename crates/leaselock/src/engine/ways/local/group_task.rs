@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::group::{GroupState, LocalGroup};
+use super::group::{GroupState, GroupWaiter, LocalGroup};
+use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
 use crate::engine::services::Engine;
-use crate::engine::values::{AcquireRequest, Resource, Seen, Waiting};
+use crate::engine::values::{AcquireRequest, OnWait, Resource, Seen, Waiting};
 use crate::engine::ways::ask::Ask;
-use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::poller::Poller;
-use crate::engine::ways::queue::queued::Queued;
-use crate::engine::ways::run::{Callers, Review, WaitEnd, Wake, run};
+use crate::engine::ways::queue::way::Queued;
+use crate::engine::ways::run::{Callers, NEVER_ANSWERED, Patience, Review, WaitEnd, Wake, run};
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Wanted};
 
 /// A task that waits by itself gives its entry up as soon as it is polled. If it is not polled in this time, there are
@@ -146,9 +146,11 @@ impl GroupTask {
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&patience);
                 let last = self.take_last_member(&patience);
-                let start = last.as_ref().map_or(self.now(), |member| member.start);
-                let left = queued.leave(start, patience, within).await;
-                if let (Some(member), Err(error)) = (last, left) {
+                let left = queued.leave(patience, within).await;
+                if let (Some(member), Err(mut error)) = (last, left) {
+                    if let AcquireError::TimedOut { waited, .. } = &mut error {
+                        *waited = self.now().saturating_since(member.start);
+                    }
                     member.handoff.offer(Err(error));
                 }
             }
@@ -238,5 +240,94 @@ impl Callers for GroupTask {
         } else {
             Review::Over
         }
+    }
+}
+
+impl GroupTask {
+    /// Takes out the member whose time is over and for whom the entry was kept to the end.
+    pub(super) fn take_last_member(&self, patience: &Patience) -> Option<GroupWaiter> {
+        let now = self.now();
+        let mut state = self.group.state();
+        if is_over(&state, now, patience.has_met_the_store()) {
+            state.turns.leave(|_| true)
+        } else {
+            None
+        }
+    }
+
+    /// Ends the wait of members whose time is over, as long as others stay for whom the entry is kept. `silence`: the
+    /// error of the requests, if the store was never there.
+    pub(super) fn expire_members(&self, silence: Option<&StoreError>) {
+        loop {
+            let (member, seen) = {
+                let now = self.now();
+                let mut state = self.group.state();
+                let answered = silence.is_none() || state.current.is_some();
+                if !is_over(&state, now, answered)
+                    || (state.turns.waiters.len() == 1 && state.in_queue)
+                {
+                    return;
+                }
+                let ended = |member: &GroupWaiter| {
+                    member.end.is_some_and(|end| end <= now)
+                        || !answered && member.start.plus(NEVER_ANSWERED) <= now
+                };
+                let Some(member) = state.turns.leave(ended) else {
+                    return;
+                };
+                let seen = match (&state.current, &state.seen) {
+                    (Some(_), _) => Seen::held_by(self.engine.ids.client.as_str()),
+                    (None, Some((seen, _))) => Some(seen.clone()),
+                    (None, None) => None,
+                };
+                (member, seen)
+            };
+            let waited = self.now().saturating_since(member.start);
+            let name = self.name.clone();
+            member.handoff.offer(Err(match silence.cloned() {
+                Some(source) => AcquireError::Store { name, source }, // what may be there is kept for the others
+                None => self.engine.still_busy(name, waited, seen.as_ref()),
+            }));
+        }
+    }
+
+    pub(super) fn fail_all(&self, error: &AcquireError) {
+        let members = std::mem::take(&mut self.group.state().turns.waiters);
+        for member in members {
+            member.handoff.offer(Err(error.clone()));
+        }
+    }
+
+    /// A member that is not polled for its grant goes to the end of the queue.
+    pub(super) fn skip_late_member(&self) {
+        let now = self.now();
+        let taken_back = {
+            let mut state = self.group.state();
+            let late = state
+                .current
+                .as_ref()
+                .and_then(|current| current.member.clone());
+            let late = late.filter(|(_, since)| now >= since.plus(GRANT_UNTAKEN));
+            let offer = late
+                .filter(|_| !state.turns.waiters.is_empty())
+                .and_then(|(member, _)| {
+                    let offer = member.handoff.take_back()?;
+                    Some((member, offer))
+                });
+            offer.map(|(member, offer)| {
+                state.turns.join(member);
+                offer
+            })
+        };
+        drop(taken_back); // a lease that is dropped passes on
+    }
+
+    /// The callbacks of the members, and how many members are before each.
+    pub(super) fn listeners(&self) -> Vec<(OnWait, u64)> {
+        let state = self.group.state();
+        let members = state.turns.waiters.iter().zip(0_u64..);
+        let with_callback =
+            members.filter_map(|(member, behind)| Some((member.on_wait.clone()?, behind)));
+        with_callback.collect()
     }
 }

@@ -1,4 +1,5 @@
-//! The groups of a client, by lock.
+//! The groups of a client, and how a task comes to wait: by itself, or in a group with other tasks that want the same lock
+//! in the same way.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,10 +7,167 @@ use std::sync::{Arc, Mutex};
 
 use leaselock_fence::Name;
 
-use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
-use super::group::{GroupTerms, GroupWaiter, LocalGroup, Registry};
+use super::group::{Current, GroupState, GroupTerms, GroupWaiter, Handoff, LocalGroup, Registry};
+use super::group_task;
+use crate::base::error::AcquireError;
 use crate::base::hold;
+use crate::engine::guard::lease::Lease;
 use crate::engine::services::Engine;
+use crate::engine::ways::ask::Ask;
+use crate::engine::ways::first_try::StartedWait;
+use crate::engine::ways::queue::entry::QueueEntry;
+use crate::engine::ways::queue::way::{Queue, QueueEnd};
+use crate::engine::ways::run::Patience;
+use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
+
+/// How to wait.
+pub(crate) enum Arrival {
+    SoloWaiter(SoloWaiter),
+    GroupMember(GroupMember),
+}
+
+/// Joins the group. The group's task is woken only when it would review the wait too late by itself.
+pub(crate) fn join(
+    group: &Arc<LocalGroup>,
+    engine: &Arc<Engine>,
+    name: &Name,
+    state: &mut GroupState,
+    waiter: GroupWaiter,
+    first: bool,
+) {
+    let in_time = match (waiter.end, state.review_at) {
+        (Some(end), Some(review)) => review <= end,
+        (None, review) => review.is_some(),
+        (Some(_), None) => false,
+    };
+    state.used = true;
+    if first {
+        state.turns.join_first(waiter);
+    } else {
+        state.turns.join(waiter);
+    }
+    if !state.has_task {
+        state.has_task = true;
+        group_task::start(engine, group, name);
+    } else if !in_time || group_task::needs_entry(state, engine.clock.now()) {
+        group.changed.notify_one();
+    }
+}
+
+/// A task that waits by itself. Dropping it ends that.
+pub(crate) struct SoloWaiter {
+    engine: Arc<Engine>,
+    pub(super) group: Arc<LocalGroup>,
+}
+
+impl SoloWaiter {
+    pub(crate) fn new(engine: &Arc<Engine>, group: Arc<LocalGroup>) -> Self {
+        SoloWaiter {
+            engine: Arc::clone(engine),
+            group,
+        }
+    }
+
+    /// The lease passes on to tasks that have come meanwhile or come while it is held, if its grant reserved fences.
+    pub(crate) fn granted(self, lease: Lease, share: Share) -> Lease {
+        if share.range <= 1 || lease.expects_late_requests() {
+            return lease;
+        }
+        let (_, kept, _) = lease.parts();
+        let now = self.engine.clock.now();
+        let mut state = self.group.state();
+        state.used = true;
+        state.turns.begin(kept.fence, share, now);
+        state.current = Some(Current {
+            kept: Arc::clone(kept),
+            member: None,
+        });
+        drop(state);
+        lease.shared(self.group.clone())
+    }
+
+    /// Hands its entry over to the group and becomes the first member.
+    pub(crate) fn joins(
+        self,
+        name: &Name,
+        entry: (QueueEntry, Patience),
+        waiter: GroupWaiter,
+    ) -> GroupMember {
+        let handoff = waiter.handoff.clone();
+        let mut state = self.group.state();
+        // Too late, and the group has an entry of its own by now: the cleanup leaves this one in the background.
+        let superfluous = if state.in_queue {
+            Some(entry)
+        } else {
+            state.handed_over.replace(entry)
+        };
+        join(&self.group, &self.engine, name, &mut state, waiter, true);
+        drop(state);
+        drop(superfluous);
+        GroupMember::new(Arc::clone(&self.group), handoff)
+    }
+}
+
+impl Drop for SoloWaiter {
+    fn drop(&mut self) {
+        let has_task = {
+            let mut state = self.group.state();
+            state.has_solo = false;
+            state.has_task
+        };
+        if has_task {
+            self.group.changed.notify_one();
+        } else {
+            self.group.tidy();
+        }
+    }
+}
+
+/// A member that waits. Dropping it leaves the group, or passes on the lease that it was given.
+pub(crate) struct GroupMember {
+    group: Arc<LocalGroup>,
+    handoff: Handoff,
+    waits: bool,
+}
+
+impl GroupMember {
+    pub(crate) fn new(group: Arc<LocalGroup>, handoff: Handoff) -> Self {
+        GroupMember {
+            group,
+            handoff,
+            waits: true,
+        }
+    }
+
+    /// `Ok(None)`: the lease was passed to the task and was over before the task was polled.
+    pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
+        let offer = self.handoff.taken().await;
+        self.waits = false;
+        let lease = offer?;
+        lease.take_up();
+        Ok(Some(lease).filter(Lease::is_held))
+    }
+}
+
+impl Drop for GroupMember {
+    fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
+        // In one step: the group's task has a member join again whose lease it takes back.
+        let (is_last, taken_back) = {
+            let mut state = self.group.state();
+            state.turns.leave(|waiter| waiter.handoff.is(&self.handoff));
+            let is_last = state.turns.waiters.is_empty() && state.current.is_none();
+            (is_last, self.handoff.take_back())
+        };
+        drop(taken_back); // a lease that is dropped passes on
+        if is_last {
+            self.group.changed.notify_one();
+            self.group.tidy();
+        }
+    }
+}
 
 /// All groups of a client, by the key of the lock.
 #[derive(Debug, Default)]
@@ -110,13 +268,59 @@ impl Registry for LocalGroups {
     }
 }
 
+impl Ask<'_> {
+    /// Waits by itself while no other task does, and as a member of their group otherwise.
+    ///
+    /// `begun`: the first try, if it was made with others.
+    pub(crate) async fn wait_with_others(
+        &mut self,
+        groups: &Arc<LocalGroups>,
+        terms: GroupTerms,
+        mut begun: Option<Box<StartedWait>>,
+    ) -> Result<Lease, AcquireError> {
+        // After a first try the clock is read again.
+        let mut fresh = begun.is_none().then_some(self.start);
+        loop {
+            let (engine, lock, now) = (self.engine, &self.resource.lock, fresh.take());
+            let waiter = || GroupWaiter {
+                handoff: Handoff::default(),
+                start: self.start,
+                end: self.end,
+                max_hold: self.request.max_hold,
+                on_wait: self.request.on_wait.clone(),
+            };
+            let member = match groups.arrive(engine, self.name, lock, terms, waiter) {
+                Arrival::GroupMember(member) => {
+                    if let Some(begun) = begun.take() {
+                        begun.give_up();
+                    }
+                    member
+                }
+                Arrival::SoloWaiter(sharing) => {
+                    let queue = Queue::new(self, begun.take());
+                    let queue = queue.for_turns(LOCAL_TURNS, now);
+                    let waiting = Box::pin(queue.wait(Some(&sharing.group.called))); // large
+                    match waiting.await? {
+                        QueueEnd::Granted(lease, share) => return Ok(sharing.granted(lease, share)),
+                        QueueEnd::HandedOver(handed) => sharing.joins(self.name, *handed, waiter()),
+                    }
+                }
+            };
+            if let Some(lease) = member.wait().await? {
+                return Ok(lease);
+            }
+            self.renew_token()?; // the grant was over before this task was polled
+        }
+    }
+}
+
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
     use crate::Client;
     use crate::client::options::Options;
     use crate::engine::values::request::Wait;
-    use crate::engine::ways::local::handoff::Handoff;
+    use crate::engine::ways::local::group::Handoff;
     use crate::mutex::MUTEX;
 
     fn arrive(client: &Client, name: &Name, terms: GroupTerms) -> Arrival {

@@ -1,16 +1,20 @@
-//! The requests of a waiter in the queue: each poll is the whole request, or as little of it as will do. See [`Far`].
+//! The requests of a waiter in the queue: each poll is the whole request, or as little of it as will do (see [`Far`]).
+//! Where it listens for its grant, and whether a release can wake it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::entry::QueueEntry;
-use super::far::{Far, NEAR, SOON};
-use crate::base::{Moment, StoreError};
+use super::entry::{Far, NEAR, QueueEntry, SOON};
+use crate::base::{Moment, StoreError, Token};
+use crate::engine::services::wakeups::notifier::Notifier;
 use crate::engine::services::{ClockSample, NodeSubscription};
 use crate::engine::values::Seen;
 use crate::engine::values::calls_optional::{Position, PositionReply};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::outcome::Outcome;
 use crate::quorum::executor::Executor;
+use crate::script::keys;
 
 /// Over which connection a waiter in the queue polls, and where it listens.
 pub(crate) struct Poller<'w, 'a> {
@@ -136,5 +140,143 @@ impl<'w, 'a> Poller<'w, 'a> {
             era: era.answered_over(self.ask.era(self.over).connection),
         };
         Ok(Some(Outcome::Waiting(seen, position, reading)))
+    }
+}
+
+impl Poller<'_, '_> {
+    /// Returns whether the next request enters the queue, and the channel at which this client listens. The channel is
+    /// empty while the client hears nothing: then there are only polls. `is_there`: the store has answered.
+    ///
+    /// A grant that comes over the connection of the requests is received in the runtime of the waiter, which saves the way
+    /// over the client's own thread. That thread listens when nothing else does, and for the tasks of a group.
+    pub(super) async fn channel(
+        &self,
+        is_there: bool,
+        in_queue: bool,
+        within: Duration,
+    ) -> (bool, &str) {
+        let (engine, notifier) = (self.ask.engine, &self.ask.background.notifier);
+        let store = &engine.store;
+        if !store.capabilities().wakes {
+            return (true, "");
+        }
+        let begins = is_there && !in_queue;
+        if store.capabilities().by_node {
+            let channel = self.channel_at_node(is_there, begins, within);
+            return (is_there, channel.await);
+        }
+        let along = self.over.is_none()
+            && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
+        if along {
+            return (true, &engine.ids.channel_along);
+        }
+        let listens = notifier.is_listening() || (begins && Box::pin(notifier.ready(within)).await);
+        if listens {
+            return (true, &engine.ids.channel);
+        }
+        if is_there {
+            notifier.want(); // in the background; all waiters poll when it is there
+        }
+        (is_there, "")
+    }
+
+    /// The channel is that of the connection of the requests.
+    pub(super) fn is_along(&self, channel: &str) -> bool {
+        std::ptr::eq(channel, self.ask.engine.ids.channel_along.as_str())
+    }
+
+    /// The queue entry names a channel at which this client does not listen, or names none although the client could
+    /// listen: the request has opened another connection, or the lock lies on another node.
+    pub(super) fn is_wrong_channel(&self, channel: &str) -> bool {
+        if self.node_changed() {
+            return true;
+        }
+        if self.over.is_some() {
+            return false; // the client's thread has one channel
+        }
+        let hears = self.ask.engine.store.hears();
+        if self.is_along(channel) {
+            !hears
+        } else {
+            channel.is_empty() && hears
+        }
+    }
+
+    /// The channel at the node that has the lock. A waiter that enters the queue waits until the client listens there, and
+    /// a poll does not wait long.
+    async fn channel_at_node(&self, is_there: bool, begins: bool, within: Duration) -> &str {
+        /// How long a poll waits until the client listens at the node of the lock.
+        const BRIEFLY: Duration = Duration::from_millis(300);
+        if !is_there {
+            return "";
+        }
+        let within = if begins { within } else { within.min(BRIEFLY) };
+        let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
+        let at = || engine.store.subscriptions_at(lock);
+        let name = |sharded| keys::wake_channel_at(&engine.ids.channel, lock, sharded);
+        // A message names the waiter that it wakes. The subscription itself says only that messages may have been missed.
+        let heard = self.subscription.listens(at, name, |_| false, within);
+        Box::pin(heard).await.unwrap_or_default()
+    }
+
+    /// The lock lies on another node than the one at which this client listens: the request has found that out.
+    pub(super) fn node_changed(&self) -> bool {
+        let (store, lock) = (&self.ask.engine.store, &self.ask.resource.lock);
+        self.subscription.node_changed(store, lock)
+    }
+}
+
+/// Shorter than the longest interval of a waiter that cannot be woken.
+const WAITED: Duration = Duration::from_millis(250);
+
+/// Counts the connections of requests and of messages: over a new one the user may be another.
+fn connections(store: &Executor, notifier: &Notifier) -> u64 {
+    notifier.subscription() + store.epoch().unwrap_or_default()
+}
+
+impl Ask<'_> {
+    /// Whether a release can wake the waiter of this token, which listens to `channel`. True until the store has said
+    /// otherwise.
+    pub(crate) fn can_be_woken(&self, token: &Token, channel: &str) -> bool {
+        if channel.is_empty() {
+            return false;
+        }
+        if !self.engine.store.has_users() {
+            return true;
+        }
+        let background = self.background;
+        let known = background.rights.of(channel);
+        let present = connections(&background.store, &background.notifier);
+        let is_new = known.told_in.load(Ordering::Relaxed) != present;
+        if is_new && !known.asking.swap(true, Ordering::SeqCst) {
+            self.ask_for_rights(token, channel);
+        }
+        !known.refused.load(Ordering::Relaxed)
+    }
+
+    /// In the background, if the waiter is still there by then.
+    fn ask_for_rights(&self, token: &Token, channel: &str) {
+        let background = self.background;
+        let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
+        let notifier = Arc::clone(&background.notifier);
+        let (token, channel) = (token.clone(), channel.to_owned());
+        let within = self.within();
+        drop(background.handle.spawn(async move {
+            tokio::time::sleep(WAITED).await;
+            let known = rights.of(&channel);
+            let asked_in = connections(&store, &notifier);
+            let allowed = if notifier.waits(&token) {
+                store.may_wake(&channel, within).await
+            } else {
+                None
+            };
+            if known.is_told(allowed, asked_in) {
+                tracing::warn!(
+                    target: "leaselock", channel,
+                    "the user may not publish, or not ask who listens: waiters are not woken and poll"
+                );
+                notifier.wake_all();
+            }
+        }));
     }
 }

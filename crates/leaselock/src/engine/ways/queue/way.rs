@@ -1,27 +1,236 @@
-//! Waiting in the queue, with an entry of its own.
+//! Waiting in the queue, with an entry of its own: subscribe, enter, poll, leave.
+
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::entry::QueueEntry;
+use super::entry;
+use super::entry::{Foreign, QueueEntry, may_mean_free};
 use super::poller::Poller;
-use super::queued::Queued;
-use crate::base::Moment;
 use crate::base::error::AcquireError;
+use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
-use crate::engine::values::LogEvent;
+use crate::engine::services::CleanupGuard;
+use crate::engine::values::{Cancel, CancelAnswer, LogEvent, Seen};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
-use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{Attempts, Callers, WaitEnd, run};
-use crate::engine::ways::solo::Solo;
+use crate::engine::ways::outcome::Outcome;
+use crate::engine::ways::run::{
+    AttemptReply, Attempts, Callers, Patience, Solo, WaitEnd, Wake, run,
+};
+use crate::engine::ways::schedule;
 use crate::engine::ways::turn_budget::Share;
+
+/// How long a queue entry may be granted that could not be taken back.
+const ENTRY_KEPT: Duration = Duration::from_secs(60);
+
+/// Asks for the lock and enters the queue if it is held. The first request of a client that is not subscribed to
+/// anything is a plain try: the client subscribes before it enters the queue, so that its grant cannot be missed.
+pub(crate) struct Queued<'w, 'a> {
+    pub(crate) poller: Poller<'w, 'a>,
+    pub(crate) entry: QueueEntry,
+}
+
+impl Attempts for Queued<'_, '_> {
+    type Granted = (Lease, Share);
+
+    async fn ask<C: Callers>(
+        &mut self,
+        now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<AttemptReply<Self::Granted>, StoreError> {
+        let (poller, entry) = (&self.poller, &mut self.entry);
+        let ask = poller.ask;
+        entry.guard.lasts_until(ask.ends_at_latest(now));
+        let Some(within) = callers.time_for_request(patience) else {
+            return Ok(AttemptReply::NoTime);
+        };
+        let is_there = patience.has_met_the_store();
+        let channel = poller.channel(is_there, entry.in_queue, within);
+        let (enters, channel) = channel.await;
+        let along = poller.is_along(channel);
+        entry.registration.set_along(along);
+        if enters && !entry.in_queue {
+            entry.registration.enters_queue();
+        }
+        // Only after an answer may it have waited for the channel.
+        let (t0, within) = if patience.seen.is_some() {
+            let within = callers.time_for_request(patience).unwrap_or(within);
+            (ask.now(), within)
+        } else {
+            (now, within)
+        };
+        let seen = patience.seen.as_ref();
+        let polled = poller.poll(entry, seen, enters, channel, t0, within);
+        match polled.await {
+            Ok(Outcome::Granted(lease, share)) => Ok(AttemptReply::Granted((lease, share))),
+            Ok(Outcome::Waiting(seen, position, reading)) => {
+                entry.registration.set_position(position);
+                entry.guard.set_queued();
+                callers.tell(&seen, position);
+                let pause = ask.next_poll(&mut entry.foreign, &seen, position, channel);
+                (entry.in_queue, entry.reading) = (true, Some(reading));
+                patience.answered(seen, position);
+                if poller.is_wrong_channel(channel) {
+                    return Ok(AttemptReply::Again);
+                }
+                Ok(AttemptReply::NotYet(pause))
+            }
+            Ok(Outcome::Busy(seen)) => {
+                let gated = schedule::behind_the_gate(&seen);
+                if gated.is_some() {
+                    callers.tell(&seen, 0);
+                }
+                patience.answered(seen, patience.position);
+                match gated {
+                    Some(pause) => Ok(AttemptReply::NotYet(pause)),
+                    None if !enters => Ok(AttemptReply::Again), // now enter the queue
+                    None => Ok(AttemptReply::NotYet(schedule::after_error(0))),
+                }
+            }
+            Err(source) => {
+                entry.ambiguous |= source.maybe_applied();
+                Err(source)
+            }
+        }
+    }
+
+    async fn woken(&mut self) -> Wake {
+        let (clock, entry) = (&self.poller.ask.engine.clock, &mut self.entry);
+        tokio::select! {
+            biased;
+            () = entry.registration.woken() => Wake::Message,
+            () = entry.foreign.calls(clock) => Wake::Poll,
+            () = self.poller.subscription.woken() => Wake::Poll, // a message may have been missed
+        }
+    }
+
+    /// A message that leaves a doubt is only a reason to poll, and the answer of the poll decides.
+    fn received(&mut self) -> Option<Self::Granted> {
+        self.entry.far = None; // the poll finds out what has changed
+        let (received, reading) = (self.entry.registration.received()?, self.entry.reading?);
+        let ask = self.poller.ask;
+        let granted = ask.taken(&reading, &received, self.poller.over);
+        granted
+            .inspect_err(
+                |doubt| tracing::debug!(target: "leaselock", lock = %ask.name, reason = ?doubt, "a poll confirms the grant"),
+            )
+            .ok()
+    }
+}
+
+impl Ask<'_> {
+    /// How long to stay in the queue before the next poll, for a waiter that listens to `channel`. First behind a holder
+    /// of another library, the waiter watches the lock's key from here on.
+    fn next_poll(
+        &self,
+        foreign: &mut Foreign,
+        seen: &Seen,
+        position: u64,
+        channel: &str,
+    ) -> Duration {
+        let store = &self.engine.store;
+        let most = entry::polls_at_least_each(store.capabilities().look_every, position);
+        let can_be_woken = self.can_be_woken(&self.token, channel);
+        let pause = schedule::next_poll(seen, position, can_be_woken, most);
+        let pause = schedule::spread(pause, position);
+        if position > 1 || seen.holder.is_some() {
+            foreign.is_over();
+            return pause;
+        }
+        let now = self.engine.clock.now();
+        foreign.polled(now, || {
+            let news = store.news_of(&self.resource.lock)?;
+            Some(
+                self.background
+                    .subscriptions
+                    .subscribe(&news, may_mean_free),
+            )
+        });
+        foreign.paced(pause, now)
+    }
+}
+
+impl Queued<'_, '_> {
+    /// The error of a wait that ends with an error of the store.
+    pub(crate) fn failed(self, source: StoreError) -> AcquireError {
+        let may_exist = self.entry.may_exist();
+        failed(self.poller.ask, self.entry.guard, source, may_exist)
+    }
+
+    /// Leaves the queue, and only then says "busy": an entry that stayed could still be granted. It is not "busy" either
+    /// if no answer ever said so. The lease, when an upgrade was granted meanwhile.
+    pub(crate) async fn leave(
+        self,
+        patience: Patience,
+        within: Duration,
+    ) -> Result<Lease, AcquireError> {
+        let Queued { poller, entry } = self;
+        let ask = poller.ask;
+        let (may_exist, ambiguous) = (entry.may_exist(), entry.ambiguous);
+        let guard = entry.guard;
+        if let (None, false, Some(source)) = (&patience.seen, may_exist, &patience.error) {
+            return Err(failed(ask, guard, source.clone(), false)); // nothing of ours can be there
+        }
+        let cancel = Cancel {
+            resource: &ask.resource,
+            token: &ask.token,
+        };
+        let left = ask.engine.ask_over(poller.store(), &cancel, within);
+        Err(match left.await {
+            Ok(CancelAnswer::Upgraded) => {
+                return upgraded(&poller, guard, within).await;
+            }
+            Ok(_) => match patience.error.filter(|_| patience.seen.is_none()) {
+                Some(source) => failed(ask, guard, source, ambiguous),
+                None => {
+                    if !ambiguous {
+                        guard.end(); // otherwise a late request is still to be undone
+                    }
+                    ask.still_busy(patience.seen)
+                }
+            },
+            Err(source) => failed(ask, guard, source, may_exist),
+        })
+    }
+}
+
+/// Asks once more for an upgrade that was granted just when the wait for it ended.
+async fn upgraded(
+    poller: &Poller<'_, '_>,
+    guard: CleanupGuard,
+    within: Duration,
+) -> Result<Lease, AcquireError> {
+    let ask = poller.ask;
+    match poller.request(false, "", ask.now(), within).await {
+        Ok(Outcome::Granted(lease, _)) => {
+            if guard.settle() {
+                lease.set_queued();
+            }
+            Ok(lease)
+        }
+        Ok(Outcome::Waiting(seen, ..) | Outcome::Busy(seen)) => {
+            guard.settle();
+            Err(ask.still_busy(Some(seen)))
+        }
+        Err(source) => Err(failed(ask, guard, source, true)),
+    }
+}
+
+/// As [`Ask::failed`], and a queue entry that could not be taken back may be granted for a while.
+fn failed(ask: &Ask<'_>, guard: CleanupGuard, source: StoreError, may_exist: bool) -> AcquireError {
+    let mut error = ask.failed(guard, source, may_exist);
+    if let AcquireError::Unknown { clear_in, .. } = &mut error {
+        *clear_in += ENTRY_KEPT;
+    }
+    error
+}
 
 /// Waits in the queue until the lock is granted or the time is over.
 pub(crate) struct Queue<'w, 'a> {
     ask: &'w Ask<'a>,
-    start: Moment,
-    end: Option<Moment>,
     /// The clock, if it was read just before.
     now: Option<Moment>,
     /// The first try, if it was made with others.
@@ -38,17 +247,10 @@ pub(crate) enum QueueEnd {
 }
 
 impl<'w, 'a> Queue<'w, 'a> {
-    pub(crate) fn new(
-        ask: &'w Ask<'a>,
-        start: Moment,
-        end: Option<Moment>,
-        begun: Option<Box<StartedWait>>,
-    ) -> Self {
+    pub(crate) fn new(ask: &'w Ask<'a>, begun: Option<Box<StartedWait>>) -> Self {
         Queue {
             ask,
-            start,
-            end,
-            now: begun.is_none().then_some(start), // after a first try the clock is read again
+            now: begun.is_none().then_some(ask.start), // after a first try the clock is read again
             begun,
             range: 1,
         }
@@ -63,10 +265,10 @@ impl<'w, 'a> Queue<'w, 'a> {
 
     /// Waits until the lock is granted, the time is over, or `called` says that others take the entry over.
     pub(crate) async fn wait(self, called: Option<&Notify>) -> Result<QueueEnd, AcquireError> {
-        let Queue { ask, start, .. } = self;
+        let ask = self.ask;
         let clock = &ask.engine.clock;
         let now = self.now.unwrap_or_else(|| clock.now());
-        let solo = Solo::in_queue(ask, start, self.end, called);
+        let solo = Solo::in_queue(ask, called);
         let (mut fresh, mut patience) = (Some(now), Patience::default());
         let entry = match self.begun.map(|begun| *begun) {
             None => QueueEntry::new(ask, ask.guard_from(now)),
@@ -125,7 +327,7 @@ impl<'w, 'a> Queue<'w, 'a> {
         }
         let within = solo.time_for_request(&patience);
         let within = within.unwrap_or_else(|| ask.within());
-        let left = Box::pin(queued.leave(start, patience, within)).await;
+        let left = Box::pin(queued.leave(patience, within)).await;
         match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
             (Err(_), Some(circle)) => {

@@ -1,6 +1,4 @@
 //! Waiting for a lock of a quorum: rounds of votes.
 
-mod backoff;
 mod round;
-mod wakeups;
 pub(super) mod way;

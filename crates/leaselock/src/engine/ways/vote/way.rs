@@ -4,65 +4,59 @@
 //! one that has asked for the longest time there, which is mostly the same one on all. Of the tasks of one client that wait
 //! for the same lock, one votes, and the others wait behind it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::backoff::{PollReason, RoundBackoff};
-use super::round::{PATIENCE, Round};
-use super::wakeups::VoteWakeups;
+use super::round::{PATIENCE, PollReason, Round, RoundBackoff};
 use crate::base::error::{AcquireError, NodeVote, Vote};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
+use crate::engine::services::Registration;
+use crate::engine::values::Resource;
+use crate::engine::values::ballot::Withdraw;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
-use crate::engine::ways::patience::Patience;
-use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Wake, run};
-use crate::engine::ways::solo::Solo;
-use crate::quorum::group::QuorumStore;
+use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
+use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::majority;
 
 impl Ask<'_> {
     /// Votes until the lock is granted or the time is over.
-    pub(crate) async fn vote(
-        &mut self,
-        quorum: &QuorumStore,
-        start: Moment,
-        end: Option<Moment>,
-    ) -> Result<Lease, AcquireError> {
-        let first = self.try_with_others(|| false, start).await;
+    pub(crate) async fn vote(&mut self, quorum: &QuorumStore) -> Result<Lease, AcquireError> {
+        let first = self.try_with_others(|| false, self.start).await;
         match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
-            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
+            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun).await?,
             FirstTry::StartedWait(None) => {}
         }
-        let turn = self.wait_for_turn(start, end).await?;
+        let turn = self.wait_for_turn().await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(self, start, end);
+        let solo = Solo::without_queue(self);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
             wakeups: self.is_contended().then(|| VoteWakeups::new(self, quorum)),
             ask: self,
             quorum,
             turn: &turn,
-            end,
             rounds: 0,
             backoff: RoundBackoff::default(),
         };
         let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
         let Voting { ask, wakeups, .. } = voting;
         drop(wakeups);
-        ask.without_queue(ended, Some(&turn), start, &patience)
+        ask.without_queue(ended, Some(&turn), &patience)
     }
 
     /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
-    async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
+    async fn goes_on(&self, begun: StartedWait) -> Result<(), AcquireError> {
         let (now, error) = (self.now(), begun.patience.error.clone());
-        if let (Some(source), true) = (error, end.is_some_and(|end| now >= end)) {
+        if let (Some(source), true) = (error, self.end.is_some_and(|end| now >= end)) {
             return Err(self.failed(begun.guard, source, false));
         }
         let again = now.plus(begun.pause.unwrap_or_default());
         begun.give_up();
-        let until = end.map_or(again, |end| end.min(again));
+        let until = self.end.map_or(again, |end| end.min(again));
         if until > now {
             self.engine.clock.sleep_until(until).await;
         }
@@ -70,9 +64,9 @@ impl Ask<'_> {
     }
 
     /// Messages arrive, or did not in the time of one request.
-    async fn hears(&self, end: Option<Moment>) -> bool {
+    async fn hears(&self) -> bool {
         let notifier = &self.background.notifier;
-        notifier.is_listening() || notifier.ready(self.within_until(end)).await
+        notifier.is_listening() || notifier.ready(self.within_wait()).await
     }
 }
 
@@ -102,7 +96,6 @@ struct Voting<'a, 'e> {
     ask: &'a mut Ask<'e>,
     quorum: &'a QuorumStore,
     turn: &'a KeyedMutexGuard,
-    end: Option<Moment>,
     wakeups: Option<VoteWakeups>,
     rounds: u32,
     backoff: RoundBackoff,
@@ -117,7 +110,7 @@ impl Voting<'_, '_> {
         let new = || VoteWakeups::new(ask, self.quorum);
         let token = self.wakeups.get_or_insert_with(new).registration.token();
         let channel = &ask.engine.ids.channel;
-        if !ask.hears(self.end).await || !ask.can_be_woken(token, channel) {
+        if !ask.hears().await || !ask.can_be_woken(token, channel) {
             PollReason::Timer
         } else if has_asked {
             PollReason::Wakeup
@@ -199,5 +192,69 @@ impl Attempts for Voting<'_, '_> {
             () = message => {}
         }
         Wake::Poll
+    }
+}
+
+/// A waiter that the nodes are to wake. Dropping it ends that, in the background.
+pub(super) struct VoteWakeups {
+    pub(super) registration: Registration,
+    quorum: QuorumStore,
+    handle: tokio::runtime::Handle,
+    resource: Resource,
+    /// As the nodes have it.
+    text: Arc<str>,
+    asked: bool,
+    won: bool,
+}
+
+impl VoteWakeups {
+    pub(super) fn new(ask: &Ask<'_>, quorum: &QuorumStore) -> Self {
+        let (background, token) = (ask.background, &ask.token);
+        let registration = background.notifier.register(token);
+        registration.enters_queue();
+        background.notifier.want();
+        VoteWakeups {
+            registration,
+            quorum: quorum.clone(),
+            handle: background.handle.clone(),
+            resource: ask.resource.clone(),
+            text: format!("{} {}", token.secret(), ask.engine.ids.channel).into(),
+            asked: false,
+            won: false,
+        }
+    }
+
+    pub(super) fn asks(&mut self) -> Arc<str> {
+        self.asked = true;
+        Arc::clone(&self.text)
+    }
+
+    /// Every node that votes for it has struck it out.
+    pub(super) fn has_won(&mut self, unanimous: bool) {
+        self.won = true;
+        self.asked &= !unanimous;
+    }
+}
+
+impl Drop for VoteWakeups {
+    fn drop(&mut self) {
+        /// How long the request may take that ends the messages of a release.
+        const WITHIN: Duration = Duration::from_secs(1);
+        if !self.asked {
+            return;
+        }
+        let (quorum, resource) = (self.quorum.clone(), self.resource.clone());
+        let token = self.registration.token().clone();
+        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
+        drop(self.handle.spawn(async move {
+            let leaves = Withdraw {
+                resource: &resource,
+                token: &token,
+                tells,
+                caller: &text,
+            };
+            let mut leaving = quorum.poll(&leaves, NodeQuestion::ToSay, |_| true, WITHIN);
+            while leaving.next().await.is_some() {}
+        }));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 
 use super::*;
-use crate::base::ttl::Ttl;
+use crate::base::clock::Ttl;
 use crate::engine::values::calls::Acquire;
 use crate::engine::values::calls_optional::{Position, PositionReply};
 use crate::script::Operation;

@@ -11,7 +11,7 @@ use crate::base::error::StoreError;
 use crate::base::fence;
 use crate::base::token::{ClientId, Token};
 use crate::client::views::INSPECT;
-use crate::engine::values::resource::Resource;
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script, Value};
 use crate::store::Store;

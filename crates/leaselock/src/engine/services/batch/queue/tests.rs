@@ -3,10 +3,9 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::*;
+use super::{PendingReply, *};
 use crate::base::{ClientId, Token, Ttl};
-use crate::engine::services::batch::reply;
-use crate::engine::services::batch::reply::PendingReply;
+use crate::engine::services::batch::queue;
 use crate::engine::values::Resource;
 use crate::mutex::MUTEX;
 
@@ -27,7 +26,7 @@ fn ask(
     ttl_ms: u64,
     now_ms: u64,
 ) -> (Option<BatchSlot>, PendingReply<()>) {
-    let (reply, pending) = reply::pair();
+    let (reply, pending) = queue::pair();
     let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
     (enqueued.slot, pending)
 }
@@ -167,7 +166,7 @@ fn a_request_that_times_out_in_flight_is_found_although_its_batch_goes_on() {
 fn a_request_that_times_out_before_the_next_sweep_hurries_it_and_no_other_does() {
     let mut queue = BatchQueue::new(200);
     let wakes_watch = |queue: &mut BatchQueue<()>, until_ms| {
-        let (reply, pending) = reply::pair();
+        let (reply, pending) = queue::pair();
         drop(pending);
         let enqueued = queue.enqueue(item(1000), at(until_ms), at(0), reply);
         enqueued.wake_watch
@@ -180,7 +179,7 @@ fn a_request_that_times_out_before_the_next_sweep_hurries_it_and_no_other_does()
 
 #[test]
 fn the_first_answer_counts() {
-    let (reply, mut pending) = reply::pair();
+    let (reply, mut pending) = queue::pair();
     assert!(outcome(&mut pending).is_none() && reply.is_awaited());
     reply.set(BatchOutcome::Answer(Ok(())));
     reply.set(BatchOutcome::Alone);

@@ -1,0 +1,127 @@
+//! What is counted with: counters of outcomes, histograms, and a list of them that only grows.
+
+use std::array;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Tasks that add at the same time agree on one order: each goes on behind what another has put into its place.
+pub(super) struct Chain<T>(OnceLock<Box<(T, Chain<T>)>>);
+
+impl<T> Default for Chain<T> {
+    fn default() -> Self {
+        Chain(OnceLock::new())
+    }
+}
+
+impl<T> Chain<T> {
+    /// Returns the value that fits, and adds it when there is none. `None`: there are `most` others already.
+    pub(super) fn find(
+        &self,
+        most: usize,
+        fits: impl Fn(&T) -> bool,
+        make: impl Fn() -> T,
+    ) -> Option<&T> {
+        let mut place = self;
+        for _ in 0..most {
+            let (value, next) = &**place.0.get_or_init(|| Box::new((make(), Chain::default())));
+            if fits(value) {
+                return Some(value);
+            }
+            place = next;
+        }
+        None
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        let all = std::iter::successors(self.0.get(), |entry| entry.1.0.get());
+        all.map(|entry| &entry.0)
+    }
+}
+
+/// One counter for each value of a label. All of them exist from the beginning: an increase of a series that appears as 1
+/// is none for who reads it.
+pub(crate) struct Counts<const N: usize> {
+    labels: &'static [&'static str; N],
+    counts: [AtomicU64; N],
+}
+
+impl<const N: usize> Counts<N> {
+    pub(super) fn of(labels: &'static [&'static str; N]) -> Self {
+        let counts = array::from_fn(|_| AtomicU64::new(0));
+        Counts { labels, counts }
+    }
+
+    pub(crate) fn add(&self, label: &str) {
+        self.add_many(label, 1);
+    }
+
+    pub(crate) fn add_many(&self, label: &str, many: u64) {
+        let mut each = self.labels.iter().zip(&self.counts);
+        if let Some((_, count)) = each.find(|(one, _)| **one == label) {
+            count.fetch_add(many, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> BTreeMap<&'static str, u64> {
+        let counts = self
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        self.labels.iter().copied().zip(counts).collect()
+    }
+}
+
+/// From a millisecond to two hours, in thousandths of a second.
+pub(crate) const TIMES: [u64; 17] = [
+    1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
+    1_800_000, 7_200_000,
+];
+/// Tenths, in thousandths.
+pub(crate) const SHARES: [u64; 9] = [100, 200, 300, 400, 500, 600, 700, 800, 900];
+
+/// Bounds are thousandths, all other numbers millionths.
+pub(crate) struct Histogram<const N: usize> {
+    bounds: &'static [u64; N],
+    counts: [AtomicU64; N],
+    /// How many were larger than every bound.
+    beyond: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    pub(super) fn of(bounds: &'static [u64; N]) -> Self {
+        Histogram {
+            bounds,
+            counts: array::from_fn(|_| AtomicU64::new(0)),
+            beyond: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn add(&self, millionths: u64) {
+        let is_below = |bound: &u64| bound * 1_000 < millionths;
+        let at = self.bounds.partition_point(is_below);
+        let count = self.counts.get(at).unwrap_or(&self.beyond);
+        count.fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(millionths, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_time(&self, time: Duration) {
+        self.add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Returns each bound with how many were at most that large, how many there were, and their sum.
+    pub(crate) fn snapshot(&self) -> (Vec<(u64, u64)>, u64, u64) {
+        let mut count = 0;
+        let each = self.bounds.iter().zip(&self.counts);
+        let buckets = each.map(|(bound, one)| {
+            count += one.load(Ordering::Relaxed);
+            (bound * 1_000, count)
+        });
+        let buckets = buckets.collect();
+        let count = count + self.beyond.load(Ordering::Relaxed);
+        (buckets, count, self.sum.load(Ordering::Relaxed))
+    }
+}
