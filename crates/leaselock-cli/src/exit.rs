@@ -223,7 +223,9 @@ impl Exit {
             BreakError::Invalid(_) => Exit::USAGE,
             BreakError::NotHeld { .. } | BreakError::Mismatch { .. } => Exit::LOST,
             BreakError::Foreign { .. } => Exit::REFUSED,
-            BreakError::Store(source) => Exit::of_store(source.kind()),
+            // Some servers may have refused it, which says nothing of the others.
+            BreakError::Unknown { .. } => Exit::UNAVAILABLE,
+            BreakError::Store { source, .. } => Exit::of_store(source.kind()),
             _ => Exit::INTERNAL,
         }
     }

@@ -121,7 +121,7 @@ impl Client {
     /// When dropped, it may have happened, on a quorum possibly on some nodes only.
     ///
     /// # Errors
-    /// [`BreakError`] says why nothing was broken.
+    /// [`BreakError`] says why nothing was broken, or with `Unknown` that it may have been.
     ///
     /// # Examples
     /// ```
@@ -243,8 +243,10 @@ pub(crate) async fn break_lease(
         channel: &keys::wake_channels(&engine.ids.prefix),
         ends: &keys::wake_channel_ends(&keys.lock, sharded),
     };
+    let asked = engine.ask(&step, OPERATOR_WITHIN).await;
+    let broke = asked.map_err(|error| BreakError::from_store(name, error))?;
     let name = || name.clone();
-    match engine.ask(&step, OPERATOR_WITHIN).await? {
+    match broke {
         Broke::Broken {
             holder,
             fence,
