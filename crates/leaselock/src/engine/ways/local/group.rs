@@ -14,7 +14,7 @@ use super::handoff::Handoff;
 use crate::base::error::LostReason;
 use crate::base::{Moment, Ttl, debug_as, hold};
 use crate::engine::guard::lease::{Lease, PassOn};
-use crate::engine::services::{Engine, Id, LeaseRecord};
+use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
 use crate::engine::values::{AcquireRequest, Kind, OnWait, Seen, Wait};
 use crate::engine::ways::outcome::PASSED;
 use crate::engine::ways::patience::Patience;
@@ -212,6 +212,16 @@ impl LocalGroup {
         if lease.expects_late_requests() {
             state.turns.end();
             kept.core().offer();
+            if let Some(longest) = waiter.max_hold {
+                let hold_until = Some(now.plus(longest));
+                engine.store.limit_session(now.plus(longest));
+                let terms = kept.core().terms(); // the entry is that of all members
+                let terms = LeaseTerms {
+                    hold_until,
+                    ..terms
+                };
+                kept.core().set_terms(terms, now);
+            }
             waiter.handoff.offer(Ok(lease));
             return None;
         }
