@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::{Client, views};
-use crate::engine::values::{ballot, gate, identity, log};
+use crate::engine::values::{ballot, calls_optional, gate, identity, log};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
 use crate::script::{Library, Script};
@@ -19,6 +19,7 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
     let kinds = KINDS.iter().flat_map(|kind| kind.scripts());
     let ours = [
         views::SCRIPTS,
+        calls_optional::SCRIPTS,
         gate::SCRIPTS,
         identity::SCRIPTS,
         log::SCRIPTS,

@@ -6,7 +6,7 @@ use super::operation::operation;
 use super::resource::Resource;
 use crate::base::error::LostReason;
 use crate::base::{Token, Ttl};
-use crate::script::Script;
+use crate::script::{Script, Scripts, script};
 
 operation! {
     /// Replaces the token of a lease by one with which another process continues it. Runs the kind's `detach`.
@@ -108,6 +108,26 @@ impl<'a> Note<'a> {
             text,
             ttl,
         })
+    }
+}
+
+/// The script of no kind alone.
+pub(crate) static SCRIPTS: Scripts = &[&KEEP];
+
+static KEEP: Script = script!("hold/keep");
+
+operation! {
+    /// Keeps what the store remembers beside a lease that is held for long. Runs `lua/hold/keep.lua`.
+    pub(crate) struct Keep<'a> {
+        resource: &'a Resource,
+    }
+    script &KEEP;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(resource.fence()).key(resource.usage());
+    }
+    fn decode(answer) -> () {
+        "kept" => (),
     }
 }
 

@@ -4,7 +4,7 @@ use super::ballot::Withdraw;
 use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
-use super::calls_optional::{Detach, Note};
+use super::calls_optional::{Detach, Keep, Note};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer, StepReply};
 use super::identity::{Announce, Who};
 use crate::base::StoreError;
@@ -21,6 +21,7 @@ counted! {
     Announce<'_> => written,
     Who<'_> => known,
     Note<'_> => written,
+    Keep<'_> => written,
 }
 
 impl Votable for Release<'_> {
