@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, BreakOutcome, Holding};
+use leaselock::interop::Protocol;
 use leaselock::satellite::{rounded, user};
 use leaselock::{Client, Fence};
 use serde_json::json;
@@ -21,7 +22,8 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
-        let mut terms = BreakOptions::default().by(operator());
+        let terms = BreakOptions::default().by(operator());
+        let mut terms = terms.protocol(args.effective_protocol());
         if args.now {
             terms = terms.now();
         }
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "fence": broken.fence,
                     "holders": broken.count,
                     "remaining_ms": broken.remaining.map(show::ms),
+                    "lasts_with_job": broken.lasts_with_job,
                 },
             });
             output::print(output::json(&object).as_bytes())?;
@@ -75,6 +78,9 @@ pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
         count => (format!("all {count} holders"), "they have", "each may work"),
     };
     let what_next = match broken.remaining {
+        Some(_) if broken.lasts_with_job => {
+            "its process is dead, and it is free when its job has ended".to_owned()
+        }
         Some(rest) => format!(
             "it is free when {has} released it, in {} at the latest",
             rounded(rest)
@@ -118,6 +124,7 @@ pub(super) async fn take(
             (Ok(mut all), Ok(one)) => {
                 all.count += one.count;
                 all.remaining = all.remaining.max(one.remaining);
+                all.lasts_with_job |= one.lasts_with_job;
                 all.fence = None;
                 Ok(all)
             }
@@ -144,6 +151,9 @@ async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer
         Holding::Held { count, .. } => format!(" from all {count}"),
         // One that comes now is not the one that was looked at.
         Holding::Free => return Err(Failure::new(format!("`{name}` is not held"), Exit::LOST)),
+        Holding::NotALock { .. } if args.effective_protocol() == Protocol::Redisson => {
+            String::new()
+        }
         _ => return Ok(Answer::Break(Vec::new(), None)), // the library says what is there instead
     };
     let (grants, text) = (grants(&seen.state), show::text(&seen));

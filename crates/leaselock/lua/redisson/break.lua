@@ -1,0 +1,21 @@
+-- redisson/break: delete a lock in Redisson's form as an operator, whoever holds it, and wake its waiters.
+-- On servers only.
+--
+-- KEYS[1] lock       hash; '<client>:<thread>' to how often that thread holds
+-- ARGV[1] channel    the channel of Redisson's waiters
+-- ARGV[2] may        '1' deletes it, '0' only looks
+--
+-- Returns {"broken"}      it is free
+--         {"free"}        there was no lock
+--         {"foreign"}     there is one; nothing was changed
+-- Replay  it deletes the lock of that moment
+-- Writes  lock
+local lock = KEYS[1]
+local channel, may = ARGV[1], ARGV[2]
+
+if redis.call('HLEN', lock) == 0 then return { 'free' } end
+if may ~= '1' then return { 'foreign' } end
+redis.call('DEL', lock)
+redis.pcall('PUBLISH', channel, '0') -- as its release does (lua/redisson/release.lua)
+redis.pcall('SPUBLISH', channel, '0')
+return { 'broken' }
