@@ -332,7 +332,7 @@ pub enum BreakError {
         theirs: Option<Fence>,
     },
 
-    /// No usable reply came, or on a quorum too few.
+    /// No usable reply came, on a quorum too few, or the server refused a step of the request.
     ///
     /// **The holder may have been broken.** The same call again, without the fencing token of that holder, may hit the
     /// next one: [inspect](crate::Client::inspect) the name first.
