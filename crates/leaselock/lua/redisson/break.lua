@@ -1,9 +1,9 @@
--- redisson/break: delete a lock in Redisson's form as an operator, whoever holds it, and wake its waiters.
+-- redisson/break: delete a lock in Redisson's form as an operator, from any holder, and wake its waiters.
 -- On servers only.
 --
 -- KEYS[1] lock       hash; '<client>:<thread>' to how often that thread holds
 -- ARGV[1] channel    the channel of Redisson's waiters
--- ARGV[2] may        '1' deletes it, '0' only looks
+-- ARGV[2] may        '1' deletes it, '0' changes nothing
 --
 -- Returns {"broken"}      it is free
 --         {"free"}        there was no lock

@@ -16,6 +16,7 @@ use crate::base::{StoreError, clock, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::{LockMode, LogEvent};
 use crate::interop::Protocol;
+use crate::interop::protocol::custom::wake_one;
 use crate::interop::protocol::redisson;
 use crate::script::LockKeys;
 use crate::script::damage::Types;
@@ -243,7 +244,7 @@ pub(crate) async fn break_lease(
         protocol => {
             let broke = break_native(engine, &keys, &terms).await;
             if matches!(broke, Ok(Broke::Broken { rest_ms: 0, .. })) {
-                protocol.wake_one(engine, &keys.lock).await;
+                wake_one(protocol, &engine.store, &engine.ids.prefix, &keys.lock).await;
             }
             broke
         }

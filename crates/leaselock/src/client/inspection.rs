@@ -271,6 +271,6 @@ pub struct BreakOutcome {
     #[cfg_attr(feature = "serde", serde(rename = "remaining_ms", with = "option_ms"))]
     pub remaining: Option<Duration>,
     /// True if the lease lasts longer, as long as the job of `process`, which is dead: in a
-    /// [folder](crate::Client::session_descriptor) a job keeps it. `remaining` is then when to look again.
+    /// [folder](crate::Client::session_descriptor) a job keeps it. `remaining` is then when to inspect it again.
     pub lasts_with_job: bool,
 }

@@ -88,6 +88,14 @@ impl CustomProtocol for Custom {
     }
 }
 
+/// Wakes a waiter of a lock that an operator has freed, where the protocol wakes one alone.
+pub(crate) async fn wake_one(protocol: Protocol, store: &Executor, prefix: &str, lock: &str) {
+    if protocol == Protocol::PythonRedisLock {
+        let list = python_redis_lock::signal(prefix, lock);
+        release_signal::push(store, &list).await;
+    }
+}
+
 impl ForeignLock {
     fn value(&self) -> &str {
         self.value.as_deref().unwrap_or(self.token.secret())

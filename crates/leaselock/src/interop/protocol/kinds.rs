@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
-use super::{python_redis_lock, redisson, release_signal, setex_renamenx, setnx_pexpire};
+use super::{python_redis_lock, redisson, setex_renamenx, setnx_pexpire};
 use crate::base::error::InvalidInput;
 use crate::engine::services::core::Engine;
 use crate::engine::values::compare_and_delete::COMPARE_AND_DELETE;
@@ -157,15 +157,6 @@ impl Protocol {
             engine.store.describe()
         ))
         .because("other programs take locks of this protocol on one server"))
-    }
-
-    /// Wakes a waiter of a lock that was freed for its holder, where a message would not. An error is a wait until the
-    /// next poll.
-    pub(crate) async fn wake_one(self, engine: &Engine, lock: &str) {
-        if self == Protocol::PythonRedisLock {
-            let list = python_redis_lock::signal(&engine.ids.prefix, lock);
-            release_signal::push(&engine.store, &list).await;
-        }
     }
 
     /// True if it counts in whole seconds.

@@ -10,7 +10,7 @@ const RENEW_AFTER_SHARE: u32 = 3;
 /// The longest pause before a renewal, or before its next try, so that what the store remembers beside the lease is kept
 /// in time.
 const PAUSE_MAX: Duration = Duration::from_secs(12 * 3_600);
-/// How often that is kept. The fencing token is forgotten 26 hours after the latest grant.
+/// How often what the store remembers beside a lease is kept: it would forget the fencing token after 26 hours.
 const KEEP_EVERY: Duration = Duration::from_secs(6 * 3_600);
 /// The least pause between two failed renewals, however little time is left.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);

@@ -182,10 +182,9 @@ impl Renewal {
             };
             drop(self.store.ask(&keep, within).await);
         }
-        if let Some(why) = &record.why {
-            if let Some(note) = Note::of(&record.resource, &record.token, why, ttl) {
-                drop(self.store.ask(&note, within).await);
-            }
+        let note = |why| Note::of(&record.resource, &record.token, why, ttl);
+        if let Some(note) = record.why.as_deref().and_then(note) {
+            drop(self.store.ask(&note, within).await);
         }
     }
 
