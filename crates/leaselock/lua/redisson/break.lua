@@ -13,7 +13,8 @@
 local lock = KEYS[1]
 local channel, may = ARGV[1], ARGV[2]
 
-if redis.call('HLEN', lock) == 0 then return { 'free' } end
+if redis.call('EXISTS', lock) == 0 then return { 'free' } end
+redis.call('HEXISTS', lock, '') -- which the server refuses for another type
 if may ~= '1' then return { 'foreign' } end
 redis.call('DEL', lock)
 redis.pcall('PUBLISH', channel, '0') -- as its release does (lua/redisson/release.lua)
