@@ -223,7 +223,11 @@ impl Exit {
             BreakError::Invalid(_) => Exit::USAGE,
             BreakError::NotHeld { .. } | BreakError::Mismatch { .. } => Exit::LOST,
             BreakError::Foreign { .. } => Exit::REFUSED,
-            BreakError::Store(source) => Exit::of_store(source.kind()),
+            // Some servers of several may have refused it, which says nothing of the others.
+            BreakError::Unknown { source, .. } if !source.votes().is_empty() => Exit::UNAVAILABLE,
+            BreakError::Unknown { source, .. } | BreakError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
             _ => Exit::INTERNAL,
         }
     }

@@ -321,13 +321,22 @@ impl From<ReleaseError> for Failure {
 
 impl From<BreakError> for Failure {
     fn from(error: BreakError) -> Self {
+        let exit = Exit::of_break(&error);
         let hint = match &error {
             BreakError::Foreign { .. } => "; --now --foreign breaks it all the same",
-            BreakError::Store(source) => return source.clone().into(),
             BreakError::Mismatch { .. } => "; see status for the present one",
+            BreakError::Store { name, source } => {
+                return Failure::with_lock(name, "not broken: ", source, exit);
+            }
+            BreakError::Unknown { name, source } => {
+                let what = "no usable reply; its holder may have been broken, so see status before you repeat it: ";
+                let mut failure = Failure::with_lock(name, what, source, exit);
+                failure.details.kind = Some("unknown".to_owned());
+                return failure;
+            }
             _ => "",
         };
-        Failure::new(format!("{error}{hint}"), Exit::of_break(&error))
+        Failure::new(format!("{error}{hint}"), exit)
     }
 }
 

@@ -5,7 +5,7 @@
 -- begins behind that, so its numbers are larger than those of a key that was lost, as long as the server's clock does not
 -- go back.
 -- No number is taken back: one that is not used is wasted. Each grant keeps the key for 26 hours, so that a clock may go
--- back by a day.
+-- back by a day; a lease that is renewed keeps it too (lua/hold/keep.lua).
 
 -- A key of another type is damaged, and so is an id beyond the numbers: earlier ones are then unknown, so nothing is
 -- granted. A count that no grant writes is passed over.

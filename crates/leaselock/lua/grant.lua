@@ -29,7 +29,10 @@ local function grant_write(h, entry)
     return
   end
   holds_put(h, member_of(kind, token), tonumber(entry.passed_ms))
-  if holds_weight(kind) then redis.call('HSET', h.usage, member_of(kind, token), entry.minted) end
+  if holds_weight(kind) then
+    redis.call('HSET', h.usage, member_of(kind, token), entry.minted)
+    redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS) -- a hand-over may leave the count as it was (holds_close)
+  end
 end
 
 -- Writes: the message of a grant, after all that it reports: 'grant', the first reserved fencing token (0 without

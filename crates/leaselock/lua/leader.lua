@@ -1,6 +1,6 @@
 -- leader: the record of who leads a name: token, channel, term and value, one a line. It counts only while its token holds
 -- the lock, so no renewal has to touch it. `channel` is where changes are broadcast (lua/broadcast.lua). `term` is the
--- fencing token of the leader, which the key of the fence forgets after 26 hours.
+-- fencing token of the leader, which the key of the fence may forget while the lease lasts.
 
 local function leader_text(token, channel, term, value)
   return token .. '\n' .. channel .. '\n' .. term .. '\n' .. value

@@ -141,15 +141,18 @@ fn an_inspection_has_the_fields_of_its_state_beside_the_others() {
 fn a_break_has_its_terms_and_what_it_came_to() {
     let terms = BreakOptions::default().only(Fence::new(7)).now();
     let terms = terms.because("stuck").by("alice@office");
-    let json = r#"{"only_fence":7,"at_once":true,"foreign":false,"reason":"stuck","operator":"alice@office"}"#;
+    let json = r#"{"only_fence":7,"at_once":true,"foreign":false,"protocol":"native","reason":"stuck","operator":"alice@office"}"#;
     is_told(&terms, json);
     let outcome = BreakOutcome {
         count: 1,
         process: Some(process()),
         fence: Some(Fence::new(7)),
         remaining: Some(Duration::from_secs(2)),
+        lasts_with_job: false,
     };
-    let json = format!(r#"{{"count":1,"process":{PROCESS},"fence":7,"remaining_ms":2000}}"#);
+    let json = format!(
+        r#"{{"count":1,"process":{PROCESS},"fence":7,"remaining_ms":2000,"lasts_with_job":false}}"#
+    );
     is_told(&outcome, &json);
 }
 

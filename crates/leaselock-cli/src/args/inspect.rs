@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
+use leaselock::interop::Protocol;
+
 use super::like::LikeArgs;
 use crate::{duration, manual};
 
@@ -131,11 +133,31 @@ pub(crate) struct BreakArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) why: Option<String>,
 
+    /// How its programs acquire the lock, as for run: those of redisson and python-redis-lock are woken
+    #[arg(
+        long,
+        value_name = "PROTOCOL",
+        default_value_t,
+        hide_default_value = true,
+        hide_short_help = true
+    )]
+    pub(crate) protocol: Protocol,
+
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 
-    /// The lock to break
+    /// The lock to break, as status shows it
     pub(crate) name: String,
+}
+
+impl BreakArgs {
+    /// The protocol that was named, or that of the library of --like.
+    pub(crate) fn effective_protocol(&self) -> Protocol {
+        match (self.protocol, self.like.preset) {
+            (Protocol::Native, Some(preset)) => preset.protocol(),
+            (protocol, _) => protocol,
+        }
+    }
 }
 
 /// Check whether the store is fit for locks

@@ -2,7 +2,9 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::inspect::{BreakOptions, BreakOutcome, Holder, Holding, LockMode};
+use leaselock::error::BreakError;
+use leaselock::inspect::{BreakOptions, BreakOutcome, Holding};
+use leaselock::interop::Protocol;
 use leaselock::satellite::{rounded, user};
 use leaselock::{Client, Fence};
 use serde_json::json;
@@ -20,27 +22,27 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
-        let mut terms = BreakOptions::default().by(operator());
+        let terms = BreakOptions::default().by(operator());
+        let mut terms = terms.protocol(args.effective_protocol());
         if args.now {
             terms = terms.now();
         }
         if args.foreign {
             terms = terms.foreign();
         }
-        let mut asked = None;
+        let (mut grants, mut asked) = (Vec::new(), None);
         match args.fence {
-            Some(fence) => terms = terms.only(Fence::new(fence)),
+            Some(fence) => grants.push(Fence::new(fence)),
             None if args.yes => {}
             None => match confirm(&client, &name, args).await? {
-                Answer::Break(Some(fence), why) => (terms, asked) = (terms.only(fence), why),
-                Answer::Break(None, why) => asked = why,
+                Answer::Break(seen, why) => (grants, asked) = (seen, why),
                 Answer::Leave => return Err(Failure::new("nothing was broken", Exit::LOST)),
             },
         }
         if let Some(why) = args.why.clone().or(asked) {
             terms = terms.because(why);
         }
-        let broken = client.break_lease(&name, terms).await?;
+        let broken = take(&client, &name, &terms, &grants).await?;
         if globals.json {
             let object = json!({
                 "name": name,
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "fence": broken.fence,
                     "holders": broken.count,
                     "remaining_ms": broken.remaining.map(show::ms),
+                    "lasts_with_job": broken.lasts_with_job,
                 },
             });
             output::print(output::json(&object).as_bytes())?;
@@ -75,6 +78,9 @@ pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
         count => (format!("all {count} holders"), "they have", "each may work"),
     };
     let what_next = match broken.remaining {
+        Some(_) if broken.lasts_with_job => {
+            "its process is dead, and it is free when its job has ended".to_owned()
+        }
         Some(rest) => format!(
             "it is free when {has} released it, in {} at the latest",
             rounded(rest)
@@ -88,16 +94,52 @@ pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
     format!("`{name}` was taken from {who}{fence}; {what_next}")
 }
 
-/// The token of the grant that a break takes away; `None` where each of several holders has one of its own.
-pub(super) fn fence(state: &Holding) -> Option<Fence> {
-    let of_permits = |one: &&Holder| matches!(one.mode, LockMode::Permits(_));
-    let first = show::first_holder(state).filter(|one| !of_permits(one));
-    first.and_then(|one| one.fence)
+/// The tokens of the grants that a break takes away: readers share one, each holder of permits has its own. None where a
+/// holder has no token, or is not shown.
+pub(super) fn grants(state: &Holding) -> Vec<Fence> {
+    let Holding::Held { holders, count, .. } = state else {
+        return Vec::new();
+    };
+    let fences: Option<Vec<Fence>> = holders.iter().map(|one| one.fence).collect();
+    let mut fences = fences.unwrap_or_default();
+    fences.dedup();
+    let all_shown = fences.len() == 1 || holders.len() == *count;
+    fences.into_iter().filter(|_| all_shown).collect()
+}
+
+/// Takes these grants away and no other one, or with none of them the lock from whoever holds it.
+pub(super) async fn take(
+    client: &Client,
+    name: &str,
+    terms: &BreakOptions,
+    grants: &[Fence],
+) -> Result<BreakOutcome, BreakError> {
+    let Some((first, others)) = grants.split_first() else {
+        return client.break_lease(name, terms.clone()).await;
+    };
+    let only = |fence: &Fence| client.break_lease(name, terms.clone().only(*fence));
+    let mut taken = only(first).await;
+    for fence in others {
+        taken = match (taken, only(fence).await) {
+            (Ok(mut all), Ok(one)) => {
+                all.count += one.count;
+                all.remaining = all.remaining.max(one.remaining);
+                all.lasts_with_job |= one.lasts_with_job;
+                all.fence = None;
+                Ok(all)
+            }
+            // That holder has left by itself.
+            (Ok(all), Err(BreakError::Mismatch { .. } | BreakError::NotHeld { .. })) => Ok(all),
+            (Err(BreakError::Mismatch { .. } | BreakError::NotHeld { .. }), next) => next,
+            (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
+        };
+    }
+    taken
 }
 
 enum Answer {
-    /// Break this grant and no later one, if it has a fence, for this reason.
-    Break(Option<Fence>, Option<String>),
+    /// Break these grants and no later one, if they have fences, for this reason.
+    Break(Vec<Fence>, Option<String>),
     Leave,
 }
 
@@ -109,11 +151,17 @@ async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer
         Holding::Held { count, .. } => format!(" from all {count}"),
         // One that comes now is not the one that was looked at.
         Holding::Free => return Err(Failure::new(format!("`{name}` is not held"), Exit::LOST)),
-        _ => return Ok(Answer::Break(None, None)), // the library says what is there instead
+        Holding::NotALock { .. } if args.effective_protocol() == Protocol::Redisson => {
+            String::new()
+        }
+        _ => return Ok(Answer::Break(Vec::new(), None)), // the library says what is there instead
     };
-    let (fence, text) = (fence(&seen.state), show::text(&seen));
+    let (grants, text) = (grants(&seen.state), show::text(&seen));
     if !std::io::stdin().is_terminal() {
-        let exactly = fence.map_or("--yes".to_owned(), |fence| format!("--fence {fence}"));
+        let exactly = match &grants[..] {
+            [fence] => format!("--fence {fence}"),
+            _ => "--yes".to_owned(),
+        };
         let held = text.trim_end();
         let text = format!("no terminal to ask on; {held}; to break this grant give {exactly}");
         return Err(Failure::new(text, Exit::USAGE));
@@ -127,7 +175,7 @@ async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer
         output::say("Why, for the holder and the log? ");
         why = Some(answer()?).filter(|why| !why.is_empty());
     }
-    Ok(Answer::Break(fence, why))
+    Ok(Answer::Break(grants, why))
 }
 
 fn answer() -> std::io::Result<String> {
@@ -140,4 +188,28 @@ fn answer() -> std::io::Result<String> {
 pub(super) fn operator() -> String {
     let user = user(&["SUDO_USER", "LOGNAME", "USER"]);
     format!("{user}@{}", host_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn of_several_holders_of_permits_those_are_broken_that_were_seen() {
+        let client = Client::open("mem:").unwrap();
+        let pool = client.semaphore("pool", 3);
+        let take_one = async || pool.try_acquire().await.unwrap().unwrap();
+        let [leaves, stays] = [take_one().await, take_one().await];
+        let seen = grants(&client.inspect("pool").await.unwrap().state);
+        assert_eq!(seen.len(), 2, "each has a token of its own");
+        leaves.release().await.unwrap();
+        let comes = take_one().await;
+        let terms = BreakOptions::default().now();
+        let broken = take(&client, "pool", &terms, &seen).await.unwrap();
+        assert_eq!((broken.count, broken.fence), (1, stays.fence()));
+        assert!(stays.release().await.is_err());
+        let again = take(&client, "pool", &terms, &seen).await.unwrap_err();
+        assert!(matches!(again, BreakError::Mismatch { .. }), "{again}");
+        comes.release().await.unwrap();
+    }
 }

@@ -1,6 +1,8 @@
 //! `leaselock break`: whom it hits.
 
-use crate::common::{Running, Store, on_both};
+use testkit::{Cut, Fault, Proxy, Way};
+
+use crate::common::{Running, Store, object, on_both};
 
 #[test]
 fn break_takes_only_what_was_seen_and_asks_when_it_can() {
@@ -58,4 +60,30 @@ fn a_break_that_finds_the_lock_free_never_hits_the_one_who_comes_next() {
     }
     std::fs::write(store.path("stop"), "").unwrap();
     busy.end().gives(0);
+}
+
+#[test]
+fn a_break_whose_reply_is_cut_says_that_the_holder_may_have_been_broken() {
+    let store = Store::redis();
+    store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+    let fence = store.status()["holder"]["fence"].to_string();
+    let proxy = Proxy::to(store.server().port());
+    let url = proxy.url();
+    // While its lease ends the same break has the same answer.
+    let words = ["--url", &url, "--json", "break", "--fence", &fence, "job"];
+    store.run(&words).gives(0);
+    let before = proxy.bytes(Way::ToClient);
+    store.run(&words).gives(0);
+    let length = usize::try_from(proxy.bytes(Way::ToClient) - before).unwrap();
+    let (mut unknown, how) = (0, Cut::Close);
+    for bytes in (1..length).step_by(4) {
+        proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
+        let done = store.run(&words);
+        assert!([0, 69].contains(&done.code), "cut after {bytes}: {done:?}");
+        if done.code == 69 && object(&done.err)["kind"] == "unknown" {
+            assert!(done.err.contains("may have been broken"), "{done:?}");
+            unknown += 1;
+        }
+    }
+    assert!(unknown > 0);
 }

@@ -163,3 +163,23 @@ fn status_knows_a_lock_that_a_library_keeps_in_its_own_way() {
     let other = "job: not a lock: a list lies under this name\n";
     assert_eq!(store.run(&status).gives(0).out, other);
 }
+
+/// It shows as a hash, and is no lock of ours.
+#[test]
+fn a_lock_of_redisson_is_broken_by_its_protocol_and_only_when_that_is_confirmed() {
+    let store = Store::redis();
+    let server = store.server();
+    for protocol in [["--protocol", "redisson"], ["--like", "redisson"]] {
+        server.cli(&["HSET", "job", "2f1c:1", "1"]);
+        server.cli(&["PEXPIRE", "job", "60000"]);
+        let run = |more: &[&str]| {
+            let words = [&["break"], &protocol[..], more, &["job"]].concat();
+            store.run(&words)
+        };
+        run(&["--yes"]).refuses(77, "held by another library");
+        run(&["--now", "--foreign"]).refuses(64, "give --yes");
+        assert_eq!(kind_of(server, "job"), "hash", "{protocol:?}");
+        run(&["--now", "--foreign", "--yes"]).gives(0);
+        assert_eq!(kind_of(server, "job"), "none", "{protocol:?}");
+    }
+}

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 
 use testkit::process::{Signal, signal};
 
-use crate::common::{Store, on_both, until};
+use crate::common::{Store, object, on_both, until};
 
 /// So long that no test waits for a lease to expire.
 const LONG: [&str; 2] = ["--ttl", "10m"];
@@ -60,6 +60,27 @@ fn a_job_that_must_not_keep_the_lock_is_dead_before_the_next_starts() {
     let log = store.lines("log");
     let place = log.iter().position(|line| line == "next").unwrap();
     assert_eq!(log[place..], ["next", "end"]);
+}
+
+#[test]
+fn a_break_of_what_only_a_job_keeps_says_that_it_lasts_with_the_job() {
+    let store = Store::file();
+    let script = "echo $$ > job; exec cat";
+    let run = [&["run"], &LONG[..], &["job", "--", "sh", "-c", script]].concat();
+    let mut wrapper = store.start(&run);
+    store.line_in("job");
+    let input = wrapper.take_stdin();
+    store.run(&["acquire", "--ttl", "10m", "other"]).gives(0);
+    let other = store.run(&["break", "--json", "--yes", "other"]).gives(0);
+    assert_eq!(object(&other.out)["broken"]["lasts_with_job"], false);
+    wrapper.kill();
+    let broken = store.run(&["break", "--json", "--yes", "job"]).gives(0);
+    assert_eq!(object(&broken.out)["broken"]["lasts_with_job"], true);
+    let told = store.run(&["break", "--yes", "job"]).gives(0);
+    assert!(told.err.contains("when its job has ended"), "{told:?}");
+    store.run(&["run", "-n", "job", "--", "true"]).gives(75);
+    drop(input);
+    store.run(&["run", "job", "--", "true"]).gives(0);
 }
 
 #[test]

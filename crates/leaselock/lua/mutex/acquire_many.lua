@@ -20,11 +20,13 @@ local now_us = clock_us()
 local now = whole(now_us)
 local count = #ARGV - 2
 local fenced = fencing == '1'
-local behind = {}
+local behind, met = {}, {}
 
--- Takes the lock of an item by its number, and returns its letter. A key of another type counts as free up to here. NX
--- leaves it as it is, and the second item of a lock too.
+-- Takes the lock of an item by its number, and returns its letter. A key of another type counts as free up to here, and
+-- NX leaves it as it is. The second item of a lock mints no number: the latest one is the holder's.
 local function take(i)
+  if met[KEYS[i]] then return '-' end
+  met[KEYS[i]] = true
   local number = fenced and fence_mint(KEYS[2 * count + i])
   if fenced and not number then return '-' end
   local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')

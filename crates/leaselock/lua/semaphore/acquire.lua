@@ -87,5 +87,5 @@ else
   -- A token that held already may have said another number.
   if answer[1] == 'granted' and whole(h.permits) ~= h.kept[2] then grant_serve(h, queue, waiters, '') end
 end
-if not answer.err then holds_close(h) end
+if not answer.err or h.refusal then holds_close(h) end -- others may have been granted before
 return answer

@@ -9,12 +9,15 @@ use leaselock_fence::{Fence, Name};
 
 use super::handle::Client;
 use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
-use super::views::{Break, Broke, Inspect, Inspected, InspectedState, SeenHold};
+use super::views::{Break, BreakRedisson, Broke, Inspect, Inspected, InspectedState, SeenHold};
 use crate::base::error::{BreakError, RequestError};
 use crate::base::process::{Process, tame};
 use crate::base::{StoreError, clock, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::{LockMode, LogEvent};
+use crate::interop::Protocol;
+use crate::interop::protocol::custom::wake_one;
+use crate::interop::protocol::redisson;
 use crate::script::LockKeys;
 use crate::script::damage::Types;
 use crate::script::keys;
@@ -121,7 +124,7 @@ impl Client {
     /// When dropped, it may have happened, on a quorum possibly on some nodes only.
     ///
     /// # Errors
-    /// [`BreakError`] says why nothing was broken.
+    /// [`BreakError`] says why nothing was broken, or with `Unknown` that it may have been.
     ///
     /// # Examples
     /// ```
@@ -234,17 +237,21 @@ pub(crate) async fn break_lease(
     name: &Name,
     terms: BreakOptions,
 ) -> Result<BreakOutcome, BreakError> {
+    terms.protocol.check(engine)?;
     let keys = LockKeys::new(&engine.ids.prefix, name)?.behind(engine.gate());
-    let at_node = engine.store.subscriptions_at(&keys.lock);
-    let sharded = at_node.map(|(_, sharded)| sharded);
-    let step = Break {
-        keys: &keys,
-        terms: terms.clone(),
-        channel: &keys::wake_channels(&engine.ids.prefix),
-        ends: &keys::wake_channel_ends(&keys.lock, sharded),
+    let broke = match terms.protocol {
+        Protocol::Redisson => break_redisson(engine, &keys.lock, &terms).await,
+        protocol => {
+            let broke = break_native(engine, &keys, &terms).await;
+            if matches!(broke, Ok(Broke::Broken { rest_ms: 0, .. })) {
+                wake_one(protocol, &engine.store, &engine.ids.prefix, &keys.lock).await;
+            }
+            broke
+        }
     };
+    let broke = broke.map_err(|error| BreakError::from_store(name, error))?;
     let name = || name.clone();
-    match engine.ask(&step, OPERATOR_WITHIN).await? {
+    match broke {
         Broke::Broken {
             holder,
             fence,
@@ -259,6 +266,8 @@ pub(crate) async fn break_lease(
             if let Err(error) = engine.log.write(&event).await {
                 tracing::debug!(target: "leaselock", %error, "a break is not in the event log");
             }
+            let is_left = |client: &String| engine.store.only_job_lives(client);
+            let lasts_with_job = rest_ms > 0 && holder.as_ref().is_some_and(is_left);
             let process = match &holder {
                 Some(client) => {
                     let found = engine.who(client, OPERATOR_WITHIN).await;
@@ -271,6 +280,7 @@ pub(crate) async fn break_lease(
                 process,
                 fence,
                 remaining: Some(Duration::from_millis(rest_ms)).filter(|rest| !rest.is_zero()),
+                lasts_with_job,
             })
         }
         Broke::Free => Err(BreakError::NotHeld { name: name() }),
@@ -280,5 +290,36 @@ pub(crate) async fn break_lease(
             ours: terms.only_fence,
             theirs: fence,
         }),
+    }
+}
+
+async fn break_native(
+    engine: &Engine,
+    keys: &LockKeys,
+    terms: &BreakOptions,
+) -> Result<Broke, StoreError> {
+    let at_node = engine.store.subscriptions_at(&keys.lock);
+    let sharded = at_node.map(|(_, sharded)| sharded);
+    let step = Break {
+        keys,
+        terms: terms.clone(),
+        channel: &keys::wake_channels(&engine.ids.prefix),
+        ends: &keys::wake_channel_ends(&keys.lock, sharded),
+    };
+    engine.ask(&step, OPERATOR_WITHIN).await
+}
+
+/// Its holders are another library's, and have no fencing token.
+async fn break_redisson(
+    engine: &Engine,
+    lock: &str,
+    terms: &BreakOptions,
+) -> Result<Broke, StoreError> {
+    let may = terms.at_once && terms.foreign && terms.only_fence.is_none();
+    let channel = &redisson::channel(lock);
+    let step = BreakRedisson { lock, channel, may };
+    match engine.store.ask_one(&step, OPERATOR_WITHIN).await? {
+        Broke::Foreign if terms.only_fence.is_some() => Ok(Broke::Changed { fence: None }),
+        broke => Ok(broke),
     }
 }

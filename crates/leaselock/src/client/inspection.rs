@@ -9,6 +9,7 @@ use crate::base::process::{Process, tame};
 use crate::base::serde_units::{ms, option_ms, unix_ms};
 use crate::base::{ErrorKind, StoreError};
 use crate::engine::values::LockMode;
+use crate::interop::Protocol;
 
 /// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,6 +188,9 @@ pub struct BreakOptions {
     pub at_once: bool,
     /// True to break a lock of another library too.
     pub foreign: bool,
+    /// How the clients that share the lock take it.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "name_of"))]
+    pub protocol: Protocol,
     /// Why it is broken, for the [event log](crate::Client::log).
     pub reason: Option<String>,
     /// Who breaks it, as `alice@office`; the process of the client when none is named.
@@ -226,12 +230,26 @@ impl BreakOptions {
         self
     }
 
+    /// Breaks a lock that its clients take in this [`Protocol`], under the key that [`inspect`](crate::Client::inspect)
+    /// shows: a break at once wakes one of them with python-redis-lock, and all with Redisson, whose locks are always
+    /// [foreign](Self::foreign).
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
     /// Breaks a lock of another library too. Its renewals cannot be refused, so this works with [`now`](Self::now) alone.
     #[must_use]
     pub fn foreign(mut self) -> Self {
         self.foreign = true;
         self
     }
+}
+
+#[cfg(feature = "serde")]
+fn name_of<S: serde::Serializer>(protocol: &Protocol, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(protocol.name())
 }
 
 /// The holder whose lease was broken.
@@ -252,4 +270,7 @@ pub struct BreakOutcome {
     /// When the lease ends at the latest; `None` when it has ended.
     #[cfg_attr(feature = "serde", serde(rename = "remaining_ms", with = "option_ms"))]
     pub remaining: Option<Duration>,
+    /// True if the lease lasts longer, as long as the job of `process`, which is dead: in a
+    /// [folder](crate::Client::session_descriptor) a job keeps it. `remaining` is then when to inspect it again.
+    pub lasts_with_job: bool,
 }

@@ -13,8 +13,9 @@ counted! {
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
-    // A holder has the votes of a majority; of the silent nodes there may be none.
-    if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
+    // A holder has the votes of a majority, and keeps them if so many nodes have failed.
+    let all_said = votes.silent() == 0 && votes.absent().count() < votes.needed();
+    if votes.is_majority(is_broken) || all_said && votes.count(is_broken) > 0 {
         return most_often(
             votes
                 .answers()

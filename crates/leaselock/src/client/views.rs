@@ -10,7 +10,14 @@ use crate::base::{fence, token};
 use crate::engine::values::{LockMode, operation};
 use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, Value, damage, script};
 
-pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY, &damage::TYPES];
+pub(crate) static SCRIPTS: Scripts = &[
+    &INSPECT,
+    &BREAK,
+    &BREAK_STRICT,
+    &BREAK_REDISSON,
+    &SURVEY,
+    &damage::TYPES,
+];
 
 operation! {
     /// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
@@ -194,6 +201,7 @@ fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
 
 static BREAK: Script = script!("mutex/break");
 static BREAK_STRICT: Script = script!("mutex/break", strict);
+static BREAK_REDISSON: Script = script!("redisson/break");
 static SURVEY: Script = script!("mutex/survey", reads_only);
 
 operation! {
@@ -232,6 +240,25 @@ operation! {
     fn time_us(answer) {
         let last = answer.values().len().checked_sub(1)?;
         answer.number(last).ok()
+    }
+}
+
+operation! {
+    /// Breaks a lock in Redisson's form, which has no queue and no number. Runs `lua/redisson/break.lua`.
+    pub(crate) struct BreakRedisson<'a> {
+        lock: &'a str,
+        channel: &'a str,
+        may: bool,
+    }
+    script &BREAK_REDISSON;
+    fn encode(call) {
+        call.key(lock);
+        call.arg(*channel).arg(u64::from(*may));
+    }
+    fn decode(answer) -> Broke {
+        "broken" => Broke::Broken { holder: None, fence: None, count: 1, rest_ms: 0 },
+        "free" => Broke::Free,
+        "foreign" => Broke::Foreign,
     }
 }
 

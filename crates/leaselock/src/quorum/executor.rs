@@ -71,6 +71,7 @@ impl Executor {
         fn traffic(key: &str) -> Option<Traffic>;
         fn limit_session(until: Moment);
         fn session_descriptor() -> Option<OwnedFd>;
+        fn only_job_lives(client: &str) -> bool;
         fn check_limits(priority: i32, ttl: Duration) -> Result<(), InvalidInput>;
         fn clean_up_on(handle: &Handle);
     }

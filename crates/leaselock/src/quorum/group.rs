@@ -169,7 +169,9 @@ impl QuorumStore {
                 return Ok(reply);
             }
         }
-        Err(self.no_majority(poll.votes(), |_| Vote::Answered, true))
+        let votes = poll.votes();
+        let may_have_acted = votes.may_have_acted() || votes.answers().next().is_some();
+        Err(self.no_majority(votes, |_| Vote::Answered, may_have_acted))
     }
 
     /// Creates the error of too few equal replies.

@@ -1,9 +1,11 @@
 //! The ttl of side keys and the order of the queue where the plain cases of a script skip work that is rarely needed.
 
 use super::lab::*;
+use super::rwlock::reads::as_kind;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::Resource;
 use crate::script::{Script, Value};
+use crate::semaphore::PERMITS;
 
 /// Writes what an acquisition of a waiter writes: a member and its entry, with a short ttl.
 static MEMBER: Script = Script::new(
@@ -141,5 +143,66 @@ fn the_fence_lasts_for_a_day_and_two_hours_from_every_grant_on() {
             lab.granted(&keys, &holder, &TRY).await;
             lab.waiting(&keys, &next, &wait).await;
         }
+    });
+}
+
+/// A release that grants its permits to the next one leaves the count as it was.
+#[test]
+fn the_number_of_permits_is_kept_by_every_hand_over() {
+    on_every_engine(async |lab| {
+        let _ear = lab.listen("here").await;
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
+        let (pool, holder, next) = (as_kind(&PERMITS, "w1 1", "pool"), token(), token());
+        let usage = pool.beside("usage").to_string();
+        lab.granted(&pool, &holder, &TRY).await;
+        lab.waiting(&pool, &next, &wait).await;
+        lab.meddle(&SHORTEN, &usage, &["60000"]).await;
+        lab.release(&pool, &holder).await;
+        assert!(left_ms(lab, &usage).await > 90_000_000, "{}", lab.engine);
+        assert_eq!(lab.release(&pool, &next).await, ReleaseAnswer::Released);
+    });
+}
+
+#[test]
+fn permits_that_were_granted_before_a_damaged_fence_was_found_are_counted() {
+    on_every_engine(async |lab| {
+        let _ear = lab.listen("here").await;
+        let unfenced = How {
+            fencing: false,
+            channel: "here",
+            ..WAIT
+        };
+        let pool = |mode| as_kind(&PERMITS, mode, "pool");
+        let (two, three, one) = (pool("w2 4"), pool("w3 4"), pool("w1 4"));
+        let (ends, waits) = (token(), unfenced_token());
+        lab.granted(&two, &ends, &TRY).await;
+        lab.waiting(&three, &waits, &unfenced).await;
+        let member = format!("{}2", ends.secret());
+        lab.meddle(&END_LONG_AGO, &two.lock, &[&member]).await;
+        let fence = two.fence().to_string();
+        lab.meddle(&DELETE, &fence, &[]).await;
+        lab.meddle(&SET, &fence, &["soon"]).await;
+        let (fenced, wait) = (token(), WAIT);
+        let asks = acquire(&one, &fenced, &wait);
+        let refused = lab.store.ask_one(&asks, WITHIN).await;
+        assert!(refused.is_err(), "{}: {refused:?}", lab.engine);
+        let no_wait = How {
+            waits: false,
+            ..unfenced
+        };
+        let more = lab.acquire(&two, &unfenced_token(), &no_wait).await;
+        assert!(
+            matches!(more, Acquired::Busy { .. }),
+            "{}: {more:?}",
+            lab.engine
+        );
+        let held = lab.members(&two).await;
+        assert!(
+            held.len() == 1 && held[0].contains(waits.secret()),
+            "{held:?}"
+        );
     });
 }

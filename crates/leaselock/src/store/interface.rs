@@ -177,6 +177,11 @@ pub(crate) trait Store: Sized {
         None
     }
 
+    /// True if the process of this client is dead, and its job keeps its leases whatever their ttl.
+    fn only_job_lives(&self, _client: &str) -> bool {
+        false
+    }
+
     // Of several servers.
 
     /// Refuses what several servers do not support: a priority, and a ttl that is longer than all agreed on.

@@ -9,11 +9,11 @@ use crate::boottime;
 use crate::failure::Failure;
 use crate::verb::{break_, log};
 
-/// A grant that is to be broken, as it was on the screen.
+/// What is to be broken, as it was on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) name: String,
-    pub(super) fence: Option<Fence>,
+    pub(super) grants: Vec<Fence>,
 }
 
 /// What is asked for.
@@ -64,13 +64,10 @@ pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
 
 async fn broken(client: &Client, target: &Target, why: &str) -> String {
     let mut terms = BreakOptions::default().by(break_::operator());
-    if let Some(fence) = target.fence {
-        terms = terms.only(fence);
-    }
     if !why.is_empty() {
         terms = terms.because(why);
     }
-    match client.break_lease(&target.name, terms).await {
+    match break_::take(client, &target.name, &terms, &target.grants).await {
         Ok(broken) => break_::in_words(&target.name, &broken),
         Err(error) => Failure::from(error).to_string(),
     }

@@ -240,7 +240,8 @@ async fn a_break_asks_for_the_name_and_the_reason_and_breaks_the_grant_that_was_
             panic!("it is not broken");
         };
         let (target, why) = wish.breaking.as_ref().unwrap();
-        assert_eq!((target.name.as_str(), target.fence), ("nightly", fence));
+        let seen = (target.name.as_str(), &target.grants[..]);
+        assert_eq!(seen, ("nightly", fence.as_slice()));
         assert_eq!(why, "stuck");
         let said = fetch(client, "*", wish).await.said.unwrap();
         assert!(said.starts_with("`nightly` was taken from "), "{said}");

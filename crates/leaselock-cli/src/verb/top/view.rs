@@ -225,8 +225,8 @@ impl View {
             let text = "to break a lock here, start `leaselock top --allow-break`";
             self.said = Some(text.to_owned());
         } else if let Some(lock) = self.chosen() {
-            let (name, fence) = (lock.name.clone(), break_::fence(&lock.state));
-            self.ask(Prompt::Name(Target { name, fence }), String::new());
+            let (name, grants) = (lock.name.clone(), break_::grants(&lock.state));
+            self.ask(Prompt::Name(Target { name, grants }), String::new());
         }
     }
 }

@@ -71,7 +71,9 @@ impl HasFacts for BreakError {
     fn facts(&self) -> ErrorFacts<'_> {
         match self {
             BreakError::Invalid(invalid) => invalid.facts(),
-            BreakError::Store(source) => source.facts(),
+            BreakError::Unknown { name, source } | BreakError::Store { name, source } => {
+                ErrorFacts::of_store(name, source)
+            }
             BreakError::NotHeld { name }
             | BreakError::Foreign { name }
             | BreakError::Mismatch { name, .. } => ErrorFacts::of(name),

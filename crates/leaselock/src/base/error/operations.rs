@@ -298,7 +298,7 @@ pub enum RequestError {
     Store(#[from] StoreError),
 }
 
-/// Why nothing was broken.
+/// Why nothing was broken, or why that is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum BreakError {
@@ -331,9 +331,38 @@ pub enum BreakError {
         theirs: Option<Fence>,
     },
 
-    /// The store did not reply. The holder may have been broken.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// No usable reply came, on a quorum too few, or the server refused a step of the request.
+    ///
+    /// **The holder may have been broken.** The same call again, without the fencing token of that holder, may hit the
+    /// next one: [inspect](crate::Client::inspect) the name first.
+    #[error("`{name}`: no usable reply; its holder may have been broken: {source}")]
+    Unknown {
+        /// The lock's name.
+        name: Name,
+        /// What went wrong.
+        source: StoreError,
+    },
+
+    /// The store refused. Nothing was changed.
+    #[error("`{name}`: not broken: {source}")]
+    Store {
+        /// The lock's name.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+}
+
+impl BreakError {
+    /// Converts a store error, by whether the request may have taken effect.
+    pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
+        let name = name.clone();
+        if source.maybe_applied() {
+            BreakError::Unknown { name, source }
+        } else {
+            BreakError::Store { name, source }
+        }
+    }
 }
 
 fn shown(fence: Option<Fence>) -> String {

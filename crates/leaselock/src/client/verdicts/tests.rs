@@ -99,3 +99,30 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
         assert_eq!(fence, expected.and_then(fence::of_reply), "{said}");
     }
 }
+
+#[test]
+fn a_lease_is_broken_when_its_holder_cannot_have_a_majority_any_more() {
+    let reply = |letter: char| match letter {
+        'b' => Broke::Broken {
+            holder: None,
+            fence: None,
+            count: 1,
+            rest_ms: 0,
+        },
+        _ => Broke::Free,
+    };
+    let [broken, free] = ['b', 'f'].map(|letter| Some(reply(letter)));
+    for (said, expected) in [
+        ("bb.", broken.clone()),
+        ("b.f", None),
+        ("bff", broken.clone()),
+        ("bfx", broken.clone()),
+        ("bxx", None),
+        ("bffxx", broken),
+        ("ff.", free.clone()),
+        ("ffx", free),
+        ("fxx", None),
+    ] {
+        assert_eq!(decided(broke(&votes(said, reply))), expected, "{said}");
+    }
+}

@@ -111,6 +111,23 @@ impl<'a> Note<'a> {
     }
 }
 
+static KEEP: Script = script!("hold/keep");
+
+operation! {
+    /// Keeps what the store remembers beside a lease that is held for long. Runs `lua/hold/keep.lua`.
+    pub(crate) struct Keep<'a> {
+        resource: &'a Resource,
+    }
+    script &KEEP;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(resource.fence()).key(resource.usage());
+    }
+    fn decode(answer) -> () {
+        "kept" => (),
+    }
+}
+
 operation! {
     /// Reads the position in the queue of a waiter that acquires in this way. Runs the kind's `position`.
     pub(crate) struct Position<'a> {
@@ -150,7 +167,7 @@ impl<'a> Position<'a> {
     }
 }
 
-pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
+pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO, &KEEP];
 
 pub(crate) static ANNOUNCE: Script = script!("client/announce");
 static WHO: Script = script!("client/who", reads_only);

@@ -4,7 +4,7 @@ use super::ballot::Withdraw;
 use super::ballot::many::WithdrawMany;
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
-use super::calls_optional::{Announce, Detach, Note, Who};
+use super::calls_optional::{Announce, Detach, Keep, Note, Who};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer, StepReply};
 use crate::base::StoreError;
 use crate::base::error::LostReason;
@@ -19,6 +19,7 @@ counted! {
     Announce<'_> => written,
     Who<'_> => known,
     Note<'_> => written,
+    Keep<'_> => written,
 }
 
 impl Votable for Release<'_> {

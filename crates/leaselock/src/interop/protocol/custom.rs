@@ -88,6 +88,14 @@ impl CustomProtocol for Custom {
     }
 }
 
+/// Wakes a waiter of a lock that an operator has freed, where the protocol wakes one alone.
+pub(crate) async fn wake_one(protocol: Protocol, store: &Executor, prefix: &str, lock: &str) {
+    if protocol == Protocol::PythonRedisLock {
+        let list = python_redis_lock::signal(prefix, lock);
+        release_signal::push(store, &list).await;
+    }
+}
+
 impl ForeignLock {
     fn value(&self) -> &str {
         self.value.as_deref().unwrap_or(self.token.secret())
@@ -102,12 +110,40 @@ impl ForeignLock {
         }
     }
 
+    /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
     async fn release_own(
         &self,
         store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let (lock, token) = (&*self.resource.lock, self.value());
+        let reply = self.release_as(self.value(), store, within).await?;
+        self.unless_broken(reply, store, within).await
+    }
+
+    async fn unless_broken(
+        &self,
+        reply: ReleaseAnswer,
+        store: &Executor,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        if reply != ReleaseAnswer::Taken || self.value.is_some() {
+            return Ok(reply);
+        }
+        let broken = self.token.broken();
+        let broken = self.release_as(broken.secret(), store, within).await?;
+        Ok(match broken {
+            ReleaseAnswer::Released => broken,
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => reply,
+        })
+    }
+
+    async fn release_as(
+        &self,
+        value: &str,
+        store: &Executor,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let lock = &*self.resource.lock;
         let (script, others, channel) = match self.protocol {
             Protocol::PythonRedisLock => (
                 &python_redis_lock::RELEASE_FOREIGN,
@@ -120,11 +156,14 @@ impl ForeignLock {
                 Some(redisson::channel(lock)),
             ),
             _ => {
-                let release = CompareAndDelete { lock, token };
+                let release = CompareAndDelete { lock, token: value };
                 return store.ask_one(&release, within).await;
             }
         };
-        let locks = self.locks(others);
+        let locks = Locks {
+            value,
+            ..self.locks(others)
+        };
         let release = ReleaseForeign {
             script,
             locks,
@@ -219,7 +258,8 @@ impl CustomLock for ForeignLock {
                     setex_renamenx::release(store, lock, left, latency_guard, within).await
                 }
                 (Protocol::WatchMulti, Some(line)) => {
-                    watch_multi::release(line, lock, value, within).await
+                    let reply = watch_multi::release(line, lock, value, within).await?;
+                    self.unless_broken(reply, store, within).await
                 }
                 _ => self.release_own(store, within).await,
             }

@@ -11,6 +11,7 @@ use crate::base::{Clock, Moment, StoreError};
 use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
 use crate::engine::ways::queue::entry::may_mean_free;
 use crate::engine::ways::schedule::RateLimit;
+use crate::quorum::executor::Executor;
 use crate::script::Value;
 use crate::store::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
@@ -111,6 +112,8 @@ struct SignalState {
 const BLOCKS_SECONDS: &str = "5";
 /// How long one blocking request waits for a release.
 const BLOCKS: Duration = Duration::from_secs(5);
+/// How long an element is kept for a waiter that does not try.
+const TAKEN: Duration = Duration::from_secs(1);
 /// The timeout of everything that does not block.
 const WITHIN: Duration = Duration::from_secs(1);
 
@@ -175,7 +178,7 @@ impl Taker {
             }
         }
         if self.shared.taken.swap(false, Ordering::SeqCst) {
-            self.put_back().await;
+            push(&self.connections.thread_store, &self.list).await;
         }
     }
 
@@ -198,22 +201,28 @@ impl Taker {
             }
             self.shared.taken.store(true, Ordering::SeqCst);
             self.shared.woken.notify_one();
-            while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
+            if tokio::time::timeout(TAKEN, self.used()).await.is_err() {
+                // The waiter's future is not polled: another has it, until this one tries again.
+                self.shared.taken.store(false, Ordering::SeqCst);
+                push(&self.connections.thread_store, &self.list).await;
                 self.shared.goes_on.notified().await;
             }
         }
         Ok(())
     }
 
-    /// Pushes the element, as a release would, for waiters of other clients.
-    async fn put_back(&self) {
-        let commands: [&[&str]; 2] = [
-            &["LPUSH", &self.list, "1"],
-            &["PEXPIRE", &self.list, "1000"],
-        ];
-        let store = &self.connections.thread_store;
-        if let Err(error) = store.together(&commands, WITHIN).await {
-            tracing::debug!(target: "leaselock", channel = self.list, %error, "a wake-up is lost");
+    /// Waits until the waiter has tried since an element was taken, or waits no more.
+    async fn used(&self) {
+        while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
+            self.shared.goes_on.notified().await;
         }
+    }
+}
+
+/// Pushes an element, as a release would, for one waiter.
+pub(super) async fn push(store: &Executor, list: &str) {
+    let commands: [&[&str]; 2] = [&["LPUSH", list, "1"], &["PEXPIRE", list, "1000"]];
+    if let Err(error) = store.together(&commands, WITHIN).await {
+        tracing::debug!(target: "leaselock", channel = list, %error, "a wake-up is lost");
     }
 }

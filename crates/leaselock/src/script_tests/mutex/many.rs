@@ -109,6 +109,22 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
     });
 }
 
+/// A later number would say that the first one's grant is over, to a downgrade and to a break by its fencing token.
+#[test]
+fn of_two_items_of_one_lock_the_second_mints_no_number() {
+    on_every_engine(async |lab| {
+        let (a, b) = (some_keys('a'), some_keys('b'));
+        let items = [item(&a, &token()), item(&b, &token()), item(&a, &token())];
+        let answers = lab.acquire_many(&items, true).await;
+        let Some(Acquired::Granted { fence, .. }) = answers[0] else {
+            panic!("{}: {answers:?}", lab.engine)
+        };
+        assert_eq!(answers[2], None, "{}", lab.engine);
+        let latest = lab.latest_fence(&a).await;
+        assert_eq!(fence.map(|it| it.get()), Some(latest), "{}", lab.engine);
+    });
+}
+
 #[test]
 fn of_many_without_fencing_none_has_a_number_and_no_fence_key_is_written() {
     on_every_engine(async |lab| {

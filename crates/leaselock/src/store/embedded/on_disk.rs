@@ -12,6 +12,7 @@ use super::engine;
 use super::file_format;
 use super::folder::{Folder, FolderSettings};
 use super::gc::{self, Gc};
+use super::holds::Life;
 use super::image::Image;
 use super::io_error::{FileError, lacks_descriptors, system};
 use super::lockfile;
@@ -296,10 +297,13 @@ impl FolderStore {
     }
 
     pub(super) fn session_descriptor(&self) -> Option<OwnedFd> {
-        hold(&self.opened)
-            .session
-            .as_ref()
-            .and_then(|session| session.descriptor())
+        let opened = hold(&self.opened);
+        opened.session.as_ref()?.descriptor()
+    }
+
+    pub(super) fn only_job_lives(&self, client: &str) -> bool {
+        let life = self.folder().map(|folder| folder.life_of(client));
+        matches!(life, Ok(Ok(Life::Session { .. })))
     }
 
     pub(super) fn limit_session(&self, until: Moment) {

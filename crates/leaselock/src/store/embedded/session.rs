@@ -59,10 +59,7 @@ impl Session {
 
     /// Returns a descriptor for a job to inherit: as long as it is open, this client's leases stay held.
     pub(super) fn descriptor(&self) -> Option<OwnedFd> {
-        // `dup` leaves out close-on-exec on purpose.
-        self.shared
-            .as_ref()
-            .and_then(|file| rustix::io::dup(file).ok())
+        rustix::io::dup(self.shared.as_ref()?).ok() // without close-on-exec, on purpose
     }
 
     /// Limits how long a job can hold after its process.
@@ -213,11 +210,8 @@ impl Living {
 fn limit_in(file: &OwnedFd) -> Option<Moment> {
     let mut text = [0; 20];
     let length = pread(file, &mut text, 0).ok()?;
-    let nanos = std::str::from_utf8(text.get(..length)?)
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(Moment::from_nanos(nanos))
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    Some(Moment::from_nanos(text.parse().ok()?))
 }
 
 /// Removes the files of a client whose process and job have ended.

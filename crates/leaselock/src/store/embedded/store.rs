@@ -172,13 +172,15 @@ impl Store for EmbeddedStore {
         }
     }
 
-    /// Until it is closed this client's leases stay held, even when this process dies. `None` without a session, or
-    /// before the first use.
     fn session_descriptor(&self) -> Option<OwnedFd> {
         match self {
             EmbeddedStore::Folder(store) => store.session_descriptor(),
             EmbeddedStore::Memory(_) | EmbeddedStore::Nowhere(_) => None,
         }
+    }
+
+    fn only_job_lives(&self, client: &str) -> bool {
+        matches!(self, EmbeddedStore::Folder(store) if store.only_job_lives(client))
     }
 
     fn limit_session(&self, until: Moment) {

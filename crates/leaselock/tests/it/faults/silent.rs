@@ -1,6 +1,8 @@
 //! Answers and requests that vanish, come twice, come in pieces, or come too late.
 
 use leaselock::barrier::BarrierError;
+use leaselock::error::BreakError;
+use leaselock::inspect::BreakOptions;
 use leaselock::{AcquireError, Client, LostReason};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
@@ -48,6 +50,28 @@ async fn an_acquire_whose_answer_vanished_is_unknown_and_is_cleaned_up() {
             .await
             .unwrap();
     }
+}
+
+/// The caller looks before it asks again: the same call would hit the next holder.
+#[tokio::test]
+async fn a_break_whose_answer_vanished_is_unknown_and_one_that_never_left_is_not() {
+    let (server, proxy, client, rival) = rig().await;
+    let lease = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let terms = || BreakOptions::default().now();
+    drop(client.break_lease("free", terms()).await); // the server knows the script then
+    proxy.set(Way::ToClient, Fault::Swallow);
+    let unknown = soon(client.break_lease("job", terms())).await.unwrap_err();
+    assert!(
+        matches!(unknown, BreakError::Unknown { .. }) && unknown.to_string().contains("may have"),
+        "{unknown}"
+    );
+    assert!(is_free(&rival, "job").await, "it had its effect");
+    drop((lease, server, proxy));
+    let refused = soon(client.break_lease("job", terms())).await;
+    assert!(
+        matches!(refused, Err(BreakError::Store { .. })),
+        "{refused:?}"
+    );
 }
 
 /// Requests are thrown away: nothing happened, but nobody can know.

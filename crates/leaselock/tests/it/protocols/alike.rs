@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leaselock::inspect::BreakOptions;
 use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, ReleaseError, Wait};
 use testkit::{Cut, Fault, Proxy, Server, Way};
@@ -86,6 +87,25 @@ async fn tasks_of_two_clients_hold_it_one_after_the_other() {
         for task in tasks.collect::<Vec<_>>() {
             soon(task).await.unwrap();
         }
+    }
+}
+
+/// The break leaves another token in the place of the holder's.
+#[tokio::test]
+async fn a_lock_that_an_operator_breaks_is_free_when_its_holder_gives_it_back() {
+    for (protocol, key) in [
+        (Protocol::setex_renamenx(), "job:real_lock"),
+        (Protocol::WatchMulti, "job:real_lock"),
+        (Protocol::SetnxPexpire, "job"),
+        (Protocol::PythonRedisLock, "lock:job"),
+    ] {
+        let (server, ours, theirs) = rig();
+        let lease = job(&ours, protocol).acquire().await.unwrap();
+        let broken = theirs.break_lease(key, BreakOptions::default()).await;
+        assert!(broken.unwrap().remaining.is_some(), "{protocol}");
+        drop(lease.release().await);
+        let left = server.cli(&["EXISTS", key]).integer();
+        assert_eq!(left, Some(0), "{protocol}");
     }
 }
 

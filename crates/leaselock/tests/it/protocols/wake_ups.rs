@@ -2,6 +2,8 @@
 //! again. The others are played by commands that say on the wire what those libraries say.
 
 use leaselock::clock::Clock;
+use leaselock::error::BreakError;
+use leaselock::inspect::BreakOptions;
 use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, Lease};
 use redis::aio::MultiplexedConnection;
@@ -104,6 +106,71 @@ async fn a_waiter_of_ours_that_went_away_takes_nothing_that_would_wake_another()
     let (list, _): (String, String) = soon(take.query_async(&mut its)).await.unwrap();
     assert_eq!(list, "lock-signal:job");
     blocked(&server, 0).await;
+}
+
+/// A future that its owner does not poll must not keep what would wake another.
+#[tokio::test]
+async fn a_waiter_of_ours_that_is_not_polled_leaves_the_wake_up_to_another() {
+    let server = Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    server.cli(&["SET", "lock:job", "theirs", "EX", "60"]);
+    let lock = job(&client, Protocol::PythonRedisLock);
+    let mut idle = Box::pin(lock.acquire());
+    let has_tried = async {
+        blocked(&server, 1).await;
+        let tried = async || calls(&server, "setnx") >= 2;
+        eventually("it has tried again since it listens", tried).await;
+    };
+    tokio::select! {
+        early = &mut idle => panic!("{early:?}"),
+        () = has_tried => {}
+    }
+    let mut its = raw(&server).await;
+    let waiting = tokio::spawn(async move {
+        let mut take = redis::cmd("BLPOP");
+        take.arg("lock-signal:job").arg(60);
+        take.query_async::<(String, String)>(&mut its).await
+    });
+    blocked(&server, 2).await;
+    release_as_python_does(&server);
+    let (list, _) = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(list, "lock-signal:job");
+    soon(idle).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_break_wakes_those_who_wait_for_the_lock_in_its_protocol() {
+    for (protocol, key, set) in [
+        (
+            Protocol::PythonRedisLock,
+            "lock:job",
+            ["SET", "lock:job", "theirs"].as_slice(),
+        ),
+        (Protocol::Redisson, "job", &["HSET", "job", "2f1c…:1", "1"]),
+    ] {
+        let server = Server::start();
+        let client = Client::open(&server.url()).unwrap();
+        server.cli(set);
+        server.cli(&["PEXPIRE", key, "60000"]);
+        let waiting = waiter(&client, protocol);
+        let tries = if protocol == Protocol::Redisson {
+            "exists"
+        } else {
+            "setnx"
+        };
+        let listens = async || calls(&server, tries) >= 2;
+        eventually("it has tried again since it listens", listens).await;
+        let terms = BreakOptions::default().protocol(protocol);
+        let foreign = client.break_lease(key, terms.clone()).await;
+        assert!(matches!(foreign, Err(BreakError::Foreign { .. })));
+        let broken = client.break_lease(key, terms.now().foreign()).await;
+        assert_eq!(broken.unwrap().remaining, None, "{protocol}");
+        let lease = by_message(waiting).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+        let free = BreakOptions::default().protocol(protocol);
+        let free = client.break_lease(key, free).await;
+        assert!(matches!(free, Err(BreakError::NotHeld { .. })), "{free:?}");
+    }
 }
 
 #[tokio::test]

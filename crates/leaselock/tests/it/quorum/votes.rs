@@ -1,6 +1,6 @@
 //! What counts as a vote, and what is refused.
 
-use leaselock::error::Vote;
+use leaselock::error::{BreakError, Vote};
 use leaselock::inspect::BreakOptions;
 use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, LeaseError, LostReason};
@@ -180,6 +180,34 @@ async fn a_lease_that_is_broken_on_a_majority_is_lost_and_goes_on_when_it_is_rel
     assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
     lease.release().await.unwrap();
     assert!(soon(two.mutex("job").acquire()).await.is_ok());
+}
+
+/// What some nodes refuse says nothing of those whose replies are lost.
+#[tokio::test]
+async fn a_break_is_refused_when_every_node_refuses_it_and_unknown_when_a_reply_is_lost() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.builder().node_timeout(millis(300)).open().unwrap();
+    let lease = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
+    nodes.all_have_voted().await;
+    let refuse = |at: usize| nodes.0[at].cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    refuse(0);
+    refuse(1);
+    let frozen = nodes.0[2].pause();
+    let lost = soon(quorum.break_lease("job", BreakOptions::default())).await;
+    assert!(matches!(lost, Err(BreakError::Unknown { .. })), "{lost:?}");
+    drop(frozen);
+    eventually("the third node has broken it all the same", async || {
+        let held = nodes.0[2].cli(&["GET", "job"]);
+        held.text().is_some_and(|token| token.contains('!'))
+    })
+    .await;
+    refuse(2);
+    let refused = soon(quorum.break_lease("job", BreakOptions::default())).await;
+    assert!(
+        matches!(refused, Err(BreakError::Store { .. })),
+        "{refused:?}"
+    );
+    drop(lease);
 }
 
 #[tokio::test]

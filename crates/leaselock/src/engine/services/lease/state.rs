@@ -7,6 +7,11 @@ use crate::base::{Drift, Moment, StoreError, Ttl};
 
 /// A renewal follows after a third of the remaining time, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;
+/// The longest pause before a renewal, or before its next try, so that what the store remembers beside the lease is kept
+/// in time.
+const PAUSE_MAX: Duration = Duration::from_secs(12 * 3_600);
+/// How often what the store remembers beside a lease is kept: it would forget the fencing token after 26 hours.
+const KEEP_EVERY: Duration = Duration::from_secs(6 * 3_600);
 /// The least pause between two failed renewals, however little time is left.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two tries when the store may have lost the lease.
@@ -58,6 +63,8 @@ pub(crate) struct LeaseMachine {
     trouble: Option<StoreError>,
     /// When the store last confirmed the lease.
     confirmed: Moment,
+    /// When what the store remembers beside the lease was kept last.
+    kept: Moment,
     /// When the latest reason came to think that the store has lost the lease.
     doubted: Option<Moment>,
     /// True while a request may change how the lease is held, so that a refused renewal says nothing.
@@ -90,6 +97,7 @@ impl LeaseMachine {
             renewing: false,
             trouble: None,
             confirmed: now,
+            kept: began,
             doubted: None,
             changing: false,
             offered: false,
@@ -106,7 +114,7 @@ impl LeaseMachine {
         let hold_until = max_hold.map(|hold| now.plus(hold));
         let deadline = hold_until.map_or(self.deadline, |until| until.min(self.deadline));
         let renew_at = if self.renewing {
-            now.plus(deadline.saturating_since(now) / RENEW_AFTER_SHARE)
+            now.plus(pause(deadline.saturating_since(now), RENEW_AFTER_SHARE))
         } else {
             self.renew_at
         };
@@ -123,6 +131,7 @@ impl LeaseMachine {
             renews: self.renews,
             trouble: self.trouble.clone(),
             confirmed: self.confirmed,
+            kept: self.kept,
             doubted: self.doubted,
         }
     }
@@ -241,7 +250,10 @@ impl LeaseMachine {
         // The store never shortens, so the later of both deadlines holds.
         let end = deadline.max(self.deadline);
         self.deadline = self.hold_until.map_or(end, |until| end.min(until));
-        self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
+        self.renew_at = now.plus(pause(
+            self.deadline.saturating_since(now),
+            RENEW_AFTER_SHARE,
+        ));
     }
 
     /// Notes a renewal that was refused. True if that ends the lease: while it is changed, the reply to the change says
@@ -290,11 +302,21 @@ impl LeaseMachine {
     pub(crate) fn failed(&mut self, now: Moment, trouble: StoreError) {
         self.renewing = false;
         self.trouble = Some(trouble);
-        let mut pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
+        let left = self.deadline.saturating_since(now);
+        let mut pause = pause(left, RENEW_AFTER_SHARE * 2);
         if self.doubted.is_some() {
             pause = pause.min(DOUBT_PAUSE_MAX);
         }
         self.renew_at = now.plus(pause.max(RETRY_PAUSE_MIN));
+    }
+
+    /// Returns true when it is time to keep what the store remembers beside the lease, and notes that as done.
+    pub(crate) fn keep_is_due(&mut self, now: Moment) -> bool {
+        let is_due = now >= self.kept.plus(KEEP_EVERY);
+        if is_due {
+            self.kept = now;
+        }
+        is_due
     }
 
     /// Makes a renewal due at once, because something happened to the store, and repeats it soon until a reply comes.
@@ -318,6 +340,10 @@ impl LeaseMachine {
         }
         first
     }
+}
+
+fn pause(left: Duration, parts: u32) -> Duration {
+    PAUSE_MAX.min(left / parts)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::base::{ErrorKind, Moment, StoreError, Ttl};
 use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
+use crate::engine::values::calls_optional::Keep;
 use crate::engine::values::{Extend, ExtendAnswer, Note, Replies};
 use crate::quorum::tally::Votable;
 
@@ -98,11 +99,12 @@ impl Renewal {
             let record = self.current(id, &record);
             self.report(id, &record, t0, ttl, answer);
             alarms.push((id, record.core().next()));
-            if record.why.is_some() {
+            let keeps = self.keeps(&record);
+            if keeps || record.why.is_some() {
                 let renewal = Arc::clone(self);
-                drop(tokio::spawn(
-                    async move { renewal.renew_note(&record).await },
-                ));
+                drop(tokio::spawn(async move {
+                    renewal.renew_sides(&record, keeps).await
+                }));
             }
         }
         self.set_alarms(alarms);
@@ -142,7 +144,8 @@ impl Renewal {
         let record = self.current(id, record);
         self.report(id, &record, t0, ttl, answer);
         self.set_alarms([(id, record.core().next())]);
-        self.renew_note(&record).await;
+        let keeps = self.keeps(&record);
+        self.renew_sides(&record, keeps).await;
     }
 
     /// Sends a request and notes the server's time of the reply, before any lease learns of the reply.
@@ -163,14 +166,25 @@ impl Renewal {
         left.min(request_timeout(self.request_timeout, record.ttl()))
     }
 
-    /// Renews the note, which is only information: its errors are ignored.
-    async fn renew_note(&self, record: &LeaseRecord) {
-        if let Some(why) = &record.why {
-            let ttl = record.ttl();
-            let within = request_timeout(self.request_timeout, ttl);
-            if let Some(note) = Note::of(&record.resource, &record.token, why, ttl) {
-                drop(self.store.ask(&note, within).await);
-            }
+    /// Returns true when it is time to keep the latest number and, of permits, how many there are. Locks of other
+    /// protocols have neither.
+    fn keeps(&self, record: &LeaseRecord) -> bool {
+        record.custom.is_none() && record.core().keep_is_due(self.clock.now())
+    }
+
+    /// Renews what lies beside the lease. The lease holds without it, so errors are ignored.
+    async fn renew_sides(&self, record: &LeaseRecord, keeps: bool) {
+        let ttl = record.ttl();
+        let within = request_timeout(self.request_timeout, ttl);
+        if keeps {
+            let keep = Keep {
+                resource: &record.resource,
+            };
+            drop(self.store.ask(&keep, within).await);
+        }
+        let note = |why| Note::of(&record.resource, &record.token, why, ttl);
+        if let Some(note) = record.why.as_deref().and_then(note) {
+            drop(self.store.ask(&note, within).await);
         }
     }
 

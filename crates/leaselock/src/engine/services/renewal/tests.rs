@@ -128,3 +128,34 @@ async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_
         "its reply is pending"
     );
 }
+
+/// Waits until a lease is renewed on this clock.
+async fn renewed_after(clock: &Clock, by: Duration, deadline: impl Fn() -> Moment) {
+    let before = deadline();
+    clock.advance(by);
+    while deadline() == before {
+        tokio::time::sleep(Duration::from_millis(1)).await; // the condition is checked each millisecond
+    }
+}
+
+/// An operator breaks a leader by the number that it has had for days.
+#[tokio::test]
+async fn a_lease_that_is_held_for_days_keeps_its_number_and_that_of_the_permits() {
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    let clock = Clock::manual();
+    let client = crate::Client::builder().url("mem:").clock(clock.clone());
+    let client = client.open().unwrap();
+    let lease = client.mutex("job").ttl(hours(24)).acquire().await.unwrap();
+    let pool = client.semaphore("pool", 2).ttl(hours(24));
+    pool.set_permits(5).await.unwrap();
+    let permit = pool.acquire().await.unwrap();
+    for _ in 0..24 {
+        renewed_after(&clock, hours(9), || lease.deadline()).await;
+    }
+    assert!(lease.is_held() && permit.is_held());
+    let seen = client.inspect("job").await.unwrap();
+    let holder = seen.state.exclusive().unwrap();
+    assert_eq!(holder.fence, lease.fence());
+    let permits = client.inspect("pool").await.unwrap().permits;
+    assert!(permits.is_some_and(|it| it.pinned && it.total == 5));
+}

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::base::error::{AcquireError, LostReason};
 use crate::base::{Moment, Ttl, debug_as, hold};
 use crate::engine::guard::lease::{Lease, PassOn};
-use crate::engine::services::{Engine, Id, LeaseRecord};
+use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
 use crate::engine::values::{AcquireRequest, Kind, OnWait, Seen, Wait};
 use crate::engine::ways::outcome::PASSED;
 use crate::engine::ways::queue::entry::QueueEntry;
@@ -252,6 +252,16 @@ impl LocalGroup {
         if lease.expects_late_requests() {
             state.turns.end();
             kept.core().offer();
+            if let Some(longest) = waiter.max_hold {
+                let hold_until = Some(now.plus(longest));
+                engine.store.limit_session(now.plus(longest));
+                let terms = kept.core().terms(); // the entry is that of all members
+                let terms = LeaseTerms {
+                    hold_until,
+                    ..terms
+                };
+                kept.core().set_terms(terms, now);
+            }
             waiter.handoff.offer(Ok(lease));
             return None;
         }
@@ -385,5 +395,41 @@ mod handoff_tests {
         let current = state.current.as_ref();
         let holder = current.and_then(|current| current.member.as_ref());
         assert!(!holder.is_some_and(|(member, _)| is_late(member)));
+    }
+
+    /// The entry of the group asks for no longest hold, because each member has one of its own.
+    #[tokio::test]
+    async fn a_grant_behind_a_lost_reply_is_held_no_longer_than_its_member_may() {
+        let client = Client::open("mem:").unwrap();
+        let lease = client.mutex("job").try_acquire().await.unwrap();
+        let mut lease = lease.unwrap();
+        lease.expect_late_requests();
+        let engine = Arc::clone(client.engine());
+        let terms = GroupTerms {
+            kind: &MUTEX,
+            ttl: lease.parts().1.ttl(),
+            priority: 0,
+            fencing: true,
+        };
+        let unlisted = Weak::<LocalGroups>::new();
+        let group = Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms));
+        let longest = lease.parts().1.ttl().as_duration() * 2;
+        let waiter = GroupWaiter {
+            handoff: Handoff::default(),
+            start: engine.clock.now(),
+            end: None,
+            max_hold: Some(longest),
+            on_wait: None,
+        };
+        let handoff = waiter.handoff.clone();
+        group.state().turns.join(waiter);
+        let share = Share {
+            range: 1,
+            others: false,
+        };
+        assert!(group.granted(&engine, lease, share).is_none());
+        let granted = hold(&handoff.0.offer).take().unwrap().unwrap();
+        let until = granted.parts().1.core().terms().hold_until.unwrap();
+        assert!(until <= engine.clock.now().plus(longest));
     }
 }

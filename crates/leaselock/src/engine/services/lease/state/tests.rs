@@ -227,3 +227,18 @@ fn a_verification_is_repeated_until_a_later_request_has_its_reply() {
     assert!(core.next() > at(100_000));
     assert_eq!(core.step(at(1_007)), NextStep::Until(core.next()));
 }
+
+/// The store forgets the number of a grant after 26 hours.
+#[test]
+fn a_lease_for_weeks_is_renewed_twice_a_day_and_what_is_beside_it_is_kept() {
+    const HOUR_MS: u64 = 3_600_000;
+    let (drift, month) = (Drift { ppm: 0 }, 30 * 24 * HOUR_MS);
+    let mut core = LeaseMachine::granted(at(0), at(month), at(0), ttl(month), drift, true, None);
+    let due = at(12 * HOUR_MS);
+    assert_eq!(core.step(at(0)), NextStep::Until(due));
+    assert_eq!(core.step(due), NextStep::Renew);
+    core.failed(due, silence());
+    let again = at(24 * HOUR_MS);
+    assert_eq!(core.step(due), NextStep::Until(again));
+    assert!(core.keep_is_due(again) && !core.keep_is_due(again));
+}
