@@ -206,16 +206,14 @@ impl GroupTask {
 impl Callers for GroupTask {
     fn tell(&self, seen: &Seen, position: u64) {
         self.group.state().seen = Some((seen.clone(), position));
-        for (on_wait, behind) in self.listeners() {
-            on_wait(&Waiting::at(&self.name, seen, position + behind));
-        }
+        self.call_back(|behind| Waiting::at(&self.name, seen, position + behind));
     }
 
     fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
-        for (on_wait, behind) in self.listeners() {
+        self.call_back(|behind| {
             let last = last.map(|(seen, position)| (seen, position + behind));
-            on_wait(&Waiting::failed(&self.name, last, error));
-        }
+            Waiting::failed(&self.name, last, error)
+        });
     }
 
     fn time_for_request(&self, patience: &Patience) -> Option<Duration> {

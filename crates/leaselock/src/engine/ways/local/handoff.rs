@@ -1,5 +1,7 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -17,6 +19,8 @@ pub(crate) struct Handoff(Arc<Inside>);
 #[derive(Default)]
 struct Inside {
     offer: Mutex<Option<Offer>>,
+    /// Of the member's callback.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
     offered: Notify,
 }
 
@@ -36,9 +40,21 @@ impl Handoff {
         hold(&self.0.offer).take()
     }
 
+    /// Calls the member's callback. A panic of it goes on in the member's own task, and reaches no other.
+    pub(crate) fn call(&self, callback: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
+            *hold(&self.0.panic) = Some(panic);
+            self.0.offered.notify_one();
+        }
+    }
+
     /// Waits for an offer that is not taken back.
     pub(crate) async fn taken(&self) -> Offer {
         loop {
+            let panic = hold(&self.0.panic).take();
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
             if let Some(offer) = self.take_back() {
                 return offer;
             }

@@ -4,7 +4,7 @@ use super::group::GroupWaiter;
 use super::group_task::{GRANT_UNTAKEN, GroupTask, is_over};
 use crate::base::StoreError;
 use crate::base::error::AcquireError;
-use crate::engine::values::{OnWait, Seen};
+use crate::engine::values::{Seen, Waiting};
 use crate::engine::ways::patience::{NEVER_ANSWERED, Patience};
 
 impl GroupTask {
@@ -86,12 +86,13 @@ impl GroupTask {
         drop(taken_back); // a lease that is dropped passes on
     }
 
-    /// The callbacks of the members, and how many members are before each.
-    pub(super) fn listeners(&self) -> Vec<(OnWait, u64)> {
-        let state = self.group.state();
-        let members = state.turns.waiters.iter().zip(0_u64..);
-        let with_callback =
-            members.filter_map(|(member, behind)| Some((member.on_wait.clone()?, behind)));
-        with_callback.collect()
+    /// Calls back the members that asked for it, each with how many members are before it.
+    pub(super) fn call_back(&self, waiting: impl Fn(u64) -> Waiting) {
+        let members = Vec::from_iter(self.group.state().turns.waiters.iter().cloned());
+        for (member, behind) in members.iter().zip(0..) {
+            if let Some(on_wait) = &member.on_wait {
+                member.handoff.call(|| on_wait(&waiting(behind)));
+            }
+        }
     }
 }
