@@ -1,12 +1,19 @@
 //! Which task of this client tries next for a lock without a queue, or for a lock file.
+//!
+//! The task that has its turn may never be polled again. Who waits behind it may go on without it ([`Interest::stalled`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
+use super::clock::{Clock, Moment};
 use super::error::StoreError;
 use super::sync::hold;
+
+/// A task that is polled tries more often than that.
+const STALLED_AFTER: Duration = Duration::from_secs(15);
 
 /// One mutex for each lock that a task waits for.
 #[derive(Debug, Default)]
@@ -17,6 +24,8 @@ struct KeyState {
     /// Fair: first come, first served.
     turn: Arc<tokio::sync::Mutex<()>>,
     released: Notify,
+    /// When a task tried last, or was first waited for.
+    tried: Mutex<Option<Moment>>,
     /// The error of the latest task that gave up a store that was never there.
     silence: watch::Sender<Option<StoreError>>,
 }
@@ -75,6 +84,33 @@ impl Interest {
         }
     }
 
+    /// Ends when nobody has tried for so long: the task whose turn it is is not polled.
+    pub(crate) async fn stalled(&self, clock: &Clock) {
+        loop {
+            let now = clock.now();
+            let until = hold(&self.state.tried)
+                .get_or_insert(now)
+                .plus(STALLED_AFTER);
+            if now >= until {
+                return;
+            }
+            clock.sleep_until(until).await;
+        }
+    }
+
+    /// Leaves the task behind whose turn it is: whoever asks from now on waits for those that came since.
+    pub(crate) fn leave_behind(&self) {
+        let mut table = hold(&self.table.0);
+        if self.is_listed(&table) {
+            table.remove(&self.lock);
+        }
+    }
+
+    fn is_listed(&self, table: &HashMap<Arc<str>, Arc<KeyState>>) -> bool {
+        let listed = table.get(&self.lock);
+        listed.is_some_and(|state| Arc::ptr_eq(state, &self.state))
+    }
+
     /// Ends when the task that tries has given up a store that was never there, with its error: the same would happen to
     /// the others, one after the other.
     pub(crate) async fn given_up(&self) -> StoreError {
@@ -91,6 +127,11 @@ impl Interest {
 }
 
 impl KeyedMutexGuard {
+    /// The task tries now.
+    pub(crate) fn tries(&self, now: Moment) {
+        *hold(&self.interest.state.tried) = Some(now);
+    }
+
     /// The store has answered, or was never there: what the tasks behind need to know.
     pub(crate) fn report(&self, silence: Option<StoreError>) {
         self.interest.state.silence.send_replace(silence);
@@ -106,7 +147,7 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut table = hold(&self.table.0);
         // The table's and this one.
-        if Arc::strong_count(&self.state) == 2 {
+        if self.is_listed(&table) && Arc::strong_count(&self.state) == 2 {
             table.remove(&self.lock);
         }
     }
@@ -190,5 +231,49 @@ mod tests {
         locks.notify("another");
         locks.notify("job"); // before it listens
         turn.released().await;
+    }
+
+    #[tokio::test]
+    async fn a_wake_up_of_a_task_that_goes_away_reaches_the_next_one() {
+        let (locks, lock) = (KeyedMutex::default(), "job".into());
+        let first = enter(&locks, &lock).await;
+        {
+            let woken = std::pin::pin!(first.released());
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(woken.poll(&mut context).is_pending());
+            locks.notify("job");
+        }
+        let interest = locks.interest(&lock);
+        drop(first);
+        let turn = interest.turn().await;
+        interest.enter(turn).released().await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_behind_a_task_that_does_not_try_goes_on_without_it() {
+        let (locks, lock, clock) = (KeyedMutex::default(), "job".into(), Clock::manual());
+        let idle = enter(&locks, &lock).await;
+        idle.tries(clock.now());
+        let waiters = [(); 2].map(|()| locks.interest(&lock));
+        let stalled = async || {
+            let ended = waiters.each_ref().map(|one| one.stalled(&clock));
+            let both = futures_util::future::join_all(ended);
+            tokio::time::timeout(Duration::ZERO, both).await.is_ok()
+        };
+        assert!(!stalled().await);
+        clock.advance(STALLED_AFTER / 2);
+        idle.tries(clock.now());
+        clock.advance(STALLED_AFTER / 2);
+        assert!(!stalled().await, "it has tried");
+        clock.advance(STALLED_AFTER / 2);
+        assert!(stalled().await);
+        for waiter in waiters {
+            waiter.leave_behind();
+        }
+        let next = enter(&locks, &lock).await;
+        drop(idle);
+        assert!(locks.has("job"), "those that go on are still there");
+        drop(next);
+        assert!(hold(&locks.0).is_empty());
     }
 }

@@ -59,10 +59,11 @@ impl Attempts for Polling<'_, '_> {
 
     async fn ask<C: Callers>(
         &mut self,
-        _now: Moment,
+        now: Moment,
         patience: &mut Patience,
         callers: &C,
     ) -> Result<AttemptReply<Lease>, StoreError> {
+        self.turn.tries(now);
         if std::mem::replace(&mut self.has_tried, true) {
             self.ask.draw_token()?;
         }

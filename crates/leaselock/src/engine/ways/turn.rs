@@ -9,32 +9,34 @@ use crate::base::keyed_mutex::KeyedMutexGuard;
 
 impl Ask<'_> {
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
-    /// store is not there.
+    /// store is not there. One that is not polled any more is left behind.
     pub(super) async fn wait_for_turn(
         &self,
         start: Moment,
         end: Option<Moment>,
     ) -> Result<KeyedMutexGuard, AcquireError> {
-        let clock = &self.engine.clock;
-        let interest = self
-            .engine
-            .limits
-            .poll_mutexes
-            .interest(&self.resource.lock);
-        let silence = async {
-            clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
-            interest.given_up().await
-        };
-        let turn = tokio::select! {
-            biased;
-            turn = interest.turn() => turn,
-            source = silence => {
-                let name = self.name.clone();
-                return Err(AcquireError::Store { name, source });
+        let (clock, turns) = (&self.engine.clock, &self.engine.limits.poll_mutexes);
+        loop {
+            let interest = turns.interest(&self.resource.lock);
+            let silence = async {
+                clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
+                interest.given_up().await
+            };
+            let turn = tokio::select! {
+                biased;
+                turn = interest.turn() => Some(turn),
+                source = silence => {
+                    let name = self.name.clone();
+                    return Err(AcquireError::Store { name, source });
+                }
+                () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
+                () = interest.stalled(clock) => None,
+            };
+            match turn {
+                Some(turn) => return Ok(interest.enter(turn)),
+                None => interest.leave_behind(),
             }
-            () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
-        };
-        Ok(interest.enter(turn))
+        }
     }
 
     /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
