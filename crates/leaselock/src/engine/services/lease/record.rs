@@ -1,5 +1,6 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
@@ -148,6 +149,10 @@ impl LeaseRecord {
     fn lose(&self, reason: LostReason) {
         self.loss_signal.set(self.loss(reason));
         self.count_end(reason);
+        if reason != LostReason::Released {
+            let (lock, fence) = (&self.name, self.fence.map(Fence::get));
+            tracing::warn!(target: "leaselock", %lock, fence, %reason, "lease lost");
+        }
         let is_ours = matches!(reason, LostReason::Released | LostReason::MaxHoldReached);
         if is_ours {
             if self.is_told.load(Ordering::Relaxed)
@@ -297,13 +302,21 @@ impl LeaseRecord {
         hook(deadline);
     }
 
+    /// Calls the hooks with the present deadline. A panic of one is logged: other leases depend on the thread that calls it.
+    ///
+    /// Not to be called under a lock that a hook may take, such as that of an owner.
     pub(crate) fn tell_hook(&self) {
         let hooks = hold(&self.hooks).clone();
         for hook in hooks {
             let deadline = self.core().deadline();
-            hook(deadline);
+            if catch_unwind(AssertUnwindSafe(|| hook(deadline))).is_err() {
+                tracing::error!(target: "leaselock", lock = %self.name, "a hook for the deadline panicked");
+            }
         }
     }
 }
 
 debug_as!(LeaseRecord, it => { name: it.name, fence: it.fence, lost: it.loss_signal.get() });
+
+#[cfg(test)]
+mod tests;
