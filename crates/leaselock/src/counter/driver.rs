@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::calls::ChangeOnce;
 use super::change::{ChangeEnd, ChangeReply, ChangeRequest, PendingChange, Shortfall};
@@ -32,24 +33,38 @@ fn within(engine: &Engine) -> Duration {
 pub(super) async fn hear(
     queue: &Arc<ChangeQueue>,
     pending: Option<PendingChange>,
-    hears: oneshot::Receiver<ChangeReply>,
+    mut hears: oneshot::Receiver<ChangeReply>,
 ) -> ChangeReply {
     let engine = &queue.noun.engine;
     let background = match engine.background() {
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
-    match queue.enqueue(pending) {
-        // The future of a request is large: tasks that only wait do not pay for its size.
-        Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
-        Role::Waits => {}
-        Role::WaitsAndStartsWatch => {
-            let watch = watch(Arc::downgrade(queue), within(engine));
-            drop(background.handle.spawn(watch));
+    let forgotten = || ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
+    let known = loop {
+        match hears.try_recv() {
+            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) => hears = later, // older than what comes now
+            Ok(known) => break Some(known),
+            Err(TryRecvError::Closed) => break Some(forgotten()),
+            Err(TryRecvError::Empty) => break None,
         }
-    }
-    let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
-    let reply = hears.await.unwrap_or(forgotten);
+    };
+    let reply = if let Some(known) = known {
+        known
+    } else {
+        match queue.enqueue(pending) {
+            // The future of a request is large: tasks that only wait do not pay for its size.
+            Role::Sends(id) => {
+                Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await;
+            }
+            Role::Waits => {}
+            Role::WaitsAndStartsWatch => {
+                let watch = watch(Arc::downgrade(queue), within(engine));
+                drop(background.handle.spawn(watch));
+            }
+        }
+        hears.await.unwrap_or_else(|_| forgotten())
+    };
     engine.totals.nouns.changes.add(match &reply.0 {
         ChangeEnd::Done(..) => "counted",
         ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",

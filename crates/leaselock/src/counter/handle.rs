@@ -124,7 +124,7 @@ impl Counter {
     name_and_validate!(noun, queue);
 
     /// Returns the queue that all tasks of the client share, after a check of what was set.
-    fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
+    pub(super) fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
         if let Some(queue) = self.queue.get() {
             return Ok(queue);
         }
