@@ -84,31 +84,24 @@ impl Interest {
         }
     }
 
-    /// Ends when nobody has tried for so long: the task whose turn it is is not polled.
+    /// Ends when no task has tried for so long, because the one whose turn it is is not polled. Waits that begin then go
+    /// on without it.
     pub(crate) async fn stalled(&self, clock: &Clock) {
         loop {
             let now = clock.now();
-            let until = hold(&self.state.tried)
-                .get_or_insert(now)
-                .plus(STALLED_AFTER);
-            if now >= until {
-                return;
+            let tried = *hold(&self.state.tried).get_or_insert(now);
+            if now >= tried.plus(STALLED_AFTER) {
+                return self.leave_table(&mut hold(&self.table.0));
             }
-            clock.sleep_until(until).await;
+            clock.sleep_until(tried.plus(STALLED_AFTER)).await;
         }
     }
 
-    /// Leaves the task behind whose turn it is: whoever asks from now on waits for those that came since.
-    pub(crate) fn leave_behind(&self) {
-        let mut table = hold(&self.table.0);
-        if self.is_listed(&table) {
+    fn leave_table(&self, table: &mut HashMap<Arc<str>, Arc<KeyState>>) {
+        let listed = table.get(&self.lock);
+        if listed.is_some_and(|state| Arc::ptr_eq(state, &self.state)) {
             table.remove(&self.lock);
         }
-    }
-
-    fn is_listed(&self, table: &HashMap<Arc<str>, Arc<KeyState>>) -> bool {
-        let listed = table.get(&self.lock);
-        listed.is_some_and(|state| Arc::ptr_eq(state, &self.state))
     }
 
     /// Ends when the task that tries has given up a store that was never there, with its error: the same would happen to
@@ -147,8 +140,8 @@ impl Drop for Interest {
     fn drop(&mut self) {
         let mut table = hold(&self.table.0);
         // The table's and this one.
-        if self.is_listed(&table) && Arc::strong_count(&self.state) == 2 {
-            table.remove(&self.lock);
+        if Arc::strong_count(&self.state) == 2 {
+            self.leave_table(&mut table);
         }
     }
 }
@@ -267,9 +260,6 @@ mod tests {
         assert!(!stalled().await, "it has tried");
         clock.advance(STALLED_AFTER / 2);
         assert!(stalled().await);
-        for waiter in waiters {
-            waiter.leave_behind();
-        }
         let next = enter(&locks, &lock).await;
         drop(idle);
         assert!(locks.has("job"), "those that go on are still there");

@@ -59,14 +59,7 @@ pub(super) enum ChangeEnd {
 impl ChangeEnd {
     /// True if the store has said what became of it.
     pub(super) fn is_settled(&self) -> bool {
-        match self {
-            ChangeEnd::Refused(_) | ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => false,
-            ChangeEnd::Done(..)
-            | ChangeEnd::Differs(_)
-            | ChangeEnd::Overflow(_)
-            | ChangeEnd::Stale(_)
-            | ChangeEnd::OtherName(_) => true,
-        }
+        !matches!(self, Self::Refused(_) | Self::Unknown(_) | Self::Forgotten)
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
 
 use super::calls::ChangeOnce;
 use super::change::{ChangeEnd, ChangeReply, ChangeRequest, PendingChange, Shortfall};
@@ -32,7 +31,7 @@ fn within(engine: &Engine) -> Duration {
 /// Waits for what becomes of a change, and sends it while no other task does.
 pub(super) async fn hear(
     queue: &Arc<ChangeQueue>,
-    pending: Option<PendingChange>,
+    mut pending: Option<PendingChange>,
     mut hears: oneshot::Receiver<ChangeReply>,
 ) -> ChangeReply {
     let engine = &queue.noun.engine;
@@ -40,30 +39,24 @@ pub(super) async fn hear(
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
-    let forgotten = || ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
-    let known = loop {
-        match hears.try_recv() {
-            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) => hears = later, // older than what comes now
-            Ok(known) => break Some(known),
-            Err(TryRecvError::Closed) => break Some(forgotten()),
-            Err(TryRecvError::Empty) => break None,
-        }
-    };
-    let reply = if let Some(known) = known {
-        known
-    } else {
-        match queue.enqueue(pending) {
-            // The future of a request is large: tasks that only wait do not pay for its size.
-            Role::Sends(id) => {
+    let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
+    let reply = loop {
+        let is_new = hears.is_empty(); // otherwise others were told meanwhile
+        match is_new.then(|| queue.enqueue(pending.take())) {
+            Some(Role::Sends(id)) => {
+                // The future of a request is large: tasks that only wait do not pay for its size.
                 Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await;
             }
-            Role::Waits => {}
-            Role::WaitsAndStartsWatch => {
+            Some(Role::WaitsAndStartsWatch) => {
                 let watch = watch(Arc::downgrade(queue), within(engine));
                 drop(background.handle.spawn(watch));
             }
+            Some(Role::Waits) | None => {}
         }
-        hears.await.unwrap_or_else(|_| forgotten())
+        match hears.await {
+            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new => hears = later,
+            told => break told.unwrap_or(forgotten),
+        }
     };
     engine.totals.nouns.changes.add(match &reply.0 {
         ChangeEnd::Done(..) => "counted",

@@ -219,9 +219,8 @@ impl Counter {
     /// # Ok(()) }
     /// ```
     pub async fn get(&self) -> Result<i64, CounterError> {
-        let queue = self.queue()?;
-        let keys = &queue.noun.keys;
-        Ok(queue.noun.ask(&Read { keys }).await?)
+        let noun = &self.queue()?.noun;
+        Ok(noun.ask(&Read { keys: &noun.keys }).await?)
     }
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {

@@ -154,7 +154,7 @@ impl Renewal {
         self.change(|table| (table.schedule.set_alarm(id, at_once), Some(at_once)));
     }
 
-    /// Sets the alarms by what their leases are now: each may have been handed over or taken since it was looked at.
+    /// Sets the alarms by what their leases are now: each may have been handed over or taken since it was read.
     fn set_alarms(&self, ids: impl IntoIterator<Item = Id>) {
         let now = self.clock.now();
         self.change(|table| {

@@ -32,9 +32,8 @@ impl Ask<'_> {
                 () = clock.sleep_until_end(end) => return Err(self.still_busy(start, None)),
                 () = interest.stalled(clock) => None,
             };
-            match turn {
-                Some(turn) => return Ok(interest.enter(turn)),
-                None => interest.leave_behind(),
+            if let Some(turn) = turn {
+                return Ok(interest.enter(turn));
             }
         }
     }

@@ -179,13 +179,13 @@ impl LeaseRecord {
         LogEvent::new(kind, text).of(&self.name, self.fence)
     }
 
-    /// Notes a renewal that is confirmed now with less than a third of the ttl left: the next one may be too late.
+    /// Notes a renewal that is confirmed now with less than a third of its time left: the next one may be too late.
     pub(crate) fn note_late_renewal(&self, now: Moment, ttl: Ttl) {
         let core = self.core();
         let left = core.deadline().saturating_since(now);
-        // A longer ttl than before has less of it left, and is confirmed early all the same.
-        let third = ttl.as_duration() / 3;
-        let is_late = left < third && core.unconfirmed_for(now) > third * 2;
+        let is_late = core
+            .headroom(now)
+            .is_some_and(|share| share < 1_000_000 / 3);
         if is_late && core.lost().is_none() {
             drop(core);
             let (left, ttl) = (rounded(left), rounded(ttl.as_duration()));
@@ -310,7 +310,7 @@ impl LeaseRecord {
         for hook in hooks {
             let deadline = self.core().deadline();
             if catch_unwind(AssertUnwindSafe(|| hook(deadline))).is_err() {
-                tracing::error!(target: "leaselock", lock = %self.name, "a hook for the deadline panicked");
+                tracing::error!(target: "leaselock", lock = %self.name, "a hook panicked");
             }
         }
     }

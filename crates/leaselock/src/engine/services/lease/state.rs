@@ -186,15 +186,11 @@ impl LeaseMachine {
             self.phase = LeasePhase::Lost(reason);
             return NextStep::Lost(reason);
         }
-        let next = self.next();
-        if self.may_renew() && now >= next {
-            if self.offered {
-                return NextStep::Until(self.deadline);
-            }
+        if self.may_renew() && !self.offered && now >= self.next() {
             self.renewing = true;
             return NextStep::Renew;
         }
-        NextStep::Until(next)
+        NextStep::Until(self.alarm(now))
     }
 
     /// Returns when `step` has something to do again.

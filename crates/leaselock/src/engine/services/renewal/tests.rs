@@ -190,7 +190,7 @@ async fn an_alarm_of_a_lease_that_is_handed_over_while_replies_are_read_stays() 
     assert_eq!(renewal.table().schedule.first(), Some(now.plus(hold)));
 }
 
-/// Whoever reads the clock first notices the end; the store still has the key.
+/// Its holder, or the renewal task: the store still has the key.
 #[tokio::test]
 async fn a_lease_at_the_end_of_its_longest_hold_is_released_whoever_notices_it() {
     let clock = Clock::manual();

@@ -99,8 +99,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         Ok(address) => vec![SocketAddr::new(address, port)],
         Err(_) => {
             let host = host.to_owned();
-            let found = on_a_thread(move || (&*host, port).to_socket_addrs());
-            Vec::from_iter(found.await??)
+            Vec::from_iter(on_a_thread(move || (&*host, port).to_socket_addrs()).await??)
         }
     };
     for address in addresses {
