@@ -1,17 +1,24 @@
 //! Mutexes that are held for a few instructions; and one for each key: which task of this client tries next for a lock
 //! without a queue, or for a lock file.
+//!
+//! The task that has its turn may never be polled again. Who waits behind it may go on without it ([`Interest::stalled`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
+use super::clock::{Clock, Moment};
 use super::error::StoreError;
 
 /// Locks a mutex. It ignores poisoning, so that the panic of one thread does not become that of many.
 pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A task that is polled tries more often than that.
+const STALLED_AFTER: Duration = Duration::from_secs(15);
 
 /// One mutex for each lock that a task waits for.
 #[derive(Debug, Default)]
@@ -22,6 +29,8 @@ struct KeyState {
     /// Fair: first come, first served.
     turn: Arc<tokio::sync::Mutex<()>>,
     released: Notify,
+    /// When a task tried last, or was first waited for.
+    tried: Mutex<Option<Moment>>,
     /// The error of the latest task that gave up a store that was never there.
     silence: watch::Sender<Option<StoreError>>,
 }
@@ -80,6 +89,26 @@ impl Interest {
         }
     }
 
+    /// Ends when no task has tried for so long, because the one whose turn it is is not polled. Waits that begin then go
+    /// on without it.
+    pub(crate) async fn stalled(&self, clock: &Clock) {
+        loop {
+            let now = clock.now();
+            let tried = *hold(&self.state.tried).get_or_insert(now);
+            if now >= tried.plus(STALLED_AFTER) {
+                return self.leave_table(&mut hold(&self.table.0));
+            }
+            clock.sleep_until(tried.plus(STALLED_AFTER)).await;
+        }
+    }
+
+    fn leave_table(&self, table: &mut HashMap<Arc<str>, Arc<KeyState>>) {
+        let listed = table.get(&self.lock);
+        if listed.is_some_and(|state| Arc::ptr_eq(state, &self.state)) {
+            table.remove(&self.lock);
+        }
+    }
+
     /// Ends when the task that tries has given up a store that was never there, with its error: the same would happen to
     /// the others, one after the other.
     pub(crate) async fn given_up(&self) -> StoreError {
@@ -96,6 +125,11 @@ impl Interest {
 }
 
 impl KeyedMutexGuard {
+    /// The task tries now.
+    pub(crate) fn tries(&self, now: Moment) {
+        *hold(&self.interest.state.tried) = Some(now);
+    }
+
     /// The store has answered, or was never there: what the tasks behind need to know.
     pub(crate) fn report(&self, silence: Option<StoreError>) {
         self.interest.state.silence.send_replace(silence);
@@ -112,7 +146,7 @@ impl Drop for Interest {
         let mut table = hold(&self.table.0);
         // The table's and this one.
         if Arc::strong_count(&self.state) == 2 {
-            table.remove(&self.lock);
+            self.leave_table(&mut table);
         }
     }
 }
@@ -195,5 +229,46 @@ mod tests {
         locks.notify("another");
         locks.notify("job"); // before it listens
         turn.released().await;
+    }
+
+    #[tokio::test]
+    async fn a_wake_up_of_a_task_that_goes_away_reaches_the_next_one() {
+        let (locks, lock) = (KeyedMutex::default(), "job".into());
+        let first = enter(&locks, &lock).await;
+        {
+            let woken = std::pin::pin!(first.released());
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(woken.poll(&mut context).is_pending());
+            locks.notify("job");
+        }
+        let interest = locks.interest(&lock);
+        drop(first);
+        let turn = interest.turn().await;
+        interest.enter(turn).released().await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_behind_a_task_that_does_not_try_goes_on_without_it() {
+        let (locks, lock, clock) = (KeyedMutex::default(), "job".into(), Clock::manual());
+        let idle = enter(&locks, &lock).await;
+        idle.tries(clock.now());
+        let waiters = [(); 2].map(|()| locks.interest(&lock));
+        let stalled = async || {
+            let ended = waiters.each_ref().map(|one| one.stalled(&clock));
+            let both = futures_util::future::join_all(ended);
+            tokio::time::timeout(Duration::ZERO, both).await.is_ok()
+        };
+        assert!(!stalled().await);
+        clock.advance(STALLED_AFTER / 2);
+        idle.tries(clock.now());
+        clock.advance(STALLED_AFTER / 2);
+        assert!(!stalled().await, "it has tried");
+        clock.advance(STALLED_AFTER / 2);
+        assert!(stalled().await);
+        let next = enter(&locks, &lock).await;
+        drop(idle);
+        assert!(locks.has("job"), "those that go on are still there");
+        drop(next);
+        assert!(hold(&locks.0).is_empty());
     }
 }

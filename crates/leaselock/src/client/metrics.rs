@@ -64,7 +64,7 @@ const METRICS: [Metric; 15] = [
     ),
     Metric(
         "leaselock_renewal_headroom_ratio",
-        "The share of the ttl that was left when a renewal was confirmed.",
+        "The share of the granted time that was left when a renewal was confirmed.",
         Histogram(|kind| &kind.headroom),
     ),
     Metric(

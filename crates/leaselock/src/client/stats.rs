@@ -58,7 +58,9 @@ pub struct KindStats {
     pub waits: Distribution,
     /// How long leases were held that have ended, in microseconds.
     pub holds: Distribution,
-    /// The share of its ttl that a lease had left when a renewal was confirmed, in millionths.
+    /// The share of its time that a lease had left when a renewal was confirmed, in millionths.
+    ///
+    /// Its time is what the store last granted: the ttl, or five seconds at most after a hand-over.
     pub headroom: Distribution,
     /// How many leases are held now.
     pub held: u64,

@@ -41,25 +41,33 @@ fn within(engine: &Engine) -> Duration {
 /// Waits for what becomes of a change, and sends it while no other task does.
 pub(super) async fn hear(
     queue: &Arc<ChangeQueue>,
-    pending: Option<PendingChange>,
-    hears: oneshot::Receiver<ChangeReply>,
+    mut pending: Option<PendingChange>,
+    mut hears: oneshot::Receiver<ChangeReply>,
 ) -> ChangeReply {
     let engine = &queue.noun.engine;
     let background = match engine.background() {
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
-    match queue.enqueue(pending) {
-        // The future of a request is large: tasks that only wait do not pay for its size.
-        Role::Sends(id) => Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await,
-        Role::Waits => {}
-        Role::WaitsAndStartsWatch => {
-            let watch = watch(Arc::downgrade(queue), within(engine));
-            drop(background.handle.spawn(watch));
-        }
-    }
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
-    let reply = hears.await.unwrap_or(forgotten);
+    let reply = loop {
+        let is_new = hears.is_empty(); // otherwise others were told meanwhile
+        match is_new.then(|| queue.enqueue(pending.take())) {
+            Some(Role::Sends(id)) => {
+                // The future of a request is large: tasks that only wait do not pay for its size.
+                Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await;
+            }
+            Some(Role::WaitsAndStartsWatch) => {
+                let watch = watch(Arc::downgrade(queue), within(engine));
+                drop(background.handle.spawn(watch));
+            }
+            Some(Role::Waits) | None => {}
+        }
+        match hears.await {
+            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new => hears = later,
+            told => break told.unwrap_or(forgotten),
+        }
+    };
     engine.totals.nouns.changes.add(match &reply.0 {
         ChangeEnd::Done(..) => "counted",
         ChangeEnd::Unknown(_) | ChangeEnd::Forgotten => "unknown",

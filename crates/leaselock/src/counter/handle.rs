@@ -122,7 +122,7 @@ impl Counter {
     name_and_validate!(noun, queue);
 
     /// Returns the queue that all tasks of the client share, after a check of what was set.
-    fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
+    pub(super) fn queue(&self) -> Result<&Arc<ChangeQueue>, InvalidInput> {
         if let Some(queue) = self.queue.get() {
             return Ok(queue);
         }
@@ -217,9 +217,8 @@ impl Counter {
     /// # Ok(()) }
     /// ```
     pub async fn get(&self) -> Result<i64, CounterError> {
-        let queue = self.queue()?;
-        let keys = &queue.noun.keys;
-        Ok(queue.noun.ask(&Read { keys }).await?)
+        let noun = &self.queue()?.noun;
+        Ok(noun.ask(&Read { keys: &noun.keys }).await?)
     }
 
     async fn change(&self, change: Change) -> Result<i64, CounterError> {

@@ -15,6 +15,8 @@ use super::calls::{
     Batch, Change, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, ChangeTerms, PendingChange,
     Read,
 };
+use super::driver::hear;
+use crate::base::{ErrorKind, StoreError};
 use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::script::keys::LockKeys;
@@ -226,4 +228,19 @@ fn a_change_whose_task_has_gone_away_does_not_leave() {
     let (mut waiting, hears) = asked(&[(Change::Add(1), 0)]);
     drop(hears);
     assert!(Batch::take(&mut waiting, 2).is_none());
+}
+
+/// The task that sends for the counter was told *unknown* once more before this one asks.
+#[tokio::test]
+async fn who_asks_what_became_of_a_change_gets_the_latest_reply() {
+    let client = Client::open("mem:").unwrap();
+    let counter = client.counter("visits");
+    let error = StoreError::unknown(ErrorKind::NoReply, "no reply");
+    let (older, hears) = oneshot::channel();
+    let (latest, later) = oneshot::channel();
+    let unknown = ChangeReply(ChangeEnd::Unknown(error), Some(later));
+    older.send(unknown).unwrap();
+    latest.send(ChangeReply(done(5), None)).unwrap();
+    let ChangeReply(ended, _) = hear(counter.queue().unwrap(), None, hears).await;
+    assert_eq!(ended, done(5));
 }

@@ -1,11 +1,14 @@
 //! Owners: what they cost, and what their guards ask of the lease together.
 
+use std::sync::mpsc;
+use std::thread;
+
 use leaselock::detached::Handle;
 use leaselock::once::OnceStart;
 use leaselock::{AcquireError, Client, Lease, LeaseError};
 use testkit::Server;
 
-use crate::support::{LONG, calls, eventually, introduced, millis, pttl, soon};
+use crate::support::{LONG, PATIENCE, calls, eventually, introduced, millis, pttl, soon};
 
 fn scripts(server: &Server) -> usize {
     calls(server, "evalsha") + calls(server, "eval") + calls(server, "fcall")
@@ -178,4 +181,26 @@ async fn a_lease_of_every_mode_can_be_lent() {
             "{name}: the lender ends it for all"
         );
     }
+}
+
+/// A hook that is called under the owner's lock waits for itself.
+#[test]
+fn a_hook_may_use_its_own_owner() {
+    let server = Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    let (told, hears) = mpsc::channel();
+    // A thread that waits for itself is not waited for.
+    thread::spawn(move || {
+        client.block_on(async {
+            let me = client.owner("import 42");
+            let mutex = client.mutex("job").ttl(LONG).owner(&me);
+            let outer = mutex.acquire().await.unwrap();
+            outer.on_deadline(move |_| drop(me.to_inherit()));
+            let inner = mutex.clone().ttl(2 * LONG).acquire().await.unwrap();
+            inner.release().await.unwrap();
+            outer.release().await.unwrap();
+        });
+        told.send(()).unwrap();
+    });
+    hears.recv_timeout(PATIENCE).expect("all of it returns");
 }

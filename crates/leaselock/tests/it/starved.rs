@@ -1,4 +1,6 @@
-//! A program whose executor does not come round: what the client promises does not depend on it.
+//! A program whose executor does not come round: what the client promises does not depend on it. And one without threads.
+
+use std::process::Command;
 
 use leaselock::clock::{Clock, Moment};
 use leaselock::lease::LeaseState;
@@ -75,5 +77,44 @@ fn a_lease_outlives_the_runtime_that_took_it() {
         lease.extend(ttl).await.unwrap();
         lease.release().await.unwrap();
         eventually("it is free", async || is_free(&client, "job").await).await;
+    });
+}
+
+/// Set for a process of this test program that can start no thread.
+const WITHOUT_THREADS: &str = "LEASELOCK_TEST_WITHOUT_THREADS";
+
+/// The system refuses a thread with a stack that is larger than its memory.
+#[test]
+fn a_thread_that_cannot_start_is_an_error_and_no_panic() {
+    if std::env::var_os(WITHOUT_THREADS).is_some() {
+        return has_no_threads();
+    }
+    let test = "starved::a_thread_that_cannot_start_is_an_error_and_no_panic";
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(WITHOUT_THREADS, "")
+        .env("RUST_MIN_STACK", "1000000000000000000")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&child.stderr);
+    assert!(
+        child.status.success() && !told.contains("panicked"),
+        "{told}"
+    );
+}
+
+fn has_no_threads() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Client::open("mem:").unwrap();
+        let told = client.mutex("job").acquire().await.unwrap_err();
+        let told = told.to_string();
+        assert!(told.contains("cannot start the client's thread"), "{told}");
+        let client = Client::open("redis://localhost:1").unwrap();
+        let told = client.inspect("job").await.unwrap_err().to_string();
+        assert!(told.contains("cannot start a thread"), "{told}");
     });
 }

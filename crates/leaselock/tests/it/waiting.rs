@@ -6,6 +6,7 @@ mod failed_polls;
 mod former;
 pub(crate) mod hand_over;
 pub(crate) mod heads;
+mod idle;
 mod messages;
 mod presence;
 pub(crate) mod together;

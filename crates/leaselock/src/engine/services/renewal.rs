@@ -164,13 +164,19 @@ impl Renewal {
 
     /// Checks a lease at once, because its deadline moved.
     pub(crate) fn check_now(&self, id: Id) {
-        self.set_alarms([(id, Moment::from_nanos(0))]);
+        let at_once = Moment::from_nanos(0);
+        self.change(|table| (table.schedule.set_alarm(id, at_once), Some(at_once)));
     }
 
-    fn set_alarms(&self, alarms: impl IntoIterator<Item = (Id, Moment)>) {
+    /// Sets the alarms by what their leases are now: each may have been handed over or taken since it was read.
+    fn set_alarms(&self, ids: impl IntoIterator<Item = Id>) {
+        let now = self.clock.now();
         self.change(|table| {
-            for (id, alarm) in alarms {
-                table.schedule.set_alarm(id, alarm);
+            for id in ids {
+                if let Some(record) = table.schedule.get(id) {
+                    let alarm = record.core().alarm(now); // within the lock: what changes it sets the alarm after this
+                    table.schedule.set_alarm(id, alarm);
+                }
             }
             ((), table.schedule.first())
         });
@@ -225,18 +231,15 @@ impl Renewal {
     /// Returns true for a lease to renew now. Its alarm is its deadline until the reply comes.
     fn step(&self, id: Id, record: &Arc<LeaseRecord>, now: Moment) -> bool {
         match record.step(now) {
-            NextStep::Until(next) => self.set_alarms([(id, next)]),
+            NextStep::Until(_) => self.set_alarms([id]),
             NextStep::Renew => {
-                let deadline = record.core().deadline();
-                self.set_alarms([(id, deadline)]);
+                self.set_alarms([id]);
                 return true;
             }
-            NextStep::Lost(reason) => {
-                tracing::warn!(target: "leaselock", lock = %record.name, %reason, "lease lost");
-                self.release_after_hold(record, reason);
+            NextStep::Lost(_) | NextStep::Over => {
+                self.release_after_hold(record);
                 self.remove_record(id, record);
             }
-            NextStep::Over => self.remove_record(id, record),
         }
         false
     }
@@ -245,16 +248,14 @@ impl Renewal {
     fn soon_due(&self, now: Moment) -> Vec<DueLease> {
         let mut soon = self.table().schedule.due_until(now.plus(EARLY_MAX));
         soon.retain(|(_, record)| record.core().renew_early(now));
-        self.set_alarms(
-            soon.iter()
-                .map(|(id, record)| (*id, record.core().deadline())),
-        );
+        self.set_alarms(soon.iter().map(|(id, _)| *id));
         soon
     }
 
     /// Releases a lease at the end of its longest hold, because the store still has its key.
-    fn release_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
-        if reason == LostReason::MaxHoldReached {
+    fn release_after_hold(&self, record: &LeaseRecord) {
+        let reason = record.core().lost();
+        if reason == Some(LostReason::MaxHoldReached) {
             let pending = PendingCleanup::release(
                 record.resource.clone(),
                 record.token.clone(),

@@ -1,6 +1,6 @@
 //! The client's own thread: renewals, `lost` timers, wake-ups and cleanup run here, whatever the user's executor does.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -59,6 +59,16 @@ impl Background {
             )
             .with_source(error)
         };
+        // Before its runtime, which cannot be dropped here if the thread does not start.
+        let (gives, given) = mpsc::channel::<(tokio::runtime::Runtime, _)>();
+        std::thread::Builder::new()
+            .name("leaselock".to_owned())
+            .spawn(move || {
+                if let Ok((runtime, work)) = given.recv() {
+                    runtime.block_on(work);
+                }
+            })
+            .map_err(|error| failed("thread", error))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -110,10 +120,7 @@ impl Background {
                 log.finish(&last).await;
             }
         };
-        std::thread::Builder::new()
-            .name("leaselock".to_owned())
-            .spawn(move || runtime.block_on(work))
-            .map_err(|error| failed("thread", error))?;
+        drop(gives.send((runtime, work))); // the thread waits for it
         Ok(Background {
             handle,
             renewal,

@@ -17,28 +17,29 @@ use crate::engine::values::custom::ReleaseSignal;
 
 impl Ask<'_> {
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
-    /// store is not there.
+    /// store is not there. One that is not polled any more is left behind.
     pub(super) async fn wait_for_turn(&self) -> Result<KeyedMutexGuard, AcquireError> {
-        let clock = &self.engine.clock;
-        let interest = self
-            .engine
-            .limits
-            .poll_mutexes
-            .interest(&self.resource.lock);
-        let silence = async {
-            clock.sleep_until(self.start.plus(NEVER_ANSWERED)).await;
-            interest.given_up().await
-        };
-        let turn = tokio::select! {
-            biased;
-            turn = interest.turn() => turn,
-            source = silence => {
-                let name = self.name.clone();
-                return Err(AcquireError::Store { name, source });
+        let (clock, turns) = (&self.engine.clock, &self.engine.limits.poll_mutexes);
+        loop {
+            let interest = turns.interest(&self.resource.lock);
+            let silence = async {
+                clock.sleep_until(self.start.plus(NEVER_ANSWERED)).await;
+                interest.given_up().await
+            };
+            let turn = tokio::select! {
+                biased;
+                turn = interest.turn() => Some(turn),
+                source = silence => {
+                    let name = self.name.clone();
+                    return Err(AcquireError::Store { name, source });
+                }
+                () = clock.sleep_until_end(self.end) => return Err(self.still_busy(None)),
+                () = interest.stalled(clock) => None,
+            };
+            if let Some(turn) = turn {
+                return Ok(interest.enter(turn));
             }
-            () = clock.sleep_until_end(self.end) => return Err(self.still_busy(None)),
-        };
-        Ok(interest.enter(turn))
+        }
     }
 
     /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
@@ -108,10 +109,11 @@ impl Attempts for Polling<'_, '_> {
 
     async fn ask<C: Callers>(
         &mut self,
-        _now: Moment,
+        now: Moment,
         patience: &mut Patience,
         callers: &C,
     ) -> Result<AttemptReply<Lease>, StoreError> {
+        self.turn.tries(now);
         if std::mem::replace(&mut self.has_tried, true) {
             self.ask.draw_token()?;
         }

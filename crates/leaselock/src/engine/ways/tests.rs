@@ -93,6 +93,26 @@ async fn a_hand_over_grants_five_seconds_at_most_until_the_first_renewal() {
     lease.release().await.unwrap();
 }
 
+/// It has less of its ttl from the beginning, and loses nothing of what it has.
+#[tokio::test]
+async fn the_renewal_of_a_short_hand_over_is_not_counted_as_late() {
+    let clock = Clock::manual();
+    let (one, two) = (client("in-time", &clock), client("in-time", &clock));
+    let lease = mutex(&one).acquire().await.unwrap();
+    let second = mutex(&two);
+    let mut waiter: Acquiring = pin!(second.acquire());
+    is_in_queue(&two, &mut waiter).await;
+    lease.release().await.unwrap();
+    let lease = waiter.await.unwrap();
+    let first = lease.deadline();
+    clock.advance(PASSED / 3);
+    eventually("it is renewed", async || lease.deadline() > first).await;
+    let stats = two.stats();
+    let headroom = &stats.kinds.first().unwrap().headroom;
+    assert_eq!(headroom.count, 1);
+    assert!((600_000..700_000).contains(&headroom.sum), "{headroom:?}");
+}
+
 #[tokio::test]
 async fn without_renewal_a_hand_over_grants_all_that_was_asked_for() {
     let clock = Clock::manual();

@@ -24,7 +24,7 @@ pub(crate) fn arrives(mutex: &leaselock::Mutex) -> Acquiring {
     acquiring
 }
 
-fn has_its_turn(acquiring: &mut Acquiring) -> bool {
+pub(crate) fn has_its_turn(acquiring: &mut Acquiring) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     acquiring.as_mut().poll(&mut context).is_ready()
 }
@@ -307,6 +307,22 @@ async fn a_task_that_does_not_come_for_its_turn_is_skipped_and_served_later() {
     next.release().await.unwrap();
     let late = soon(waiters.remove(0)).await.unwrap();
     late.release().await.unwrap();
+    eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_a_callback_reaches_its_own_task_and_no_other() {
+    let (server, _holder, together, lease) = rig().await;
+    let mutex = together.mutex("job").ttl(LONG);
+    let panics = mutex.clone().on_wait(|_| panic!("a bug of the caller"));
+    let waiters = [&mutex, &panics, &mutex].map(arrives);
+    let [first, caller, last] = waiters.map(tokio::spawn);
+    assert!(soon(caller).await.unwrap_err().is_panic());
+    lease.release().await.unwrap();
+    for served in [first, last] {
+        let lease = soon(served).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+    }
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
 }
 

@@ -321,7 +321,8 @@ impl<M> Lease<M> {
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
     ///
-    /// The hook must not block. It is meant for a process that stops the work at the deadline when this one cannot.
+    /// The hook must not block, and a panic in it is logged. It is meant for a process that stops the work at the deadline
+    /// when this one cannot.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
         if self.several.is_empty() {
             return self.record.add_hook(Arc::new(hook));

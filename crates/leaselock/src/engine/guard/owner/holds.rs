@@ -205,7 +205,11 @@ impl Hold {
             engine
                 .store
                 .limit_session(terms.hold_until.unwrap_or(end_of_time));
-            self.record.tell_hook();
+            if let Some(background) = engine.started() {
+                // Not here, where the owner is locked: a hook may use it.
+                let record = Arc::clone(&self.record);
+                drop(background.handle.spawn(async move { record.tell_hook() }));
+            }
             engine.check_now(self.id);
         }
     }

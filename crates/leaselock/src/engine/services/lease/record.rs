@@ -1,6 +1,7 @@
 //! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
@@ -149,6 +150,10 @@ impl LeaseRecord {
     fn lose(&self, reason: LostReason) {
         self.loss_signal.set(self.loss(reason));
         self.count_end(reason);
+        if reason != LostReason::Released {
+            let (lock, fence) = (&self.name, self.fence.map(Fence::get));
+            tracing::warn!(target: "leaselock", %lock, fence, %reason, "lease lost");
+        }
         let is_ours = matches!(reason, LostReason::Released | LostReason::MaxHoldReached);
         if is_ours {
             if self.is_told.load(Ordering::Relaxed)
@@ -175,13 +180,13 @@ impl LeaseRecord {
         LogEvent::new(kind, text).of(&self.name, self.fence)
     }
 
-    /// Notes a renewal that is confirmed now with less than a third of the ttl left: the next one may be too late.
+    /// Notes a renewal that is confirmed now with less than a third of its time left: the next one may be too late.
     pub(crate) fn note_late_renewal(&self, now: Moment, ttl: Ttl) {
         let core = self.core();
         let left = core.deadline().saturating_since(now);
-        // A longer ttl than before has less of it left, and is confirmed early all the same.
-        let third = ttl.as_duration() / 3;
-        let is_late = left < third && core.unconfirmed_for(now) > third * 2;
+        let is_late = core
+            .headroom(now)
+            .is_some_and(|share| share < 1_000_000 / 3);
         if is_late && core.lost().is_none() {
             drop(core);
             let (left, ttl) = (rounded(left), rounded(ttl.as_duration()));
@@ -298,11 +303,16 @@ impl LeaseRecord {
         hook(deadline);
     }
 
+    /// Calls the hooks with the present deadline. A panic of one is logged: other leases depend on the thread that calls it.
+    ///
+    /// Not to be called under a lock that a hook may take, such as that of an owner.
     pub(crate) fn tell_hook(&self) {
         let hooks = hold(&self.hooks).clone();
         for hook in hooks {
             let deadline = self.core().deadline();
-            hook(deadline);
+            if catch_unwind(AssertUnwindSafe(|| hook(deadline))).is_err() {
+                tracing::error!(target: "leaselock", lock = %self.name, "a hook panicked");
+            }
         }
     }
 }
@@ -341,3 +351,6 @@ impl LossSignal {
         hold(&self.wakers)
     }
 }
+
+#[cfg(test)]
+mod tests;

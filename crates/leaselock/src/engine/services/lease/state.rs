@@ -168,6 +168,16 @@ impl LeaseMachine {
         now.saturating_since(self.confirmed)
     }
 
+    /// Returns which share is left of the time for which the store last confirmed the lease, in millionths. `None` when
+    /// the longest hold ends sooner.
+    pub(crate) fn headroom(&self, now: Moment) -> Option<u64> {
+        let left = self.deadline.saturating_since(now).as_micros();
+        let whole = left + self.unconfirmed_for(now).as_micros();
+        let share = left * 1_000_000 / whole.max(1);
+        let is_whole = self.hold_until != Some(self.deadline);
+        u64::try_from(share).ok().filter(|_| is_whole)
+    }
+
     pub(crate) fn lost(&self) -> Option<LostReason> {
         match self.phase {
             LeasePhase::Held => None,
@@ -185,15 +195,11 @@ impl LeaseMachine {
             self.phase = LeasePhase::Lost(reason);
             return NextStep::Lost(reason);
         }
-        let next = self.next();
-        if self.may_renew() && now >= next {
-            if self.offered {
-                return NextStep::Until(self.deadline);
-            }
+        if self.may_renew() && !self.offered && now >= self.next() {
             self.renewing = true;
             return NextStep::Renew;
         }
-        NextStep::Until(next)
+        NextStep::Until(self.alarm(now))
     }
 
     /// Returns when `step` has something to do again.
@@ -203,6 +209,15 @@ impl LeaseMachine {
             LeasePhase::Held if self.may_renew() => self.renew_at.min(self.deadline),
             LeasePhase::Held => self.deadline,
         }
+    }
+
+    /// Returns when the renewal task must come. An offered lease whose renewal is due waits for the task that takes it.
+    pub(crate) fn alarm(&self, now: Moment) -> Moment {
+        let next = self.next();
+        if self.offered && self.phase == LeasePhase::Held && now >= next {
+            return self.deadline;
+        }
+        next
     }
 
     fn may_renew(&self) -> bool {

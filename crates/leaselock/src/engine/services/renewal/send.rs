@@ -21,21 +21,9 @@ impl Renewal {
         } else {
             1
         };
-        let alone = renewals.extract_if(.., |(_, record)| {
-            let custom = record.custom.as_ref();
-            record.resource.kind.extend_many.is_none()
-                || custom.is_some_and(|custom| custom.extends_itself())
-        });
-        alone.for_each(|due| self.start_alone(due));
-        renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
-        let alike = |(_, one): &DueLease, (_, other): &DueLease| {
-            one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
-        };
-        for same in renewals.chunk_by(alike) {
-            for batch in same.chunks(most) {
-                let (renewal, batch) = (Arc::clone(self), batch.to_vec());
-                drop(tokio::spawn(async move { renewal.renew(batch).await }));
-            }
+        for batch in batches(&mut renewals, most) {
+            let (renewal, batch) = (Arc::clone(self), batch.to_vec());
+            drop(tokio::spawn(async move { renewal.renew(batch).await }));
         }
     }
 
@@ -83,14 +71,14 @@ impl Renewal {
     }
 
     /// Gives each lease its own reply. A lease without one is renewed alone.
-    fn report_all(
+    pub(super) fn report_all(
         self: &Arc<Self>,
         batch: Vec<DueLease>,
         t0: Moment,
         ttl: Ttl,
         answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
     ) {
-        let mut alarms = Vec::with_capacity(batch.len());
+        let mut reported = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
                 self.start_alone((id, record));
@@ -98,7 +86,7 @@ impl Renewal {
             };
             let record = self.current(id, &record);
             self.report(id, &record, t0, ttl, answer);
-            alarms.push((id, record.core().next()));
+            reported.push(id);
             let keeps = self.keeps(&record);
             if keeps || record.why.is_some() {
                 let renewal = Arc::clone(self);
@@ -107,7 +95,7 @@ impl Renewal {
                 }));
             }
         }
-        self.set_alarms(alarms);
+        self.set_alarms(reported);
     }
 
     fn start_alone(self: &Arc<Self>, (id, record): DueLease) {
@@ -143,7 +131,7 @@ impl Renewal {
         };
         let record = self.current(id, record);
         self.report(id, &record, t0, ttl, answer);
-        self.set_alarms([(id, record.core().next())]);
+        self.set_alarms([id]);
         let keeps = self.keeps(&record);
         self.renew_sides(&record, keeps).await;
     }
@@ -198,9 +186,9 @@ impl Renewal {
     ) {
         let now = self.clock.now();
         if let Some(hold) = record.counted() {
-            let left = || record.core().deadline().saturating_since(now);
-            let confirmed = matches!(answer, Ok(ExtendAnswer::Extended { .. }));
-            hold.totals.add_renewal(confirmed.then(left), ttl);
+            let is_confirmed = matches!(answer, Ok(ExtendAnswer::Extended { .. }));
+            hold.totals
+                .add_renewal(is_confirmed, record.core().headroom(now));
         }
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
@@ -216,4 +204,23 @@ impl Renewal {
             }
         }
     }
+}
+
+/// Splits leases into calls of at most `most` that a script renews together. Those that end first come first.
+pub(super) fn batches(renewals: &mut [DueLease], most: usize) -> Vec<&[DueLease]> {
+    let alone = |record: &LeaseRecord| {
+        let custom = record.custom.as_ref();
+        record.resource.kind.extend_many.is_none()
+            || custom.is_some_and(|custom| custom.extends_itself())
+    };
+    let end = |(_, record): &DueLease| record.core().deadline();
+    renewals.sort_by_cached_key(|due| (due.1.resource.kind.name, due.1.ttl(), end(due)));
+    let alike = |(_, one): &DueLease, (_, other): &DueLease| {
+        let together = one.resource.kind == other.resource.kind && one.ttl() == other.ttl();
+        together && !alone(one) && !alone(other)
+    };
+    let alike = renewals.chunk_by(alike);
+    let mut batches: Vec<_> = alike.flat_map(|same| same.chunks(most)).collect();
+    batches.sort_by_cached_key(|batch| end(&batch[0]));
+    batches
 }

@@ -1,17 +1,24 @@
 //! What the renewal task does at an alarm, on a clock that is moved by hand.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use leaselock_fence::Name;
 
+use super::send::batches;
 use super::*;
-use crate::base::{ClientId, Drift, Token};
+use crate::base::{ClientId, Drift, StoreError, Token};
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::Resource;
+use crate::engine::values::{ExtendAnswer, Resource};
 use crate::mutex::MUTEX;
 use crate::store::EmbeddedStore;
 
 fn renewal(clock: &Clock) -> Renewal {
+    renewal_with(clock, &Cleanup::new().0)
+}
+
+fn renewal_with(clock: &Clock, cleanup: &Cleanup) -> Renewal {
     let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));
-    let cleanup = Cleanup::new().0;
+    let cleanup = cleanup.clone();
     Renewal::new(
         store,
         clock.clone(),
@@ -23,10 +30,14 @@ fn renewal(clock: &Clock) -> Renewal {
 }
 
 fn lease(clock: &Clock) -> LeaseRecord {
+    lease_of(clock, 9_000)
+}
+
+fn lease_of(clock: &Clock, ttl_ms: u64) -> LeaseRecord {
     let name = Name::new("job").unwrap();
     let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
-    let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
+    let (ttl, drift) = (Ttl::whole_ms(ttl_ms).unwrap(), Drift { ppm: 0 });
     let now = clock.now();
     let deadline = drift.deadline(now, ttl);
     let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
@@ -158,4 +169,100 @@ async fn a_lease_that_is_held_for_days_keeps_its_number_and_that_of_the_permits(
     assert_eq!(holder.fence, lease.fence());
     let permits = client.inspect("pool").await.unwrap().permits;
     assert!(permits.is_some_and(|it| it.pinned && it.total == 5));
+}
+
+/// The replies of the store that has renewed two leases.
+fn both_extended() -> Vec<Option<Result<ExtendAnswer, StoreError>>> {
+    vec![Some(Ok(ExtendAnswer::Extended { time_us: 0 })); 2]
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_ends_no_other_lease_of_the_client() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let [one, other] = [(); 2].map(|()| Arc::new(lease(&clock)));
+    let is_told = Arc::new(AtomicBool::new(false));
+    let tells = Arc::clone(&is_told);
+    one.add_hook(Arc::new(move |_| {
+        assert!(!tells.swap(true, Ordering::SeqCst), "a bug of the caller");
+    }));
+    let both = [&one, &other].map(|record| (renewal.add(Arc::clone(record)), Arc::clone(record)));
+    let (now, ttl, before) = (clock.now(), other.ttl(), other.core().deadline());
+    clock.advance(Duration::from_secs(1));
+    renewal.report_all(both.to_vec(), clock.now(), ttl, both_extended());
+    assert!(is_told.load(Ordering::SeqCst) && other.core().deadline() > before);
+    assert!(renewal.table().schedule.first() > Some(now.plus(ttl.as_duration() / 3)));
+}
+
+/// The longest hold of its next task is shorter.
+#[tokio::test]
+async fn an_alarm_of_a_lease_that_is_handed_over_while_replies_are_read_stays() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let [one, other] = [(); 2].map(|()| Arc::new(lease(&clock)));
+    let ids = [&one, &other].map(|record| renewal.add(Arc::clone(record)));
+    clock.advance(Duration::from_secs(3));
+    let (now, ttl, hold) = (clock.now(), one.ttl(), Duration::from_secs(1));
+    // The hook runs between the reply for the first lease and the alarms of both.
+    let (table, from, is_first) = (
+        Arc::clone(&renewal),
+        Arc::clone(&one),
+        AtomicBool::new(true),
+    );
+    other.add_hook(Arc::new(move |_| {
+        if !is_first.swap(false, Ordering::SeqCst) {
+            let core = from.core().passed_on(now, ttl, Some(hold));
+            from.end(LostReason::Released);
+            table.pass_on(ids[0], Arc::new(from.passed_on(None, core)));
+        }
+    }));
+    let both = vec![(ids[0], one), (ids[1], other)];
+    renewal.report_all(both, now, ttl, both_extended());
+    assert_eq!(renewal.table().schedule.first(), Some(now.plus(hold)));
+}
+
+/// Its holder, or the renewal task: the store still has the key.
+#[tokio::test]
+async fn a_lease_at_the_end_of_its_longest_hold_is_released_whoever_notices_it() {
+    let clock = Clock::manual();
+    let (cleanup, _task) = Cleanup::new();
+    let renewal = Arc::new(renewal_with(&clock, &cleanup));
+    let first = lease(&clock);
+    let hold = Duration::from_secs(1);
+    let core = first
+        .core()
+        .passed_on(clock.now(), Ttl::DEFAULT, Some(hold));
+    let record = Arc::new(first.passed_on(None, core));
+    renewal.add(Arc::clone(&record));
+    clock.advance(hold);
+    let lost = record.lost_by_now().unwrap();
+    assert_eq!(lost.reason, LostReason::MaxHoldReached);
+    renewal.work();
+    let left = tokio::time::timeout(Duration::ZERO, cleanup.drained(&clock, hold));
+    assert!(left.await.is_err(), "the release waits to be sent");
+}
+
+#[test]
+fn leases_that_end_first_are_renewed_first() {
+    let clock = Clock::manual();
+    let renewal = Arc::new(renewal(&clock));
+    let long = Arc::new(lease_of(&clock, 4_000));
+    clock.advance(Duration::from_secs(3));
+    let mut records = vec![Arc::new(lease_of(&clock, 9_000))];
+    for _ in 0..3 {
+        clock.advance(Duration::from_secs(1));
+        records.insert(0, Arc::new(lease_of(&clock, 9_000)));
+    }
+    records.push(Arc::new(lease_of(&clock, 3_000)));
+    records.push(long);
+    let mut due: Vec<DueLease> = records
+        .iter()
+        .map(|record| (renewal.add(Arc::clone(record)), Arc::clone(record)))
+        .collect();
+    let ends = batches(&mut due, 2).into_iter().map(|batch| {
+        let ends = batch.iter().map(|(_, record)| record.core().deadline());
+        ends.collect::<Vec<_>>()
+    });
+    let ends: Vec<Moment> = ends.flatten().collect();
+    assert!(ends.len() == 6 && ends.is_sorted(), "{ends:?}");
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::counters::{Chain, Counts, Histogram, SHARES, TIMES};
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
-use crate::base::{Clock, Moment, Ttl};
+use crate::base::{Clock, Moment};
 
 /// How many classes are told apart. Each has a series for every bucket, and a class that is made of a name would have one
 /// for each name.
@@ -133,7 +132,7 @@ pub(crate) struct KindTotals {
     pub(crate) renewals: Counts<2>,
     pub(crate) waits: Histogram<17>,
     pub(crate) holds: Histogram<17>,
-    /// The share of its ttl that a lease had left when a renewal was confirmed.
+    /// The share of its time that a lease had left when a renewal was confirmed.
     pub(crate) headroom: Histogram<9>,
     /// Leases that were held, without those whose records went before they ended.
     pub(super) held: AtomicU64,
@@ -173,15 +172,13 @@ impl KindTotals {
         self.releases.add(outcome);
     }
 
-    /// `left`: until the deadline, when the store confirmed the renewal; `None` when it did not.
-    pub(crate) fn add_renewal(&self, left: Option<Duration>, ttl: Ttl) {
-        let Some(left) = left else {
-            return self.renewals.add("failed");
-        };
-        self.renewals.add("ok");
-        let whole = ttl.as_duration().as_micros().max(1);
-        let share = left.as_micros() * 1_000_000 / whole;
-        self.headroom.add(u64::try_from(share).unwrap_or(u64::MAX));
+    /// `headroom`: what was left before a renewal that the store confirmed, in millionths; `None` where that says nothing.
+    pub(crate) fn add_renewal(&self, is_confirmed: bool, headroom: Option<u64>) {
+        self.renewals
+            .add(if is_confirmed { "ok" } else { "failed" });
+        if let Some(share) = headroom.filter(|_| is_confirmed) {
+            self.headroom.add(share);
+        }
     }
 }
 

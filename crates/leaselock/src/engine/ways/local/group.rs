@@ -5,6 +5,8 @@
 //! on the client's own thread takes the entry over and waits for all of them (`group_task.rs`). So a task whose runtime is
 //! busy delays no other. Each member has a [`Handoff`], where its lease is put.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -29,6 +31,8 @@ pub(crate) struct Handoff(Arc<Inside>);
 #[derive(Default)]
 struct Inside {
     offer: Mutex<Option<Offer>>,
+    /// Of the member's callback.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
     offered: Notify,
 }
 
@@ -48,9 +52,21 @@ impl Handoff {
         hold(&self.0.offer).take()
     }
 
+    /// Calls the member's callback. A panic of it goes on in the member's own task, and reaches no other.
+    pub(crate) fn call(&self, callback: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
+            *hold(&self.0.panic) = Some(panic);
+            self.0.offered.notify_one();
+        }
+    }
+
     /// Waits for an offer that is not taken back.
     pub(crate) async fn taken(&self) -> Offer {
         loop {
+            let panic = hold(&self.0.panic).take();
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
             if let Some(offer) = self.take_back() {
                 return offer;
             }

@@ -9,7 +9,7 @@ use super::group::{GroupState, GroupWaiter, LocalGroup};
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
 use crate::engine::services::Engine;
-use crate::engine::values::{AcquireRequest, OnWait, Resource, Seen, Waiting};
+use crate::engine::values::{AcquireRequest, Resource, Seen, Waiting};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::poller::Poller;
@@ -208,16 +208,14 @@ impl GroupTask {
 impl Callers for GroupTask {
     fn tell(&self, seen: &Seen, position: u64) {
         self.group.state().seen = Some((seen.clone(), position));
-        for (on_wait, behind) in self.listeners() {
-            on_wait(&Waiting::at(&self.name, seen, position + behind));
-        }
+        self.call_back(|behind| Waiting::at(&self.name, seen, position + behind));
     }
 
     fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
-        for (on_wait, behind) in self.listeners() {
+        self.call_back(|behind| {
             let last = last.map(|(seen, position)| (seen, position + behind));
-            on_wait(&Waiting::failed(&self.name, last, error));
-        }
+            Waiting::failed(&self.name, last, error)
+        });
     }
 
     fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
@@ -322,12 +320,13 @@ impl GroupTask {
         drop(taken_back); // a lease that is dropped passes on
     }
 
-    /// The callbacks of the members, and how many members are before each.
-    pub(super) fn listeners(&self) -> Vec<(OnWait, u64)> {
-        let state = self.group.state();
-        let members = state.turns.waiters.iter().zip(0_u64..);
-        let with_callback =
-            members.filter_map(|(member, behind)| Some((member.on_wait.clone()?, behind)));
-        with_callback.collect()
+    /// Calls back the members that asked for it, each with how many members are before it.
+    pub(super) fn call_back(&self, waiting: impl Fn(u64) -> Waiting) {
+        let members = Vec::from_iter(self.group.state().turns.waiters.iter().cloned());
+        for (member, behind) in members.iter().zip(0..) {
+            if let Some(on_wait) = &member.on_wait {
+                member.handoff.call(|| on_wait(&waiting(behind)));
+            }
+        }
     }
 }

@@ -125,10 +125,11 @@ impl Attempts for Voting<'_, '_> {
 
     async fn ask<C: Callers>(
         &mut self,
-        _now: Moment,
+        now: Moment,
         patience: &mut Patience,
         callers: &C,
     ) -> Result<AttemptReply<Lease>, StoreError> {
+        self.turn.tries(now);
         self.ask.draw_token()?;
         let ask = &*self.ask;
         let t0 = ask.now();
@@ -181,15 +182,9 @@ impl Attempts for Voting<'_, '_> {
     }
 
     async fn woken(&mut self) -> Wake {
-        let message = async {
-            match &self.wakeups {
-                Some(wakeups) => wakeups.registration.woken().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.turn.released() => {}
-            () = message => {}
+        match &self.wakeups {
+            Some(wakeups) => wakeups.registration.woken().await,
+            None => std::future::pending().await,
         }
         Wake::Poll
     }

@@ -1,11 +1,13 @@
 //! From an address to an open socket.
 
 use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Endpoint;
@@ -63,9 +65,9 @@ impl Endpoint {
             Some(config) => config.clone(),
             None => {
                 let named = Arc::clone(options);
-                let read = tokio::task::spawn_blocking(move || tls::configured(&named)).await;
-                let read = read.map_err(|_| {
-                    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
+                let read = on_a_thread(move || tls::configured(&named)).await;
+                let read = read.map_err(|error| {
+                    StoreError::refused(ErrorKind::Internal, error.to_string()).with_source(error)
                 })??;
                 if options.is_lasting() {
                     self.0.tls.get_or_init(|| read.clone());
@@ -93,7 +95,14 @@ impl Endpoint {
 /// Connects to the first address that accepts, in the resolver's order.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in tokio::net::lookup_host((host, port)).await? {
+    let addresses = match host.parse() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => {
+            let host = host.to_owned();
+            Vec::from_iter(on_a_thread(move || (&*host, port).to_socket_addrs()).await??)
+        }
+    };
+    for address in addresses {
         match timeout(ADDRESS_MAX, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failure = error,
@@ -106,4 +115,15 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failure)
+}
+
+/// Runs what blocks. The runtime's own threads for that are no choice: it panics when the system lets none start.
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (told, result) = oneshot::channel();
+    std::thread::Builder::new()
+        .spawn(move || drop(told.send(work())))
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread: {error}")))?;
+    result.await.map_err(io::Error::other)
 }
