@@ -17,7 +17,7 @@ pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A task that is polled tries more often than that.
+/// A task that is polled tries more often than that, unless the request timeout was set to more.
 const STALLED_AFTER: Duration = Duration::from_secs(15);
 
 /// One mutex for each lock that a task waits for.
@@ -69,8 +69,7 @@ impl KeyedMutex {
 
     /// This client has released the lock: the task that tries need not wait for the time to try again.
     pub(crate) fn notify(&self, lock: &str) {
-        let state = hold(&self.0).get(lock).cloned();
-        if let Some(state) = state {
+        if let Some(state) = hold(&self.0).get(lock) {
             state.released.notify_one();
         }
     }

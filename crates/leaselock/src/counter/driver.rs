@@ -64,7 +64,9 @@ pub(super) async fn hear(
             Some(Role::Waits) | None => {}
         }
         match hears.await {
-            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new => hears = later,
+            Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new || !later.is_empty() => {
+                hears = later
+            }
             told => break told.unwrap_or(forgotten),
         }
     };

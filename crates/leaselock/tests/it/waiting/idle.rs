@@ -34,7 +34,11 @@ async fn the_next_task_is_served(clock: &Clock, held: Mutex, wanted: Mutex) {
     .await;
     let next = tokio::spawn(async move { wanted.acquire().await });
     lease.release().await.unwrap();
-    clock.advance(HELD_UP_MOST);
+    eventually("it is served", async || {
+        clock.advance(HELD_UP_MOST);
+        next.is_finished()
+    })
+    .await;
     let lease = soon(next).await.unwrap().unwrap();
     lease.release().await.unwrap();
     drop(idle);

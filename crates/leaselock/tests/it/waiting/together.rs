@@ -315,13 +315,13 @@ async fn a_panic_of_a_callback_reaches_its_own_task_and_no_other() {
     let (server, _holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
     let panics = mutex.clone().on_wait(|_| panic!("a bug of the caller"));
-    let waiters = [&mutex, &panics, &mutex].map(arrives);
-    let [first, caller, last] = waiters.map(tokio::spawn);
-    assert!(soon(caller).await.unwrap_err().is_panic());
+    let [first, caller, last] = [&mutex, &panics, &mutex].map(arrives);
+    let served = [first, last]
+        .map(|waiter| tokio::spawn(async move { waiter.await.unwrap().release().await.unwrap() }));
+    assert!(soon(tokio::spawn(caller)).await.unwrap_err().is_panic());
     lease.release().await.unwrap();
-    for served in [first, last] {
-        let lease = soon(served).await.unwrap().unwrap();
-        lease.release().await.unwrap();
+    for served in served {
+        soon(served).await.unwrap();
     }
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
 }

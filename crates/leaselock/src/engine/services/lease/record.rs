@@ -181,17 +181,18 @@ impl LeaseRecord {
     }
 
     /// Notes a renewal that is confirmed now with less than a third of its time left: the next one may be too late.
-    pub(crate) fn note_late_renewal(&self, now: Moment, ttl: Ttl) {
+    pub(crate) fn note_late_renewal(&self, now: Moment) {
         let core = self.core();
         let left = core.deadline().saturating_since(now);
+        let whole = left + core.unconfirmed_for(now);
         let is_late = core
             .headroom(now)
             .is_some_and(|share| share < 1_000_000 / 3);
         if is_late && core.lost().is_none() {
             drop(core);
-            let (left, ttl) = (rounded(left), rounded(ttl.as_duration()));
+            let (left, whole) = (rounded(left), rounded(whole));
             self.note("renewal_late", || {
-                format!("confirmed with {left} of {ttl} left")
+                format!("confirmed with {left} of {whole} left")
             });
         }
     }

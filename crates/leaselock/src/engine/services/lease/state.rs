@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::LostReason;
 use crate::base::{Drift, Moment, StoreError, Ttl};
 
-/// A renewal follows after a third of the remaining time, so that two more tries fit before the deadline.
+/// A renewal follows after a third of the remaining time, 12 h at most, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;
 /// The longest pause before a renewal, or before its next try, so that what the store remembers beside the lease is kept
 /// in time.

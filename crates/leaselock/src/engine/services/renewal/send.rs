@@ -85,9 +85,8 @@ impl Renewal {
                 continue;
             };
             let record = self.current(id, &record);
-            self.report(id, &record, t0, ttl, answer);
+            let keeps = self.report(id, &record, t0, ttl, answer);
             reported.push(id);
-            let keeps = self.keeps(&record);
             if keeps || record.why.is_some() {
                 let renewal = Arc::clone(self);
                 drop(tokio::spawn(async move {
@@ -130,9 +129,8 @@ impl Renewal {
             }
         };
         let record = self.current(id, record);
-        self.report(id, &record, t0, ttl, answer);
+        let keeps = self.report(id, &record, t0, ttl, answer);
         self.set_alarms([id]);
-        let keeps = self.keeps(&record);
         self.renew_sides(&record, keeps).await;
     }
 
@@ -154,12 +152,6 @@ impl Renewal {
         left.min(request_timeout(self.request_timeout, record.ttl()))
     }
 
-    /// Returns true when it is time to keep the latest number and, of permits, how many there are. Locks of other
-    /// protocols have neither.
-    fn keeps(&self, record: &LeaseRecord) -> bool {
-        record.custom.is_none() && record.core().keep_is_due(self.clock.now())
-    }
-
     /// Renews what lies beside the lease. The lease holds without it, so errors are ignored.
     async fn renew_sides(&self, record: &LeaseRecord, keeps: bool) {
         let ttl = record.ttl();
@@ -176,6 +168,8 @@ impl Renewal {
         }
     }
 
+    /// Returns true when it is time to keep the latest number and, of permits, how many there are. Locks of other
+    /// protocols have neither.
     fn report(
         self: &Arc<Self>,
         id: Id,
@@ -183,7 +177,7 @@ impl Renewal {
         t0: Moment,
         ttl: Ttl,
         answer: Result<ExtendAnswer, StoreError>,
-    ) {
+    ) -> bool {
         let now = self.clock.now();
         if let Some(hold) = record.counted() {
             let is_confirmed = matches!(answer, Ok(ExtendAnswer::Extended { .. }));
@@ -192,10 +186,11 @@ impl Renewal {
         }
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
-                record.note_late_renewal(now, ttl);
+                record.note_late_renewal(now);
                 record.core().extended(t0, now, ttl);
                 record.tell_hook();
                 self.revote(id, record);
+                return record.custom.is_none() && record.core().keep_is_due(now);
             }
             Ok(ExtendAnswer::Gone(reason)) => record.refused(now, reason),
             Err(error) => {
@@ -203,6 +198,7 @@ impl Renewal {
                 record.core().failed(now, error);
             }
         }
+        false
     }
 }
 
@@ -214,7 +210,8 @@ pub(super) fn batches(renewals: &mut [DueLease], most: usize) -> Vec<&[DueLease]
             || custom.is_some_and(|custom| custom.extends_itself())
     };
     let end = |(_, record): &DueLease| record.core().deadline();
-    renewals.sort_by_cached_key(|due| (due.1.resource.kind.name, due.1.ttl(), end(due)));
+    let kind = |(_, record): &DueLease| (record.resource.kind.name, record.ttl(), alone(record));
+    renewals.sort_by_cached_key(|due| (kind(due), end(due)));
     let alike = |(_, one): &DueLease, (_, other): &DueLease| {
         let together = one.resource.kind == other.resource.kind && one.ttl() == other.ttl();
         together && !alone(one) && !alone(other)

@@ -269,12 +269,9 @@ impl LocalGroup {
             state.turns.end();
             kept.core().offer();
             if let Some(longest) = waiter.max_hold {
-                let hold_until = Some(now.plus(longest));
-                engine.store.limit_session(now.plus(longest));
-                let terms = kept.core().terms(); // the entry is that of all members
                 let terms = LeaseTerms {
-                    hold_until,
-                    ..terms
+                    hold_until: Some(now.plus(longest)),
+                    ..kept.core().terms() // the entry is that of all members
                 };
                 kept.core().set_terms(terms, now);
             }
