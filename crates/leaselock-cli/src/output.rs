@@ -1,11 +1,13 @@
 //! Standard output holds what was asked for; everything else goes to standard error.
 
 use std::io::{self, Write as _};
+use std::thread::Builder;
 
 use leaselock::satellite::tame;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use crate::invisible::escaped;
 
@@ -30,14 +32,18 @@ pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
 /// Completes when the reader of a pipe on standard output is gone, and never for a file. Cancel safe: a thread watches,
 /// which ends with this process.
 pub(crate) async fn reader_gone() {
-    let watch = || {
+    let (gone, is_gone) = oneshot::channel();
+    let watch = move || {
         let stdout = io::stdout();
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
-        retry_on_intr(|| poll(&mut watched, None))
+        if retry_on_intr(|| poll(&mut watched, None)).is_ok() {
+            gone.send(()).ok();
+        }
     };
-    match tokio::task::spawn_blocking(watch).await {
-        Ok(Ok(_)) => {}
-        _ => std::future::pending().await,
+    // Where no thread can start, the next line that is printed finds the reader gone.
+    Builder::new().spawn(watch).ok();
+    if is_gone.await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -41,9 +41,14 @@ pub(crate) fn fork(status: &Status, child: impl FnOnce() -> u8) -> io::Result<Pi
         // run twice, and the stack that belongs to the original is never returned to.
         unsafe { libc::_exit(i32::from(code)) }
     }
-    Pid::from_raw(pid)
-        .filter(|_| pid > 0)
-        .ok_or_else(io::Error::last_os_error)
+    child_or_error(pid)
+}
+
+/// What fork or clone gave its caller: the child, or a negative number, which is no pid.
+fn child_or_error(returned: i32) -> io::Result<Pid> {
+    let pid = Some(returned).filter(|pid| *pid > 0);
+    let pid = pid.and_then(Pid::from_raw);
+    pid.ok_or_else(io::Error::last_os_error)
 }
 
 /// Names of hosts are found in files and by DNS, and those of users in files: these ways are in a static binary. For the
@@ -250,8 +255,7 @@ impl Program {
             let top = stack.as_mut_ptr().add(words).cast();
             libc::clone(into_program, top, flags, (&raw mut launch).cast())
         };
-        let pid = Pid::from_raw(pid).filter(|_| pid > 0);
-        let pid = pid.ok_or_else(io::Error::last_os_error)?;
+        let pid = child_or_error(pid)?;
         // SAFETY: `launch` is a value of ours, read anew because the other process wrote to it.
         match unsafe { (&raw const launch.failure).read_volatile() } {
             0 => Ok(pid),
@@ -296,4 +300,15 @@ extern "C" fn into_program(launch: *mut c_void) -> c_int {
         Err(error) => error.raw_os_error(),
     };
     127
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_could_not_be_made_is_an_error() {
+        assert!(child_or_error(-1).is_err());
+        assert_eq!(child_or_error(7).unwrap().as_raw_pid(), 7);
+    }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::cron_show;
 use super::job_lock::{JobLock, start_guardian};
 use super::service::{
-    begin_anew, is_refused_login, tell_retry, until_the_store_answers, with_urls_of_now,
+    begin_anew, is_refused_login, tell_retry, until_the_file_has_other_urls, with_urls_of_now,
 };
 use crate::args::Globals;
 use crate::args::cron::CronArgs;
@@ -29,10 +29,8 @@ use crate::textfile::Textfile;
 /// What follows a run.
 enum Next {
     Exit(Exit),
-    /// Another run, after this pause.
+    /// Another run, after this pause, with the URLs that the file has by then.
     Tick(Duration),
-    /// Another run, once the server accepts the login.
-    Login,
 }
 
 /// After a run that did not finish or did not begin: other hosts ask once a second, and may do better.
@@ -57,27 +55,30 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     let next = session::block_on(async {
         let signals = signals.listen()?;
         let runs = schedule.runs(cron).catch_up(args.catch_up());
-        let refused = Arc::default();
-        let mut runs = runs.on_error(told(globals, &refused));
+        let failed = Arc::default();
+        let mut runs = runs.on_error(told(globals, &failed));
+        // The store is asked on meanwhile: it may serve again, or accept the login after all.
+        let other_urls = async {
+            failed.notified().await;
+            until_the_file_has_other_urls(globals, "cron").await;
+        };
         let begun = tokio::select! {
             biased;
-            begun = runs.next() => begun,
+            begun = runs.next() => Ok(begun),
             signal = signals.ending() => {
-                guardian.retire();
-                let limit = session::request_timeout(plan.guardian.ttl);
-                session::close_within(&client, limit).await;
-                return Ok(Next::Exit(Exit::by_signal(signal?)));
+                Err(signal.map(|signal| Next::Exit(Exit::by_signal(signal))))
             }
-            () = refused.notified(), if globals.url_file().is_some() => {
-                guardian.retire();
-                let limit = session::request_timeout(plan.guardian.ttl);
-                session::close_within(&client, limit).await;
-                return Ok(Next::Login);
-            }
+            () = other_urls, if globals.url_file().is_some() => Err(Ok(Next::Tick(Duration::ZERO))),
         };
         let run = match begun {
-            Ok(run) => run,
-            Err(error) => {
+            Ok(Ok(run)) => run,
+            Err(next) => {
+                guardian.retire();
+                let limit = session::request_timeout(plan.guardian.ttl);
+                session::close_within(&client, limit).await;
+                return Ok(next?);
+            }
+            Ok(Err(error)) => {
                 guardian.retire();
                 client.close().await;
                 let failure = Failure::cron(&error);
@@ -98,29 +99,15 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
             std::thread::sleep(pause);
             Err(begin_anew(&with_urls_of_now(globals, "cron")))
         }
-        Next::Login => {
-            mask.become_mask();
-            let name = &args.run.name;
-            let answers = until_the_store_answers(globals, "cron", true, async |client| {
-                client.cron(name).state().await.map(drop)
-            });
-            match answers? {
-                Ok(globals) => Err(begin_anew(&globals)),
-                Err(exit) => Ok(exit),
-            }
-        }
     }
 }
 
 /// Says it when the store begins to fail, or to refuse the login.
-fn told(globals: &Globals, refused: &Arc<Notify>) -> impl Fn(&CronError) + Send + Sync + 'static {
-    let (globals, refused) = (globals.clone(), Arc::clone(refused));
+fn told(globals: &Globals, failed: &Arc<Notify>) -> impl Fn(&CronError) + Send + Sync + 'static {
+    let (globals, failed) = (globals.clone(), Arc::clone(failed));
     move |error| {
-        let is_refused = is_refused_login(error);
-        tell_retry(&globals, error, is_refused);
-        if is_refused {
-            refused.notify_one();
-        }
+        tell_retry(&globals, error, is_refused_login(error));
+        failed.notify_one();
     }
 }
 

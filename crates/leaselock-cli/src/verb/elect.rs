@@ -1,5 +1,7 @@
 //! `leaselock elect NAME -- COMMAND`
 
+use leaselock::Wait;
+
 use super::run::run_as;
 use super::service::{begin_anew, tell_retry, until_the_store_answers, with_urls_of_now};
 use crate::args::Globals;
@@ -8,7 +10,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
 
-/// Leads while the command runs; after a loss it campaigns again, and so when the login is no longer right.
+/// Leads while the command runs; after a loss it campaigns again. A campaign without a limit also does when the login is
+/// no longer right.
 pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> {
     args.check()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
@@ -21,7 +24,7 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
             }
             false
         }
-        Err(failure) if may_be_another_login(&failure, globals) => {
+        Err(failure) if may_be_another_login(&failure, args, globals) => {
             tell_retry(globals, &failure, true);
             true
         }
@@ -39,9 +42,12 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
 }
 
 /// Whether the server has refused a login that was right before, or the file has another one by now.
-fn may_be_another_login(failure: &Failure, globals: &Globals) -> bool {
+///
+/// A campaign with a limit ends with the refusal: waiting for a login would outlast the limit.
+fn may_be_another_login(failure: &Failure, args: &ElectArgs, globals: &Globals) -> bool {
     let other = || with_urls_of_now(globals, "elect").given_urls() != globals.given_urls();
     globals.url_file().is_some()
+        && args.run.wait.policy() == Wait::Forever
         && failure.is_refused_login()
         && (failure.is_after_an_answer() || other())
 }

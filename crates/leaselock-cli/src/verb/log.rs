@@ -79,11 +79,15 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
     })
 }
 
-/// Adds those that are not among them, and returns where these begin.
+/// Adds those that are not among them, and returns where these begin. Those that are found again move behind the others,
+/// so that what the store has no more is forgotten first.
 fn add(known: &mut Vec<LogEntry>, newest: Vec<LogEntry>) -> usize {
     let before: HashSet<_> = known.iter().map(identity).collect();
-    let is_new = |entry: &LogEntry| !before.contains(&identity(entry));
-    let new: Vec<_> = newest.into_iter().filter(is_new).collect();
+    let is_known = |entry: &LogEntry| before.contains(&identity(entry));
+    let (again, new): (Vec<_>, Vec<_>) = newest.into_iter().partition(is_known);
+    let found: HashSet<_> = again.iter().map(identity).collect();
+    known.retain(|entry| !found.contains(&identity(entry)));
+    known.extend(again);
     let begin = known.len();
     known.extend(new);
     begin

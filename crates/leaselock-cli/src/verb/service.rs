@@ -47,6 +47,14 @@ pub(super) fn with_urls_of_now(globals: &Globals, verb: &str) -> Globals {
     again.changed(globals).unwrap_or_else(|| globals.clone())
 }
 
+/// Waits until the file has other URLs that are usable, and forever without a file. Cancel safe.
+pub(super) async fn until_the_file_has_other_urls(globals: &Globals, verb: &str) {
+    let mut again = ReadAgain::new(globals, verb);
+    while again.changed(globals).is_none() {
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
 /// Asks until the store answers, with the URLs that the file has by then. `Err` when a signal comes.
 ///
 /// `is_told`: it was said already that the server refuses the login.

@@ -31,13 +31,16 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
                 let mutex = || args.like.mutex(client.mutex(name));
                 let theirs = args.like.other_protocol().map(|_| mutex());
                 let key = args.like.name(name, globals)?;
-                let seen = match Look::at(&client, theirs).see(&key).await {
-                    // The native way says what lies there instead.
-                    Err(RequestError::Store(error)) if error.kind() == ErrorKind::WrongType => {
-                        Look::native(&client).see(&key).await?
-                    }
-                    seen => seen?,
+                let mut seen = Look::at(&client, theirs).see(&key).await;
+                let is_other = |error: &RequestError| match error {
+                    RequestError::Store(error) => error.kind() == ErrorKind::WrongType,
+                    // Their protocol takes no lock here, as in strict mode.
+                    other => matches!(other, RequestError::Invalid(_)),
                 };
+                if seen.as_ref().is_err_and(is_other) {
+                    seen = Look::native(&client).see(&key).await; // it says what lies there instead
+                }
+                let seen = seen?;
                 Ok::<_, Failure>(match (seen, globals.json) {
                     (Seen::Ours(seen), true) => output::json(&show::json(&seen)),
                     (Seen::Ours(seen), false) => show::text(&seen),

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use rustix::fs::{CWD, FileType, Mode};
 use testkit::process::Signal;
 
-use crate::common::{Store, until};
+use crate::common::{Store, fifo_in_place_of, until};
 
 /// Each verb that looks at the lock `job`, with the exit code where its file is none and where only its holder's
 /// session is none.
@@ -18,12 +17,6 @@ const VERBS: [(&[&str], i32, i32); 7] = [
     (&["acquire", "-n", "job"], 65, 75),
     (&["acquire", "-w", "1s", "job"], 65, 75),
 ];
-
-fn fifo_in_place_of(path: &PathBuf) {
-    std::fs::remove_file(path).ok();
-    let mode = Mode::from_raw_mode(0o666);
-    rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
-}
 
 fn files_in(store: &Store, folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(store.path("locks").join(folder)).unwrap();

@@ -154,6 +154,30 @@ fn a_follower_is_not_told_of_older_entries_than_it_asked_for() {
 }
 
 #[test]
+fn a_follower_is_told_once_of_an_entry_that_is_always_found_again() {
+    let store = Store::redis();
+    entry(&store, "tomorrow", -DAY); // before a step of the clock
+    let mut following = store.start(&["log", "--follow", "--json"]);
+    // More than a follower remembers, of which the store has only the newest.
+    let script = "local now = redis.call('TIME')
+        redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now[1] * 1000000 + now[2])
+        for i = 1, 900 do
+            local text = '{\"kind\":\"lost\",\"id\":\"' .. ARGV[1] .. ' ' .. i .. '\"}'
+            redis.call('ZADD', KEYS[1], now[1] * 1000000 + now[2], text)
+        end";
+    for round in 1..=5 {
+        let eval = ["EVAL", script, "1", "ll:events", &format!("round {round}")];
+        assert!(!store.server().cli(&eval).is_error());
+        let last = format!("round {round} 900\"");
+        until(&last, || following.printed().contains(&last));
+    }
+    following.kill();
+    let printed = following.printed();
+    let told = printed.lines().filter(|line| line.contains("tomorrow"));
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
 fn entries_of_strangers_cannot_break_the_table() {
     let store = Store::redis();
     let huge = "x".repeat(1 << 20);

@@ -1,12 +1,11 @@
 //! A service whose URL file changes while it runs: another password, another server, or no file at all.
 
 use std::fs;
-use std::process::Command;
 
 use testkit::process::{Signal, is_alive};
 use testkit::{Cut, Proxy, Server};
 
-use crate::common::{Running, Store, until, uptime};
+use crate::common::{Running, Store, fifo_in_place_of, until, uptime};
 
 const BEFORE: &str = "c2VyIG9sZA";
 const AFTER: &str = "bmV3IG9uZQ";
@@ -93,19 +92,38 @@ fn an_outage_before_the_refusal_does_not_hide_the_file() {
     shows_no_password(service);
 }
 
-const ELECT: [&str; 6] = [
-    "elect",
-    "--ttl",
-    "1s",
-    "led",
-    "-c",
-    "echo $$ >> led; exec cat",
-];
+#[test]
+fn a_schedule_whose_server_is_gone_goes_on_at_the_one_that_the_file_names() {
+    let (store, next) = (Store::redis(), Store::redis());
+    let service = serve(&store, &store.url, &CRON);
+    store.line_in("ran");
+    store.server().kill();
+    until("the outage", || service.said().contains("retrying\n"));
+    put(&store, &next.url);
+    until_it_runs_on(&store);
+    assert!(next.run(&["schedules"]).out.contains("job"));
+    shows_no_password(service);
+}
+
+const ELECT: [&str; 4] = ["elect", "led", "-c", "echo $$ >> led; exec cat"];
+
+/// A lock that keeps a campaign waiting, which has its place in the queue.
+fn campaign(store: &Store, login: &str, words: &[&str]) -> (Running, Running) {
+    let holder = store.start(&["run", "led", "-c", "echo > held; exec cat"]);
+    store.line_in("held");
+    let service = serve(store, login, words);
+    until("its place in the queue", || {
+        let lock = store.run(&["status", "--json", "led"]).out;
+        lock.contains("\"position\":1")
+    });
+    (holder, service)
+}
 
 #[test]
 fn a_leader_that_lost_its_login_waits_for_the_server_that_the_file_names() {
     let (store, next) = (Store::redis(), Store::redis());
-    let service = serve(&store, &store.login(BEFORE), &ELECT);
+    let words = [&["elect", "--ttl", "1s"], &ELECT[1..]].concat();
+    let service = serve(&store, &store.login(BEFORE), &words);
     let job = store.line_in("led").parse().unwrap();
     rotate(store.server());
     until("the end of the job", || !is_alive(job));
@@ -126,20 +144,24 @@ fn a_leader_that_lost_its_login_waits_for_the_server_that_the_file_names() {
 fn a_campaign_whose_login_is_refused_goes_on_with_the_one_in_the_file() {
     let store = Store::redis();
     let login = store.login(BEFORE);
-    let words = ["run", "--ttl", "1s", "led", "-c", "echo > held; exec cat"];
-    let holder = store.start(&words);
-    store.line_in("held");
-    let service = serve(&store, &login, &ELECT);
-    until("its place in the queue", || {
-        let lock = store.run(&["status", "--json", "led"]).out;
-        lock.contains("\"position\":1")
-    });
+    let (holder, service) = campaign(&store, &login, &ELECT);
     rotate(store.server());
     until("the refusal", || service.said().contains(REFUSED));
     put(&store, &login.replace(BEFORE, AFTER));
     holder.end().gives(0);
     store.line_in("led");
     shows_no_password(service);
+}
+
+#[test]
+fn a_campaign_with_a_limit_ends_when_its_login_is_refused() {
+    let store = Store::redis();
+    let words = [&["elect", "-w", "10m"], &ELECT[1..]].concat();
+    let (holder, service) = campaign(&store, &store.login(BEFORE), &words);
+    rotate(store.server());
+    let refused = service.end_with_stdin_open();
+    refused.refuses(77, "the user or password in the URL is wrong");
+    holder.end().gives(0);
 }
 
 #[test]
@@ -164,8 +186,7 @@ fn a_schedule_goes_on_with_the_url_of_before_when_the_file_is_no_use() {
         });
         until_it_runs_on(&store);
     };
-    let made = Command::new("mkfifo").arg(store.path("new")).status();
-    assert!(made.unwrap().success());
+    fifo_in_place_of(&store.path("new"));
     fs::rename(store.path("new"), store.path("urls")).unwrap();
     says("the URL file urls: it cannot be read in time");
     fs::remove_file(store.path("urls")).unwrap();

@@ -101,6 +101,18 @@ fn a_variable_sets_it_for_all_copies_of_a_job() {
 }
 
 #[test]
+fn what_lies_at_a_librarys_key_is_shown_in_strict_mode_too() {
+    let store = Store::redis();
+    store.run(&["strict", "init", "--longest", "4s"]).gives(0);
+    let status = ["status", "--like", "python-redis-lock", "job"];
+    let shown = || store.run(&[&STRICT[..], &status].concat()).gives(0).out;
+    assert_eq!(shown(), "lock:job: free\n");
+    let key = ["SET", "lock:job", "theirs", "PX", "60000"];
+    assert!(!store.server().cli(&key).is_error());
+    assert!(shown().starts_with("lock:job: held by another lock library"));
+}
+
+#[test]
 fn a_ttl_that_nobody_asked_for_fits_itself_to_strict_mode() {
     let store = Store::redis();
     store.run(&["strict", "init", "--longest", "4s"]).gives(0);

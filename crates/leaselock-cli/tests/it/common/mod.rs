@@ -6,7 +6,10 @@ mod store;
 pub(crate) use process::{Done, Running};
 pub(crate) use store::{Store, on_both};
 
+use std::path::Path;
 use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode};
 
 /// Far beyond what anything here takes: reached only by a test that fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
@@ -26,6 +29,14 @@ pub(crate) fn uptime() -> f64 {
 /// The first number of a line of `/proc/uptime`.
 pub(crate) fn seconds(line: &str) -> f64 {
     line.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Whoever opens this file then waits for a writer.
+#[track_caller]
+pub(crate) fn fifo_in_place_of(path: &Path) {
+    std::fs::remove_file(path).ok();
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
 }
 
 /// The one JSON object that was printed.

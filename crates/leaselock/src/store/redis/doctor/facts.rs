@@ -210,10 +210,10 @@ impl Facts {
                 None => Some(Finding::warn("writes", found, advice)),
             };
         }
-        let needed = self.number("min-replicas-to-write").unwrap_or(0);
+        let needed = self.number("min-replicas-to-write");
         // It is there only while both settings are above 0.
-        let good = self.number("min_slaves_good_slaves").unwrap_or(needed);
-        if good < needed && self.holds_scripts_to_replicas() {
+        let good = self.number("min_slaves_good_slaves");
+        if good.is_some_and(|good| good < needed.unwrap_or(1)) && self.holds_scripts_to_replicas() {
             let advice = "bring the replicas back, or lower min-replicas-to-write";
             return unfit(
                 "refused, since too few replicas are in time (NOREPLICAS)",
@@ -230,7 +230,10 @@ impl Facts {
             ),
             false => Some(Finding::fit(
                 "writes",
-                "not refused for the disk, memory or replicas",
+                match (good, needed) {
+                    (Some(_), None) => "not refused for the disk or memory",
+                    _ => "not refused for the disk, memory or replicas",
+                },
             )),
         }
     }

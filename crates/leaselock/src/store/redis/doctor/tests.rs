@@ -117,7 +117,15 @@ fn a_server_that_refuses_writes_is_unfit_and_the_reason_is_named() {
         (&format!("{aof}1\r\n"), &[], Verdict::Unfit, "append-only"),
         (&format!("{aof}0\r\n"), &[], Verdict::Fit, ""),
         (short, &[(needed, "2")], Verdict::Unfit, "NOREPLICAS"),
-        (short, &[(needed, "1")], Verdict::Fit, ""),
+        (short, &[(needed, "1")], Verdict::Fit, "replicas"),
+        ("", &[], Verdict::Fit, "replicas"),
+        (short, &[], Verdict::Fit, "the disk or memory"),
+        (
+            "min_slaves_good_slaves:0\r\n",
+            &[],
+            Verdict::Unfit,
+            "NOREPLICAS",
+        ),
         (
             &format!("{short}redis_version:6.2.5\r\n"),
             &[(needed, "2")],
