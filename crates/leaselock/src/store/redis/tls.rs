@@ -150,8 +150,7 @@ pub(super) async fn wrap(
 ///
 /// It may come with the first reply, when the server refuses our certificate. A wrong certificate needs an operator.
 pub(super) fn refused(error: &io::Error, host: &str) -> Option<StoreError> {
-    let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    let what = match inner {
+    let what = match super::socket::tls_error(error)? {
         rustls::Error::InvalidCertificate(why) => certificate(why),
         rustls::Error::AlertReceived(alert) => answer(*alert),
         rustls::Error::InvalidMessage(_) => {
