@@ -22,12 +22,13 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Returns the pause after one more failure, varied so that many clients do not retry at once: between half and all of it.
+    /// Returns between half and all of the pause after one more failure, so that many clients do not retry at once.
     pub(crate) fn next_jittered(&mut self) -> Duration {
         let half = self.next() / 2;
         // Without a random source there is no jitter, which is no reason to fail.
-        let share = getrandom::u32().unwrap_or(u32::MAX);
-        half + half.mul_f64(f64::from(share) / f64::from(u32::MAX))
+        let share = u128::from(getrandom::u32().unwrap_or(u32::MAX));
+        let nanos = (half.as_nanos() * share) >> 32;
+        half + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// Returns the pause after one more failure.

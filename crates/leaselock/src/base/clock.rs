@@ -180,7 +180,10 @@ impl Alarm {
         #[cfg(target_os = "linux")]
         {
             use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+            use tokio::net::unix::pipe::Receiver;
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            // It is no pipe, but reads like one, and this needs no unsafe registration of a bare descriptor.
+            let watched = |timer| Receiver::from_owned_fd_unchecked(timer).ok();
             let timer = (!clock.is_manual())
                 .then(|| timerfd_create(TimerfdClockId::Boottime, flags).ok())
                 .flatten()
@@ -205,14 +208,6 @@ impl Alarm {
         }
         self.clock.sleep_until(moment).await;
     }
-}
-
-/// A timer that the runtime watches.
-///
-/// It is no pipe, but reads like one, and this needs no unsafe registration of a bare descriptor.
-#[cfg(target_os = "linux")]
-fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::net::unix::pipe::Receiver> {
-    tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer).ok()
 }
 
 #[cfg(target_os = "linux")]

@@ -63,12 +63,17 @@ impl ClockWatch {
             let by_ms = i64::try_from(by_ms).unwrap_or(i64::MAX);
             self.last_ms.store(by_ms, Ordering::SeqCst);
             self.jumps.fetch_add(1, Ordering::SeqCst);
-            let effect = if by_ms > 0 {
-                "went forward: leases that were held may have ended early"
+            if by_ms > 0 {
+                tracing::warn!(
+                    target: "leaselock", by_ms,
+                    "the store's clock went forward: leases that were held may have ended early"
+                );
             } else {
-                "went back: leases end later there, and a crashed holder blocks others for longer"
-            };
-            tracing::warn!(target: "leaselock", by_ms, "the store's clock {effect}");
+                tracing::warn!(
+                    target: "leaselock", by_ms,
+                    "the store's clock went back: leases end later there, and a crashed holder blocks others for longer"
+                );
+            }
         }
         jumped
     }

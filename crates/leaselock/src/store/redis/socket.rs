@@ -140,7 +140,7 @@ impl Socket {
         };
         let mut scratch = [0; 1];
         let reason = match Pin::new(&mut **stream).poll_read(cx, &mut ReadBuf::new(&mut scratch)) {
-            Poll::Ready(Err(reason)) if tls_error(&reason).is_some() => reason,
+            Poll::Ready(Err(reason)) if super::tls::found_in(&reason).is_some() => reason,
             _ => same(error),
         };
         self.control.ended.get_or_init(|| reason);
@@ -151,15 +151,10 @@ impl Socket {
 /// Copies an error of TLS; an I/O error cannot be copied.
 #[cfg(feature = "tls")]
 fn same(error: &io::Error) -> io::Error {
-    match tls_error(error) {
+    match super::tls::found_in(error) {
         Some(inner) => io::Error::new(error.kind(), inner.clone()),
         None => error.kind().into(),
     }
-}
-
-#[cfg(feature = "tls")]
-pub(super) fn tls_error(error: &io::Error) -> Option<&tokio_rustls::rustls::Error> {
-    error.get_ref()?.downcast_ref()
 }
 
 impl Drop for Socket {
