@@ -22,9 +22,13 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Returns the pause after one more failure, varied so that many clients do not retry at once.
+    /// Returns between half and all of the pause after one more failure, so that many clients do not retry at once.
     pub(crate) fn next_jittered(&mut self) -> Duration {
-        jittered(self.next())
+        let half = self.next() / 2;
+        // Without a random source there is no jitter, which is no reason to fail.
+        let share = u128::from(getrandom::u32().unwrap_or(u32::MAX));
+        let nanos = (half.as_nanos() * share) >> 32;
+        half + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// Returns the pause after one more failure.
@@ -40,18 +44,6 @@ impl Default for Backoff {
     fn default() -> Self {
         Backoff::new(&[20, 40, 80, 160, 320, 640, 1000])
     }
-}
-
-/// Returns between half and all of a pause.
-fn jittered(pause: Duration) -> Duration {
-    // Without a random source there is no jitter, which is no reason to fail.
-    pause / 2 + part(pause / 2, getrandom::u32().unwrap_or(u32::MAX))
-}
-
-/// Returns `share` of 2³² of a duration.
-fn part(of: Duration, share: u32) -> Duration {
-    let nanos = (of.as_nanos() * u128::from(share)) >> 32;
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

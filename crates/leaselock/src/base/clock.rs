@@ -117,11 +117,7 @@ impl Clock {
             ClockSource::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
             ClockSource::Manual(nanos) => {
                 let mut moved = nanos.subscribe();
-                while *moved.borrow_and_update() < moment.0 {
-                    if moved.changed().await.is_err() {
-                        std::future::pending::<()>().await;
-                    }
-                }
+                drop(moved.wait_for(|now| *now >= moment.0).await); // no error: the sender is this clock's
             }
         }
     }
@@ -184,7 +180,10 @@ impl Alarm {
         #[cfg(target_os = "linux")]
         {
             use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+            use tokio::net::unix::pipe::Receiver;
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            // It is no pipe, but reads like one, and this needs no unsafe registration of a bare descriptor.
+            let watched = |timer| Receiver::from_owned_fd_unchecked(timer).ok();
             let timer = (!clock.is_manual())
                 .then(|| timerfd_create(TimerfdClockId::Boottime, flags).ok())
                 .flatten()
@@ -211,14 +210,6 @@ impl Alarm {
     }
 }
 
-/// A timer that the runtime watches.
-///
-/// It is no pipe, but reads like one, and this needs no unsafe registration of a bare descriptor.
-#[cfg(target_os = "linux")]
-fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::net::unix::pipe::Receiver> {
-    tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer).ok()
-}
-
 #[cfg(target_os = "linux")]
 fn set_timer(timer: &tokio::net::unix::pipe::Receiver, moment: Moment) -> rustix::io::Result<()> {
     use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
@@ -226,12 +217,8 @@ fn set_timer(timer: &tokio::net::unix::pipe::Receiver, moment: Moment) -> rustix
         tv_sec: i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::from(u32::try_from(moment.as_nanos() % 1_000_000_000).unwrap_or(0)),
     };
-    let never = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
     let spec = Itimerspec {
-        it_interval: never,
+        it_interval: Timespec::default(), // it rings once
         it_value: at,
     };
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).map(|_| ())

@@ -112,13 +112,10 @@ impl Interest {
     /// the others, one after the other.
     pub(crate) async fn given_up(&self) -> StoreError {
         let mut silence = self.state.silence.subscribe();
-        loop {
-            if let Some(source) = silence.borrow_and_update().clone() {
-                return source;
-            }
-            if silence.changed().await.is_err() {
-                std::future::pending::<()>().await; // the state is ours too, so this is not reached
-            }
+        let source = silence.wait_for(Option::is_some).await;
+        match source.ok().and_then(|source| source.clone()) {
+            Some(source) => source,
+            None => std::future::pending().await, // the state is ours too, so this is not reached
         }
     }
 }

@@ -73,7 +73,6 @@ impl Process {
         };
         let shown = |text: &str| Some(tame(text, TEXT_MAX));
         Process {
-            client: client.to_owned(),
             host: shown(&host.nodename().to_string_lossy()),
             pid: Some(std::process::id()),
             name: shown(&name.or_else(program).unwrap_or_default()),
@@ -81,7 +80,7 @@ impl Process {
             user: shown(&user(&["LOGNAME", "USER"])),
             version: shown(env!("CARGO_PKG_VERSION")),
             via: via.as_deref().and_then(shown),
-            serves: Vec::new(),
+            ..Process::unknown(client.to_owned())
         }
     }
 

@@ -29,9 +29,8 @@ impl QuorumStore {
             nodes.push(Report::new(store, checks, Vec::new()));
         }
         let checks = vec![together(answered, self.nodes.len())];
-        let mut report = Report::new(self.describe(), checks, self.promises(answered));
-        report.nodes = nodes;
-        Ok(report)
+        let report = Report::new(self.describe(), checks, self.promises(answered));
+        Ok(Report { nodes, ..report })
     }
 
     fn promises(&self, answered: usize) -> Vec<Guarantee> {

@@ -124,11 +124,6 @@ impl Executor {
         self.majority().is_some()
     }
 
-    /// True if replies come from several servers, each with a clock of its own.
-    pub(crate) fn has_clocks(&self) -> bool {
-        self.is_majority() || self.is_cluster()
-    }
-
     /// Refuses strict mode for a store that cannot forget.
     ///
     /// A folder's leases end with their machine, and a majority does not forget.
@@ -196,16 +191,7 @@ impl Executor {
 
     /// Runs [`ask`](Executor::ask) and returns the server's time too, whatever the outcome.
     ///
-    /// Several servers have no time in common.
-    pub(crate) async fn ask_when<O: Votable>(
-        &self,
-        operation: &O,
-        within: Duration,
-    ) -> Result<Timed<O::Reply>, StoreError> {
-        self.ask_hearing(operation, within, |_, _| {}).await
-    }
-
-    /// Runs it, and a majority passes each node's reply to `hears`, even after the outcome.
+    /// Several servers have no time in common. A majority passes each node's reply to `hears`, even after the outcome.
     pub(crate) async fn ask_hearing<O: Votable>(
         &self,
         operation: &O,

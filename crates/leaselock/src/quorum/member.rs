@@ -211,7 +211,12 @@ impl QuorumMember {
                 Value::Bytes(text) => Eligibility::read(&String::from_utf8_lossy(text), now),
                 _ => None,
             };
-            let birth = birth.ok_or_else(|| self.nameless())?;
+            let birth = birth.ok_or_else(|| {
+                let node = self.store.describe();
+                let message =
+                    format!("{node} does not say in INFO which server it is and since when");
+                StoreError::refused(ErrorKind::Malformed, message)
+            })?;
             // With no connection before and one since, the reply came over that one.
             if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
                 *hold(&self.known) = Some(KnownNode {
@@ -246,14 +251,6 @@ impl QuorumMember {
     fn silent(&self) -> StoreError {
         let message = format!("no connection to {} in time", self.store.describe());
         StoreError::refused(ErrorKind::NoReply, message)
-    }
-
-    fn nameless(&self) -> StoreError {
-        let message = format!(
-            "{} does not say in INFO which server it is and since when",
-            self.store.describe()
-        );
-        StoreError::refused(ErrorKind::Malformed, message)
     }
 }
 

@@ -173,8 +173,7 @@ pub(crate) trait Operation {
     fn decode(answer: &Answer) -> Result<Self::Reply, Malformed>;
 
     /// Returns the server's time in the answer, in microseconds, if the step carries it.
-    fn time_us(answer: &Answer) -> Option<u64> {
-        let _ = answer;
+    fn time_us(_answer: &Answer) -> Option<u64> {
         None
     }
 
@@ -201,7 +200,8 @@ pub(crate) trait Operation {
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
     pub(crate) parameters: Parameters,
-    /// The script for the most important part, on the first key alone, when the keys are in several slots.
+    /// The script for the most important part, on the first key alone with the same arguments, when the keys are in
+    /// several slots.
     pub(crate) alone: Option<&'static Script>,
     /// A waiter is probably told by this call: its message is to leave before the reply.
     pub(crate) message_first: bool,
@@ -224,15 +224,14 @@ impl Call {
     pub(crate) fn of(script: &'static Script) -> Self {
         Call {
             script,
-            parameters: Parameters::with_room(),
+            parameters: Parameters {
+                framed: Vec::with_capacity(256), // enough for nearly every call, so that it does not grow step by step
+                count: 0,
+                keys: 0,
+            },
             alone: None,
             message_first: false,
         }
-    }
-
-    /// Sets the script to run on the first key, with the same arguments, for keys in several slots.
-    pub(crate) fn single_key_fallback(&mut self, script: &'static Script) {
-        self.alone = Some(script);
     }
 
     /// Returns a call with the same arguments for a script that needs the first key only.
@@ -278,16 +277,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Reserves what nearly every call needs, so that the buffer does not grow step by step.
-    pub(super) fn with_room() -> Self {
-        Parameters {
-            framed: Vec::with_capacity(256),
-            count: 0,
-            keys: 0,
-        }
-    }
-
-    pub(super) fn push(&mut self, word: impl Arg) {
+    fn push(&mut self, word: impl Arg) {
         let unknown = 0_usize.to_ne_bytes();
         let start = self.framed.len() + unknown.len();
         self.framed.extend_from_slice(&unknown);
@@ -297,7 +287,7 @@ impl Parameters {
         self.count += 1;
     }
 
-    pub(super) fn push_key(&mut self, key: impl Arg) {
+    fn push_key(&mut self, key: impl Arg) {
         debug_assert_eq!(self.keys, self.count, "a key behind an argument");
         self.push(key);
         self.keys += 1;

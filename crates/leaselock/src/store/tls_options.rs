@@ -51,7 +51,7 @@ impl TlsOptions {
     /// Trusts the authorities in this PEM file, and no others but those added here too.
     #[must_use]
     pub fn ca_file(mut self, path: impl AsRef<Path>) -> Self {
-        self.authorities.push(Pem::file(path.as_ref()));
+        self.authorities.push(Pem::File(path.as_ref().into()));
         self
     }
 
@@ -67,7 +67,8 @@ impl TlsOptions {
     /// The file has the intermediate certificates after it. The key is in PEM form too, without a password.
     #[must_use]
     pub fn identity_files(mut self, certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Self {
-        self.identity = Some((Pem::file(certificate.as_ref()), Pem::file(key.as_ref())));
+        let (certificate, key) = (certificate.as_ref().into(), key.as_ref().into());
+        self.identity = Some((Pem::File(certificate), Pem::File(key)));
         self
     }
 
@@ -111,12 +112,6 @@ impl TlsOptions {
             )),
             _ => Ok(()),
         }
-    }
-}
-
-impl Pem {
-    fn file(path: &Path) -> Self {
-        Pem::File(path.to_owned())
     }
 }
 

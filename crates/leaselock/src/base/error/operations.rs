@@ -231,18 +231,6 @@ pub enum LeaseError {
     },
 }
 
-impl LeaseError {
-    /// Converts a store error, by whether the request may have taken effect.
-    pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
-        let name = name.clone();
-        if source.maybe_applied() {
-            LeaseError::Unknown { name, source }
-        } else {
-            LeaseError::Store { name, source }
-        }
-    }
-}
-
 /// Why a release was not confirmed. Nothing is held after it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -353,17 +341,21 @@ pub enum BreakError {
     },
 }
 
-impl BreakError {
-    /// Converts a store error, by whether the request may have taken effect.
-    pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
-        let name = name.clone();
-        if source.maybe_applied() {
-            BreakError::Unknown { name, source }
-        } else {
-            BreakError::Store { name, source }
-        }
-    }
+/// Declares the conversion of a store error, by whether the request may have taken effect.
+macro_rules! from_store {
+    ($($Error:ident),+) => {
+        $(impl $Error {
+            pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
+                let name = name.clone();
+                match source.maybe_applied() {
+                    true => $Error::Unknown { name, source },
+                    false => $Error::Store { name, source },
+                }
+            }
+        })+
+    };
 }
+from_store!(LeaseError, BreakError);
 
 fn shown(fence: Option<Fence>) -> String {
     fence.map_or_else(

@@ -71,7 +71,7 @@ impl Engine {
             record: Arc::new(ClientRecord::new(&prefix, settings.about)),
             ids: Ids::new(id, prefix),
             requests: Requests::new(&store, &settings.clock, settings.strict.is_some()),
-            clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
+            clock_watch: Arc::new(ClockWatch::of(store.is_majority() || store.is_cluster())),
             limits: Limits::default(),
             shared: SharedStates::default(),
             totals: Totals::default(),
@@ -167,7 +167,7 @@ impl Engine {
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
         let sent = self.clock.now();
-        let answer = store.ask_when(operation, within).await?;
+        let answer = store.ask_hearing(operation, within, |_, _| {}).await?;
         if let Some(time_us) = answer.time_us {
             self.note_time(sent, self.clock.now(), time_us);
         }

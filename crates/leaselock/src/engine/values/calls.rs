@@ -178,9 +178,7 @@ operation! {
         resource.write_release_keys(call);
         call.arg(token);
         call.args(resource.mode.as_deref().into_iter());
-        if let Some(alone) = resource.kind.release_alone {
-            call.single_key_fallback(alone); // its waiters then learn of the release by polling
-        }
+        call.alone = resource.kind.release_alone; // its waiters then learn of the release by polling
     }
     fn decode(answer) -> ReleaseAnswer {
         _ => ReleaseAnswer::decode(answer)?,

@@ -128,12 +128,8 @@ fn read(
         | (b"ZREVRANGEBYSCORE", [max, min, b"LIMIT", skip, count]) => {
             let page = (number(skip)?, number(count)?);
             let scores = scores(min, max)?;
-            by_score(
-                step.members(key)?,
-                scores,
-                page,
-                command == b"ZREVRANGEBYSCORE",
-            )
+            let all = step.members(key)?;
+            by_score(all, scores, page, command == b"ZREVRANGEBYSCORE")
         }
         (b"XINFO", [b"STREAM"]) => stream_info(step.stream_last(key)?)?,
         _ => return Ok(None),

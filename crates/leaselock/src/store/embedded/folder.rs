@@ -227,20 +227,18 @@ fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError>
 fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
     let found = rustix::fs::fstatfs(root)
         .map_err(|error| system("look at the file system of", path, error))?;
-    match super::fitness::unfit(super::fitness::kind(&found)) {
-        None => Ok(()),
-        Some(name) => {
-            let path = path.display();
-            let message = format!(
-                "the folder {path} lies on {name}, which cannot carry locks between machines; \
-                 use a server instead: redis://host"
-            );
-            Err(StoreError::refused(
-                ErrorKind::UnsupportedFilesystem,
-                message,
-            ))
-        }
-    }
+    let Some(name) = super::fitness::unfit(super::fitness::kind(&found)) else {
+        return Ok(());
+    };
+    let path = path.display();
+    let message = format!(
+        "the folder {path} lies on {name}, which cannot carry locks between machines; \
+         use a server instead: redis://host"
+    );
+    Err(StoreError::refused(
+        ErrorKind::UnsupportedFilesystem,
+        message,
+    ))
 }
 
 /// Returns the modes of folders and files within a folder of this mode.

@@ -37,11 +37,8 @@ impl Image {
 
     /// Returns how many entries a file has for this image, or one more for each set of holds.
     pub(super) fn stored_entries(&self) -> usize {
-        let entries = self.entries.iter();
-        self.entries.len()
-            + entries
-                .filter(|entry| !entry.sessionless.is_empty())
-                .count()
+        let is_mixed = |entry: &&Entry| !entry.sessionless.is_empty();
+        self.entries.len() + self.entries.iter().filter(is_mixed).count()
     }
 
     /// Lists the keys that match the pattern: those that hold a lock of ours, or records if it asks for them.

@@ -382,7 +382,6 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, File
     for (channel, message) in &step.outbox {
         folder.wake.send(channel, message);
     }
-    let (anchor, mode) = (&folder.anchor, folder.file_mode);
-    anchor.record(&folder.root, now_us, mode);
+    folder.anchor.record(&folder.root, now_us, folder.file_mode);
     Ok(answer)
 }

@@ -32,24 +32,6 @@ pub(super) struct Step {
     pub(super) outbox: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Step {
-    pub(super) fn new(
-        call: &Call,
-        image: Image,
-        now_us: u64,
-        surroundings: &Arc<impl Surroundings + 'static>,
-    ) -> Self {
-        Step {
-            image,
-            now_us,
-            keys: Vec::new(),
-            reads_only: call.script.reads_only,
-            surroundings: Arc::clone(surroundings) as Arc<dyn Surroundings>,
-            outbox: Vec::new(),
-        }
-    }
-}
-
 /// Returns the common slot tag of all keys of a call, which determines their file.
 pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
     let mut tags = call.parameters.keys().map(slots::tag);
@@ -74,6 +56,22 @@ fn id_after((ms, seq): StreamId, now_ms: u64) -> Option<StreamId> {
 }
 
 impl Step {
+    pub(super) fn new(
+        call: &Call,
+        image: Image,
+        now_us: u64,
+        surroundings: &Arc<impl Surroundings + 'static>,
+    ) -> Self {
+        Step {
+            image,
+            now_us,
+            keys: Vec::new(),
+            reads_only: call.script.reads_only,
+            surroundings: Arc::clone(surroundings) as Arc<dyn Surroundings>,
+            outbox: Vec::new(),
+        }
+    }
+
     fn typed<'a, T: ?Sized>(
         &'a self,
         key: &str,

@@ -57,10 +57,9 @@ impl PushMode {
     }
 
     /// Changes the mode, unless another task was first.
-    fn change(&self, from: u8, to: u8) -> bool {
+    fn change(&self, from: u8, to: u8) {
         let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
-        let changed = self.state.compare_exchange(from, to, success, failure);
-        changed.is_ok()
+        self.state.compare_exchange(from, to, success, failure).ok();
     }
 }
 

@@ -140,7 +140,7 @@ impl Socket {
         };
         let mut scratch = [0; 1];
         let reason = match Pin::new(&mut **stream).poll_read(cx, &mut ReadBuf::new(&mut scratch)) {
-            Poll::Ready(Err(reason)) if is_from_tls(&reason) => reason,
+            Poll::Ready(Err(reason)) if super::tls::found_in(&reason).is_some() => reason,
             _ => same(error),
         };
         self.control.ended.get_or_init(|| reason);
@@ -151,21 +151,10 @@ impl Socket {
 /// Copies an error of TLS; an I/O error cannot be copied.
 #[cfg(feature = "tls")]
 fn same(error: &io::Error) -> io::Error {
-    use tokio_rustls::rustls;
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match inner {
+    match super::tls::found_in(error) {
         Some(inner) => io::Error::new(error.kind(), inner.clone()),
         None => error.kind().into(),
     }
-}
-
-#[cfg(feature = "tls")]
-fn is_from_tls(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>())
 }
 
 impl Drop for Socket {
@@ -181,21 +170,12 @@ impl Drop for Socket {
 
 /// Runs the same poll on either transport.
 macro_rules! poll {
-    ($socket:expr, $stream:ident => $body:expr) => {
+    ($socket:expr, $poll:ident($($arg:expr),*)) => {
         match &mut $socket.stream {
-            Stream::Tcp(stream) => {
-                let $stream = Pin::new(stream);
-                $body
-            }
-            Stream::Unix(stream) => {
-                let $stream = Pin::new(stream);
-                $body
-            }
+            Stream::Tcp(stream) => Pin::new(stream).$poll($($arg),*),
+            Stream::Unix(stream) => Pin::new(stream).$poll($($arg),*),
             #[cfg(feature = "tls")]
-            Stream::Tls(stream) => {
-                let $stream = Pin::new(&mut **stream);
-                $body
-            }
+            Stream::Tls(stream) => Pin::new(stream).$poll($($arg),*),
         }
     };
 }
@@ -207,7 +187,7 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = poll!(self, stream => stream.poll_read(cx, buf));
+        let polled = poll!(self, poll_read(cx, buf));
         let read = buf.filled().len() - before;
         if read > 0 {
             let news = &buf.filled()[before..];
@@ -239,20 +219,20 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = poll!(self, stream => stream.poll_write(cx, bytes));
+        let polled = poll!(self, poll_write(cx, bytes));
         #[cfg(feature = "tls")]
         let polled = self.note_end(cx, polled);
         polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = poll!(self, stream => stream.poll_flush(cx));
+        let polled = poll!(self, poll_flush(cx));
         #[cfg(feature = "tls")]
         let polled = self.note_end(cx, polled);
         polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        poll!(self, stream => stream.poll_shutdown(cx))
+        poll!(self, poll_shutdown(cx))
     }
 }

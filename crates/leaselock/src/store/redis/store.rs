@@ -13,12 +13,13 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline};
 use tokio::runtime::Handle;
 
+use super::cluster::node_subscriber;
 use super::dedicated::DedicatedConnection;
 use super::doctor::{ask_sentinels, examine};
 use super::link::RedisStore;
 use super::{answer, calls, channels, error_map, external_connection, health};
 use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
-use crate::script::{Answer, Call, Library, Malformed, Value};
+use crate::script::{Answer, Call, Library, Malformed, Value, keys};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
 };
@@ -143,7 +144,7 @@ impl Store for RedisStore {
         match self {
             Self::Own(own) => channels::serve(&own.endpoint, set).await,
             Self::External(_) => std::future::pending().await,
-            Self::Cluster(cluster) => cluster.serve().await,
+            Self::Cluster(cluster) => node_subscriber::serve(&cluster.topology).await,
         }
     }
 
@@ -161,11 +162,9 @@ impl Store for RedisStore {
     /// A script that hands a lock over counts the channel's subscribers and publishes there, with the rights of this
     /// user.
     async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        let of_a_slot = channel.ends_with(":s");
-        let (count, publish) = if of_a_slot {
-            ("SHARDNUMSUB", "SPUBLISH")
-        } else {
-            ("NUMSUB", "PUBLISH")
+        let (count, publish) = match keys::is_sharded(channel) {
+            true => ("SHARDNUMSUB", "SPUBLISH"),
+            false => ("NUMSUB", "PUBLISH"),
         };
         let may_ask = self.plain(&["PUBSUB", count, channel], within).await;
         if !Self::is_allowed(&may_ask)? {
@@ -200,7 +199,7 @@ impl Store for RedisStore {
 
     fn deliver_from_nodes(&self, sink: SharedSink) {
         if let Self::Cluster(cluster) = self {
-            cluster.deliver_from_nodes(sink);
+            cluster.topology.subscribers.deliver_to(sink);
         }
     }
 

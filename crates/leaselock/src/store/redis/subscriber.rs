@@ -147,33 +147,21 @@ async fn follow(
     set: &Subscriptions,
     mut connection: MultiplexedConnection,
 ) -> Result<(), StoreError> {
-    let verbs = |plain, sharded| {
-        move |channel: &str| {
-            if publisher.is_sharded(channel) {
-                sharded
-            } else {
-                plain
-            }
-        }
-    };
-    let (subscribing, unsubscribing) = (
-        verbs("SUBSCRIBE", "SSUBSCRIBE"),
-        verbs("UNSUBSCRIBE", "SUNSUBSCRIBE"),
-    );
-    let endpoint = publisher.endpoint();
+    let (subscribing, unsubscribing) =
+        (["SUBSCRIBE", "SSUBSCRIBE"], ["UNSUBSCRIBE", "SUNSUBSCRIBE"]);
     loop {
         let Due {
             subscribe,
             unsubscribe,
         } = set.due();
-        for (_, answer) in each(endpoint, &mut connection, &unsubscribing, &unsubscribe).await? {
+        for (_, answer) in each(publisher, &mut connection, unsubscribing, &unsubscribe).await? {
             match answer {
                 // The channel has left with its slot. The end of the connection ends every other one.
                 Err(error) if error.kind() != ErrorKind::ClusterDown => return Err(error),
                 _ => {}
             }
         }
-        for (channel, answer) in each(endpoint, &mut connection, &subscribing, &subscribe).await? {
+        for (channel, answer) in each(publisher, &mut connection, subscribing, &subscribe).await? {
             if let Err(error) = answer {
                 publisher.refused(set, channel, error)?;
             }
@@ -187,10 +175,12 @@ async fn follow(
 }
 
 /// Sends one command for each channel, because the server refuses a command as a whole. They leave together.
+///
+/// The second verb is that of a channel that belongs to a slot.
 async fn each<'a>(
-    endpoint: &Endpoint,
+    publisher: &impl Publisher,
     connection: &mut MultiplexedConnection,
-    verb: &impl Fn(&str) -> &'static str,
+    [plain, sharded]: [&str; 2],
     channels: &'a [Arc<str>],
 ) -> Result<Vec<(&'a str, Result<(), StoreError>)>, StoreError> {
     if channels.is_empty() {
@@ -198,8 +188,11 @@ async fn each<'a>(
     }
     let mut commands = Pipeline::with_capacity(channels.len());
     for channel in channels {
-        commands.cmd(verb(channel)).arg(&**channel);
+        let is_sharded = publisher.is_sharded(channel);
+        let verb = if is_sharded { sharded } else { plain };
+        commands.cmd(verb).arg(&**channel);
     }
+    let endpoint = publisher.endpoint();
     let answers = connection.send_packed_commands(&commands, 0, channels.len());
     let answers = match timeout(PATIENCE, answers).await {
         Ok(Ok(answers)) => answers,

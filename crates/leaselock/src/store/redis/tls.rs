@@ -150,8 +150,7 @@ pub(super) async fn wrap(
 ///
 /// It may come with the first reply, when the server refuses our certificate. A wrong certificate needs an operator.
 pub(super) fn refused(error: &io::Error, host: &str) -> Option<StoreError> {
-    let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    let what = match inner {
+    let what = match found_in(error)? {
         rustls::Error::InvalidCertificate(why) => certificate(why),
         rustls::Error::AlertReceived(alert) => answer(*alert),
         rustls::Error::InvalidMessage(_) => {
@@ -161,6 +160,11 @@ pub(super) fn refused(error: &io::Error, host: &str) -> Option<StoreError> {
         _ => "no agreement on TLS",
     };
     Some(explained(ErrorKind::Tls, host, what, error))
+}
+
+/// Returns the error of TLS itself within that of a connection.
+pub(super) fn found_in(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn certificate(why: &CertificateError) -> &'static str {

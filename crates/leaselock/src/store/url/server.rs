@@ -10,12 +10,9 @@ const DEFAULT_PORT: u16 = 6379;
 
 /// `[user[:password]@]host[:port][/db]`
 pub(super) fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
-    let (rest, fragment) = rest
-        .split_once('#')
-        .map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
-    match fragment {
+    match rest.split_once('#') {
         None => {}
-        Some("insecure") => {
+        Some((_, "insecure")) => {
             return refuse(
                 "#insecure is not supported: a certificate that nobody checks keeps nobody out; \
                  add the server's authority to the system's roots or name it in SSL_CERT_FILE",

@@ -44,30 +44,23 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
         None => scheme.to_owned(),
     };
     let tls = scheme.starts_with("rediss");
-    match (scheme.as_str(), rest.strip_prefix("//")) {
-        ("file", _) => folder(rest),
-        ("mem", _) => memory(rest),
-        ("redis" | "rediss", Some(rest)) => {
-            is_built_in(tls)?;
-            server::network(rest, tls).map(Target::Redis)
-        }
+    let parsed = match (scheme.as_str(), rest.strip_prefix("//")) {
+        ("file", _) => return folder(rest),
+        ("mem", _) => return memory(rest),
+        ("redis" | "rediss", Some(rest)) => server::network(rest, tls).map(Target::Redis),
         ("redis+sentinel" | "rediss+sentinel", Some(rest)) => {
-            is_built_in(tls)?;
             sentinel::watched(rest, tls).map(Target::Redis)
         }
-        ("redis+unix", Some(rest)) => {
-            is_built_in(tls)?;
-            server::unix(rest).map(Target::Redis)
-        }
+        ("redis+unix", Some(rest)) => server::unix(rest).map(Target::Redis),
         ("redis+cluster" | "rediss+cluster", Some(rest)) => {
-            is_built_in(tls)?;
             server::cluster(rest, tls).map(Target::Cluster)
         }
-        _ => refuse(
-            &nearly(url)
-                .unwrap_or_else(|| format!("this is none of the URLs that name a store: {FORMS}")),
-        ),
-    }
+        _ => {
+            let unknown = || format!("this is none of the URLs that name a store: {FORMS}");
+            return refuse(&nearly(url).unwrap_or_else(unknown));
+        }
+    };
+    is_built_in(tls).and(parsed) // what the build lacks comes before what is wrong in the URL
 }
 
 /// What is missing in front of an address or a path. It repeats no part of it.

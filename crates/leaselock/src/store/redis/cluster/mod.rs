@@ -1,7 +1,7 @@
 //! Locks on a cluster: each is on the node that has its slot.
 
 mod calls;
-mod node_subscriber;
+pub(super) mod node_subscriber;
 mod router;
 mod slots;
 mod subscribers;

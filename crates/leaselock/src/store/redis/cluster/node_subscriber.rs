@@ -20,7 +20,8 @@ const ASKED_FOR: Duration = Duration::from_secs(1);
 /// How often, where no node reports by itself that a slot has left.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) async fn serve(topology: &Arc<Topology>) {
+/// Serves the subscriptions at all nodes, until it is dropped.
+pub(in crate::store::redis) async fn serve(topology: &Arc<Topology>) {
     let (mut served, mut tasks) = (HashSet::new(), JoinSet::new());
     loop {
         for (node, set) in topology.subscribers.nodes() {

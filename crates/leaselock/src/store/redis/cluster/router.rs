@@ -13,16 +13,15 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::node_subscriber;
 use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
+use crate::store::Subscriptions;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
 use crate::store::url::RedisUrl;
-use crate::store::{SharedSink, Subscriptions};
 
 /// A node that was not reached by then may not be the owner any more, so the others are asked.
 ///
@@ -284,16 +283,6 @@ impl Cluster {
     pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         let node = self.topology.owner(slot_of(key))?;
         self.topology.subscribers.at(&node)
-    }
-
-    /// Wakes waiters through this sink from now on.
-    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
-        self.topology.subscribers.deliver_to(sink);
-    }
-
-    /// Serves the subscriptions at all nodes, until it is dropped.
-    pub(crate) async fn serve(&self) {
-        node_subscriber::serve(&self.topology).await;
     }
 }
 

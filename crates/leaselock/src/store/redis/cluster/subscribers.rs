@@ -15,7 +15,7 @@ use crate::store::{SharedSink, Subscriptions};
 
 /// The subscriptions at each node.
 #[derive(Default)]
-pub(super) struct Subscribers {
+pub(in crate::store::redis) struct Subscribers {
     by_node: Mutex<HashMap<SlotNode, Arc<Subscriptions>>>,
     pub(super) grown: Notify,
     /// True once a server has said that it has no channels that belong to a slot.
@@ -24,7 +24,8 @@ pub(super) struct Subscribers {
 }
 
 impl Subscribers {
-    pub(super) fn deliver_to(&self, sink: SharedSink) {
+    /// Wakes waiters through this sink from now on.
+    pub(in crate::store::redis) fn deliver_to(&self, sink: SharedSink) {
         drop(self.sink.set(sink)); // the first one is enough
     }
 

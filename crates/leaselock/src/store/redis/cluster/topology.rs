@@ -40,7 +40,7 @@ pub(crate) struct Topology {
     asked: AtomicU64,
     /// How often a slot was found with another owner.
     changes: AtomicU64,
-    pub(super) subscribers: Subscribers,
+    pub(in crate::store::redis) subscribers: Subscribers,
     /// Events of all connections, and of slots that are found elsewhere.
     pub(in crate::store::redis) trouble: ConnectionEvents,
 }
@@ -182,7 +182,10 @@ impl Topology {
                 Err(_) => {}
             }
         }
-        Err(failure.unwrap_or_else(|| self.silent()))
+        Err(failure.unwrap_or_else(|| {
+            let message = format!("no node of {self} has answered in time");
+            StoreError::refused(ErrorKind::NoReply, message)
+        }))
     }
 
     /// Lists the nodes to ask: known ones first, then those of the URL.
@@ -203,11 +206,6 @@ impl Topology {
             }
         }
         nodes
-    }
-
-    fn silent(&self) -> StoreError {
-        let message = format!("no node of {self} has answered in time");
-        StoreError::refused(ErrorKind::NoReply, message)
     }
 }
 
@@ -230,18 +228,13 @@ async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, Sto
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = matches!(self.seeds[0].place, Place::Tcp { tls: true, .. });
-        f.write_str(if tls {
-            "rediss+cluster://"
-        } else {
-            "redis+cluster://"
-        })?;
-        for (index, seed) in self.seeds.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            if let Place::Tcp { host, port, .. } = &seed.place {
-                write!(f, "{comma}{}", address(host, *port))?;
-            }
-        }
-        Ok(())
+        let scheme = if tls { "rediss" } else { "redis" };
+        let place = |seed: &RedisUrl| match &seed.place {
+            Place::Tcp { host, port, .. } => Some(address(host, *port)),
+            _ => None,
+        };
+        let places: Vec<_> = self.seeds.iter().filter_map(place).collect();
+        write!(f, "{scheme}+cluster://{}", places.join(","))
     }
 }
 

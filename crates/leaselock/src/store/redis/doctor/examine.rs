@@ -67,9 +67,8 @@ pub(crate) async fn all(
         return Err(silence.unwrap_or(nobody));
     }
     let promises = promises::of(&known);
-    let mut report = Report::new(name, together::checks(&known, links.len()), promises);
-    report.nodes = nodes;
-    Ok(report)
+    let report = Report::new(name, together::checks(&known, links.len()), promises);
+    Ok(Report { nodes, ..report })
 }
 
 /// Checks everything that matters to locks.

@@ -53,10 +53,8 @@ pub(super) async fn check(
     if !asks {
         return by_trying(link, until, "this server cannot be asked for more").await;
     }
-    let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else {
-        return by_trying(link, until, ADMINISTRATOR).await;
-    };
-    let Some(user) = answer::text(&user) else {
+    let user = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await?;
+    let Some(user) = user.ok().as_ref().and_then(answer::text) else {
         return by_trying(link, until, ADMINISTRATOR).await;
     };
     let mut denied = Vec::new();

@@ -205,7 +205,11 @@ async fn replies<const MORE: usize, const ALL: usize>(
     let replies = <[Value; ALL]>::try_from(answers).map_err(|_| not_understood(node))?;
     match replies.first() {
         Some(Value::ServerError(reply)) if error_map::line(reply).contains("unknown command") => {
-            Err(no_sentinel(node))
+            let message = format!(
+                "what listens at {node} is no Sentinel: name the Sentinels in the URL, which have a port of their own \
+                 (26379 as a rule)"
+            );
+            Err(StoreError::refused(ErrorKind::Unsupported, message))
         }
         Some(Value::ServerError(reply)) => Err(of_a_sentinel(node, node.refusal(reply))),
         Some(Value::Nil) => Ok(None),
@@ -258,14 +262,6 @@ pub(crate) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
         _ => format!("the Sentinel at {node}: {error}"),
     };
     StoreError::refused(error.kind(), message)
-}
-
-fn no_sentinel(node: &Endpoint) -> StoreError {
-    let message = format!(
-        "what listens at {node} is no Sentinel: name the Sentinels in the URL, which have a port of their own (26379 as \
-         a rule)"
-    );
-    StoreError::refused(ErrorKind::Unsupported, message)
 }
 
 pub(crate) fn not_understood(node: &Endpoint) -> StoreError {

@@ -146,10 +146,9 @@ impl Located {
     /// Waits until the primary is elsewhere.
     pub(crate) async fn is_left(&self) {
         let mut heard = self.heard.clone();
-        while heard.borrow_and_update().turn == self.turn {
-            if heard.changed().await.is_err() {
-                return std::future::pending().await; // no locator is left
-            }
+        let is_elsewhere = |named: &NamedPrimary| named.turn != self.turn;
+        if heard.wait_for(is_elsewhere).await.is_err() {
+            std::future::pending().await // no locator is left
         }
     }
 
