@@ -13,6 +13,7 @@ use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::handle::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::noun::name_and_validate;
+use crate::mutex::MUTEX;
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
@@ -47,7 +48,6 @@ use crate::engine::shared_state::noun::name_and_validate;
 #[derive(Debug, Clone)]
 #[must_use = "a read-write lock does nothing until it is acquired"]
 pub struct RwLock {
-    client: Client,
     pub(crate) named: Named,
 }
 
@@ -65,7 +65,6 @@ impl Client {
     /// ```
     pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
         RwLock {
-            client: self.clone(),
             named: Named::new(&self.state, &READ, name.into()).with_mode(SHARED),
         }
     }
@@ -223,9 +222,6 @@ impl RwLock {
 
     /// The mutex of this name, with the same options.
     pub(super) fn writing(&self) -> Named {
-        let mut mutex = self.client.mutex("").named;
-        mutex.name = self.named.name.clone();
-        mutex.options = self.named.options.clone();
-        mutex
+        self.named.as_kind(&MUTEX, None)
     }
 }
