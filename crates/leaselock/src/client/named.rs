@@ -270,32 +270,25 @@ impl Named {
     ) -> Result<Lease, AcquireError> {
         let acquiring = into.acquiring(None);
         let span = acquiring.span.clone();
-        let acquired = self.change_uncounted(lease, into, wait);
+        let acquired = async {
+            let (into, (engine, record, _)) = (into.resource()?, lease.parts());
+            let is_own_client = Arc::ptr_eq(engine, &self.state.engine);
+            if !is_own_client || record.resource.lock != into.lock || record.custom.is_some() {
+                let right = "a lease is changed by the lock of its own name, client and protocol";
+                return Err(InvalidInput::new(right).into());
+            }
+            if let Some(lost) = record.lost_by_now() {
+                return Err(AcquireError::Lost(lost));
+            }
+            if lease.is_shared() {
+                let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
+                return Err(InvalidInput::new(right).into());
+            }
+            let ask = self.ask()?.changing(record.token.clone(), into);
+            let wait = wait.unwrap_or_else(|| self.options.patience());
+            ask.acquire(wait, &self.state.groups).await
+        };
         acquiring.end(acquired.instrument(span).await, Lease::counted)
-    }
-
-    async fn change_uncounted<M>(
-        &self,
-        lease: &Lease<M>,
-        into: &Named,
-        wait: Option<Wait>,
-    ) -> Result<Lease, AcquireError> {
-        let (into, (engine, record, _)) = (into.resource()?, lease.parts());
-        let is_ours = Arc::ptr_eq(engine, &self.state.engine) && record.resource.lock == into.lock;
-        if !is_ours || record.custom.is_some() {
-            let right = "a lease is changed by the lock of its own name, client and protocol";
-            return Err(InvalidInput::new(right).into());
-        }
-        if let Some(lost) = record.lost_by_now() {
-            return Err(AcquireError::Lost(lost));
-        }
-        if lease.is_shared() {
-            let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
-            return Err(InvalidInput::new(right).into());
-        }
-        let ask = self.ask()?.changing(record.token.clone(), into);
-        let wait = wait.unwrap_or_else(|| self.options.patience());
-        ask.acquire(wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
