@@ -165,26 +165,21 @@ impl Batch {
 
     /// Tells each task how it ended, and its own number. Returns the changes that must leave alone.
     pub(super) fn tell(self, ended: &ChangeEnd) -> Vec<PendingChange> {
-        let mut members = self.members;
-        match (ended, self.request.change) {
-            (ChangeEnd::Overflow(_), _) if members.len() > 1 => {
-                members
-                    .iter_mut()
-                    .for_each(|pending| pending.terms.is_alone = true);
-                return members;
+        let (mut members, mut ended) = (self.members, ended.clone());
+        if matches!(ended, ChangeEnd::Overflow(_)) && members.len() > 1 {
+            for pending in &mut members {
+                pending.terms.is_alone = true;
             }
-            (ChangeEnd::Done(number, lacking), Change::Add(sum)) => {
-                let mut number = number - sum;
-                for pending in members {
-                    if let Change::Add(value) = pending.change {
-                        number += value;
-                    }
-                    pending.tell(ChangeEnd::Done(number, lacking.clone()));
-                }
+            return members;
+        }
+        if let (ChangeEnd::Done(number, _), Change::Add(sum)) = (&mut ended, self.request.change) {
+            *number -= sum; // the number before the first of them
+        }
+        for pending in members {
+            if let (ChangeEnd::Done(number, _), Change::Add(value)) = (&mut ended, pending.change) {
+                *number += value;
             }
-            _ => members
-                .into_iter()
-                .for_each(|pending| pending.tell(ended.clone())),
+            pending.tell(ended.clone());
         }
         Vec::new()
     }
