@@ -15,9 +15,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::calls::{
-    Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, PendingChange, Shortfall,
-};
+use super::calls::{Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, PendingChange};
 use crate::base::backoff::Backoff;
 use crate::base::{Moment, StoreError, hold};
 use crate::engine::guard::replicas::Written;
@@ -328,19 +326,9 @@ async fn ask_with_copies(
     asked: Copies,
 ) -> Result<ChangeEnd, StoreError> {
     let (written, mut ended) = Written::new(engine, change, asked, within(engine)).await?;
-    let ChangeEnd::Done(_, lacking) = &mut ended else {
-        written.put_back();
-        return Ok(ended);
-    };
-    let (confirmed, source) = match written.count(asked).await {
-        Ok(counted) if counted.are_enough(asked) => return Ok(ended),
-        Ok(counted) => (counted.replicas, None),
-        Err(error) => (0, Some(error)),
-    };
-    *lacking = Some(Shortfall {
-        asked,
-        confirmed,
-        source,
-    });
+    match &mut ended {
+        ChangeEnd::Done(_, lacking) => *lacking = written.shortfall(asked).await,
+        _ => written.put_back(),
+    }
     Ok(ended)
 }
