@@ -97,9 +97,8 @@ impl RunTerms for AskedTick {
         let us = || answer.number(0).map(Duration::from_micros);
         // How long the holder's lease lasts; zero for a lock without an end.
         let rest = || {
-            answer
-                .signed(0)
-                .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
+            let ms = answer.signed(0)?.max(0).unsigned_abs();
+            Ok(Duration::from_millis(ms))
         };
         let told = match answer.tag() {
             "granted" => RunReply::Run(CronRun {
