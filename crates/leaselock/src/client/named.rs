@@ -59,11 +59,8 @@ impl ClientState {
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
         protocol.check(engine)?;
-        let store = &engine.store;
-        store.check_limits(options.priority, ttl.as_duration())?;
-        if options.copies.is_some() {
-            engine.check_replicas(options.copies)?;
-        }
+        (engine.store).check_limits(options.priority, ttl.as_duration())?;
+        engine.check_replicas(options.copies)?;
         let custom = Custom::of(protocol, &engine.ids.prefix);
         let request = AcquireRequest {
             ttl,
@@ -83,25 +80,20 @@ impl ClientState {
 /// Refuses what locks of this kind cannot have, before anything is sent.
 fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result<(), InvalidInput> {
     let name = kind.name;
-    let refused = |what: &str| {
-        Err(InvalidInput::new(format!(
-            "a {name} does not support {what}: leave it out"
-        )))
-    };
     // Another library's lock is one string that one client holds.
-    if !options.protocol.is_native() && kind.no_majority.is_some() {
-        return refused("the protocol of another library");
-    }
-    if options.why.is_some() && kind.note.is_none() {
-        return refused("a note");
-    }
-    if options.copies.is_some() && kind.confirm.is_none() {
-        return refused("min_replicas or fsynced");
-    }
-    match kind.no_majority {
-        Some(reason) => engine.needs_one_server(name, reason),
-        None => Ok(()),
-    }
+    let what = if !options.protocol.is_native() && kind.no_majority.is_some() {
+        "the protocol of another library"
+    } else if options.why.is_some() && kind.note.is_none() {
+        "a note"
+    } else if options.copies.is_some() && kind.confirm.is_none() {
+        "min_replicas or fsynced"
+    } else if let Some(reason) = kind.no_majority {
+        return engine.needs_one_server(name, reason);
+    } else {
+        return Ok(());
+    };
+    let refusal = format!("a {name} does not support {what}: leave it out");
+    Err(InvalidInput::new(refusal))
 }
 
 debug_as!(ClientState, it => { id: it.engine.ids.client.as_str(), store: it.engine.store.describe() });
