@@ -13,7 +13,6 @@ use crate::client::run::{RunError, run_under};
 use crate::engine::guard::lease::handle::Exclusive;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::noun::name_and_validate;
-use crate::mutex::MUTEX;
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
@@ -48,6 +47,7 @@ use crate::mutex::MUTEX;
 #[derive(Debug, Clone)]
 #[must_use = "a read-write lock does nothing until it is acquired"]
 pub struct RwLock {
+    client: Client,
     pub(crate) named: Named,
 }
 
@@ -65,6 +65,7 @@ impl Client {
     /// ```
     pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
         RwLock {
+            client: self.clone(),
             named: Named::new(&self.state, &READ, name.into()).with_mode(SHARED),
         }
     }
@@ -222,6 +223,9 @@ impl RwLock {
 
     /// The mutex of this name, with the same options.
     pub(super) fn writing(&self) -> Named {
-        self.named.as_kind(&MUTEX, None)
+        let mut mutex = self.client.mutex("").named;
+        mutex.name = self.named.name.clone();
+        mutex.options = self.named.options.clone();
+        mutex
     }
 }
