@@ -224,7 +224,8 @@ pub mod clock {
 pub mod satellite {
     pub use crate::base::process::{tame, user};
     pub use crate::base::span::{rounded, span};
-    pub use crate::cron::{LATE_MAX, Serving, TickCalls};
+    pub use crate::cron::{LATE_MAX, TickCalls};
+    pub use crate::engine::services::ids::Serving;
     pub use crate::limiter::Taken;
 }
 

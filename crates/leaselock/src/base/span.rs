@@ -1,4 +1,4 @@
-//! Lengths of time in texts for people: "250 ms", "1.5 s", "2 min".
+//! Times in texts for people: lengths as "250 ms", "1.5 s", "2 min", and moments.
 
 use std::time::Duration;
 
@@ -35,6 +35,20 @@ pub fn rounded(time: Duration) -> String {
         _ => 3_600_000_000_000,
     };
     span(Duration::from_nanos(ns - ns % unit_ns))
+}
+
+/// Returns a moment in seconds since 1970: "2026-11-27 02:30:00 UTC".
+pub(crate) fn utc(seconds: u64) -> String {
+    // Days are counted from 0000-03-01 on, in eras of 400 years, so that a leap day ends its year.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
+    let year = year + 400 * era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::handle::Client;
 use super::options::Options;
-use super::settings;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use super::target::{StoreSource, StoreTerms, urls_in};
 use crate::base::error::RequestError;
 use crate::base::{Clock, InvalidInput, Ttl, debug_as};

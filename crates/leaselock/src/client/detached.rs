@@ -43,10 +43,8 @@ impl<M: Detachable> Lease<M> {
     pub async fn detach(mut self) -> Result<Handle, LeaseError> {
         let why = "its handle would not say how to give it back";
         self.can_be("detached", |_| Some(why))?;
-        let (engine, kept) = {
-            let (engine, kept, _) = self.parts();
-            (Arc::clone(engine), Arc::clone(kept))
-        };
+        let (engine, kept, _) = self.parts();
+        let (engine, kept) = (Arc::clone(engine), Arc::clone(kept));
         let stays = || InvalidInput::new("a lease of this kind stays in its process");
         let script = kept.resource.kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
@@ -109,7 +107,6 @@ async fn detach(
     kept: &LeaseRecord,
     script: &'static Script,
 ) -> Result<Handle, LeaseError> {
-    let name = || kept.name.clone();
     let ttl = kept.ttl();
     let within = engine.request_timeout(ttl);
     let store = |source| LeaseError::from_store(&kept.name, source);
@@ -132,7 +129,7 @@ async fn detach(
         Err(error) if error.maybe_applied() => engine.ask(&step, within).await,
         answer => answer,
     };
-    let lost = |reason| LeaseError::from(Lost::new(name(), kept.fence, reason));
+    let lost = |reason| LeaseError::from(Lost::new(kept.name.clone(), kept.fence, reason));
     answer.map_err(store)?.map_err(lost)?;
     let record = keys::client_record(&engine.ids.prefix, client.as_str());
     // The lease goes on without this client, and its schedules do not.
@@ -208,9 +205,7 @@ impl DetachedLease {
     /// # Ok(()) }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
-        let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, || {
-            self.handle.name().clone()
-        });
+        let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, self.handle.name());
         self.engine.check_strict(ttl)?;
         self.engine.store.check_limits(0, ttl.as_duration())?;
         let within = self.engine.request_timeout(ttl);
@@ -225,9 +220,9 @@ impl DetachedLease {
                 Ok(())
             }
             Ok(ExtendAnswer::Gone(reason)) => {
-                Err(Lost::new(name(), self.handle.fence(), reason).into())
+                Err(Lost::new(name.clone(), self.handle.fence(), reason).into())
             }
-            Err(source) => Err(LeaseError::from_store(self.handle.name(), source)),
+            Err(source) => Err(LeaseError::from_store(name, source)),
         }
     }
 

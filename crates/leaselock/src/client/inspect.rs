@@ -16,11 +16,9 @@ use crate::base::{StoreError, clock, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::engine::values::{LockMode, LogEvent};
 use crate::interop::Protocol;
-use crate::interop::protocol::custom::wake_one;
-use crate::interop::protocol::redisson;
-use crate::script::LockKeys;
+use crate::interop::protocol::{custom::wake_one, redisson};
 use crate::script::damage::Types;
-use crate::script::keys;
+use crate::script::{LockKeys, keys};
 
 const WHY_MAX: usize = 200;
 
@@ -66,13 +64,6 @@ impl People<'_> {
         let process = self.engine.who(client, OPERATOR_WITHIN).await?;
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
-    }
-
-    async fn find_of(&mut self, token: &[u8]) -> Result<Option<Process>, StoreError> {
-        match token::client_of(token) {
-            Some(client) => self.find(client).await.map(Some),
-            None => Ok(None),
-        }
     }
 }
 
@@ -217,7 +208,10 @@ async fn holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder, Reque
     let note = tame(&String::from_utf8_lossy(&hold.why), WHY_MAX);
     Ok(Holder {
         mode: hold.mode,
-        process: people.find_of(&hold.value).await?,
+        process: match token::client_of(&hold.value) {
+            Some(client) => Some(people.find(client).await?),
+            None => None,
+        },
         note: Some(note).filter(|note| !note.is_empty()),
         fence: hold.fence,
         since: hold.fence.filter(|_| !is_read).and_then(since),
@@ -250,7 +244,7 @@ pub(crate) async fn break_lease(
         }
     };
     let broke = broke.map_err(|error| BreakError::from_store(name, error))?;
-    let name = || name.clone();
+    let own_name = name.clone();
     match broke {
         Broke::Broken {
             holder,
@@ -258,11 +252,10 @@ pub(crate) async fn break_lease(
             count,
             rest_ms,
         } => {
-            let by = terms
-                .operator
-                .unwrap_or_else(|| engine.record.about().to_string());
+            let operator = terms.operator;
+            let by = operator.unwrap_or_else(|| engine.record.about().to_string());
             let event = LogEvent::new("broken", terms.reason.unwrap_or_default());
-            let event = event.of(&name(), fence).by(by);
+            let event = event.of(name, fence).by(by);
             if let Err(error) = engine.log.write(&event).await {
                 tracing::debug!(target: "leaselock", %error, "a break is not in the event log");
             }
@@ -283,10 +276,10 @@ pub(crate) async fn break_lease(
                 lasts_with_job,
             })
         }
-        Broke::Free => Err(BreakError::NotHeld { name: name() }),
-        Broke::Foreign => Err(BreakError::Foreign { name: name() }),
+        Broke::Free => Err(BreakError::NotHeld { name: own_name }),
+        Broke::Foreign => Err(BreakError::Foreign { name: own_name }),
         Broke::Changed { fence } => Err(BreakError::Mismatch {
-            name: name(),
+            name: own_name,
             ours: terms.only_fence,
             theirs: fence,
         }),

@@ -17,8 +17,7 @@ use crate::base::process::Process;
 use crate::base::{ErrorKind, InvalidInput, StoreError, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::quorum::executor::Executor;
-use crate::script::LockKeys;
-use crate::script::keys;
+use crate::script::{LockKeys, keys};
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;
@@ -87,11 +86,8 @@ impl Client {
         // The client's thread reads the next page while the caller has this one; it stops when the caller does.
         let (background, mut reading) = (engine.background()?, JoinSet::new());
         let begin = |reading: &mut JoinSet<_>, from| {
-            let (store, engine, whole) = (
-                background.store.clone(),
-                Arc::clone(engine),
-                Arc::clone(&whole),
-            );
+            let (engine, store) = (Arc::clone(engine), background.store.clone());
+            let whole = Arc::clone(&whole);
             let page = async move { Page::read(&engine, &store, &whole, from).await };
             reading.spawn_on(page, &background.handle);
         };
@@ -238,11 +234,9 @@ impl Page {
             };
             Ok::<_, StoreError>((names[at].clone(), seen))
         });
-        let locks: Result<_, _> = join_all(read).await.into_iter().collect();
-        Ok(Page {
-            locks: locks?,
-            next,
-        })
+        let locks = join_all(read).await.into_iter();
+        let locks = locks.collect::<Result<_, _>>()?;
+        Ok(Page { locks, next })
     }
 
     /// Names the processes of the clients; a lock that has become free meanwhile is left out.

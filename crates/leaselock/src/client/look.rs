@@ -24,13 +24,13 @@ pub(crate) async fn look(
     };
     let keys = LockKeys::new(&engine.ids.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;
+    let read = async |command| {
+        let words = [command, &*keys.lock];
+        engine.store.plain(&words, OPERATOR_WITHIN).await
+    };
     Ok(match (protocol, state) {
         (Protocol::SetnxGetset, Holding::Held { mut holders, count }) => {
-            let value = engine
-                .store
-                .plain(&["GET", &keys.lock], OPERATOR_WITHIN)
-                .await?;
-            let Some(remaining) = setnx_getset::left(&value)? else {
+            let Some(remaining) = setnx_getset::left(&read("GET").await?)? else {
                 return Ok(Holding::Free);
             };
             for holder in &mut holders {
@@ -39,11 +39,7 @@ pub(crate) async fn look(
             Holding::Held { holders, count }
         }
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
-            match engine
-                .store
-                .plain(&["PTTL", &keys.lock], OPERATOR_WITHIN)
-                .await?
-            {
+            match read("PTTL").await? {
                 Value::Int(-2) => Holding::Free,
                 Value::Int(pttl_ms) => Holding::by(Holder::foreign(calls::remaining(pttl_ms))),
                 _ => Holding::NotALock { kind },

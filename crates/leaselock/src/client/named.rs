@@ -59,11 +59,8 @@ impl ClientState {
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;
         protocol.check(engine)?;
-        let store = &engine.store;
-        store.check_limits(options.priority, ttl.as_duration())?;
-        if options.copies.is_some() {
-            engine.check_replicas(options.copies)?;
-        }
+        (engine.store).check_limits(options.priority, ttl.as_duration())?;
+        engine.check_replicas(options.copies)?;
         let custom = Custom::of(protocol, &engine.ids.prefix);
         let request = AcquireRequest {
             ttl,
@@ -83,25 +80,20 @@ impl ClientState {
 /// Refuses what locks of this kind cannot have, before anything is sent.
 fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result<(), InvalidInput> {
     let name = kind.name;
-    let refused = |what: &str| {
-        Err(InvalidInput::new(format!(
-            "a {name} does not support {what}: leave it out"
-        )))
-    };
     // Another library's lock is one string that one client holds.
-    if !options.protocol.is_native() && kind.no_majority.is_some() {
-        return refused("the protocol of another library");
-    }
-    if options.why.is_some() && kind.note.is_none() {
-        return refused("a note");
-    }
-    if options.copies.is_some() && kind.confirm.is_none() {
-        return refused("min_replicas or fsynced");
-    }
-    match kind.no_majority {
-        Some(reason) => engine.needs_one_server(name, reason),
-        None => Ok(()),
-    }
+    let what = if !options.protocol.is_native() && kind.no_majority.is_some() {
+        "the protocol of another library"
+    } else if options.why.is_some() && kind.note.is_none() {
+        "a note"
+    } else if options.copies.is_some() && kind.confirm.is_none() {
+        "min_replicas or fsynced"
+    } else if let Some(reason) = kind.no_majority {
+        return engine.needs_one_server(name, reason);
+    } else {
+        return Ok(());
+    };
+    let refusal = format!("a {name} does not support {what}: leave it out");
+    Err(InvalidInput::new(refusal))
 }
 
 debug_as!(ClientState, it => { id: it.engine.ids.client.as_str(), store: it.engine.store.describe() });
@@ -270,32 +262,25 @@ impl Named {
     ) -> Result<Lease, AcquireError> {
         let acquiring = into.acquiring(None);
         let span = acquiring.span.clone();
-        let acquired = self.change_uncounted(lease, into, wait);
+        let acquired = async {
+            let (into, (engine, record, _)) = (into.resource()?, lease.parts());
+            let is_own_client = Arc::ptr_eq(engine, &self.state.engine);
+            if !is_own_client || record.resource.lock != into.lock || record.custom.is_some() {
+                let right = "a lease is changed by the lock of its own name, client and protocol";
+                return Err(InvalidInput::new(right).into());
+            }
+            if let Some(lost) = record.lost_by_now() {
+                return Err(AcquireError::Lost(lost));
+            }
+            if lease.is_shared() {
+                let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
+                return Err(InvalidInput::new(right).into());
+            }
+            let ask = self.ask()?.changing(record.token.clone(), into);
+            let wait = wait.unwrap_or_else(|| self.options.patience());
+            ask.acquire(wait, &self.state.groups).await
+        };
         acquiring.end(acquired.instrument(span).await, Lease::counted)
-    }
-
-    async fn change_uncounted<M>(
-        &self,
-        lease: &Lease<M>,
-        into: &Named,
-        wait: Option<Wait>,
-    ) -> Result<Lease, AcquireError> {
-        let (into, (engine, record, _)) = (into.resource()?, lease.parts());
-        let is_ours = Arc::ptr_eq(engine, &self.state.engine) && record.resource.lock == into.lock;
-        if !is_ours || record.custom.is_some() {
-            let right = "a lease is changed by the lock of its own name, client and protocol";
-            return Err(InvalidInput::new(right).into());
-        }
-        if let Some(lost) = record.lost_by_now() {
-            return Err(AcquireError::Lost(lost));
-        }
-        if lease.is_shared() {
-            let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
-            return Err(InvalidInput::new(right).into());
-        }
-        let ask = self.ask()?.changing(record.token.clone(), into);
-        let wait = wait.unwrap_or_else(|| self.options.patience());
-        ask.acquire(wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {

@@ -14,7 +14,6 @@ use crate::interop::protocol::Protocol;
 ///
 /// A clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DEFAULT_DRIFT_PPM: u32 = 10_000;
-/// One script reads all of them.
 /// A note is for human readers; longer text belongs in a log.
 const WHY_MAX: usize = 200;
 
@@ -42,7 +41,6 @@ pub struct Options {
     /// The replicas that confirm a grant.
     pub(crate) copies: Option<Copies>,
     pub(crate) protocol: Protocol,
-    /// Names that are acquired together with this one.
     /// The longest ttl that the store allows, set by the client. A default ttl is shortened to it.
     pub(crate) longest: Option<Duration>,
 }
@@ -255,26 +253,26 @@ impl Options {
     /// Checks that all options are in range, and returns the ttl.
     pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
         let ttl = self.length();
+        let refused = |text| Err(InvalidInput::new(text));
         if let Some(Wait::Poll { jitter_percent, .. }) = self.wait
             && jitter_percent > 100
         {
-            return Err(InvalidInput::new(format!(
+            return refused(format!(
                 "jitter of {jitter_percent} % is out of range: 0 to 100"
-            )));
+            ));
         }
-        if self.max_hold.is_some_and(|hold| hold < ttl) {
-            return Err(InvalidInput::new(format!(
-                "max_hold {} is shorter than the ttl {}; make it at least as long",
-                span(self.max_hold.unwrap_or_default()),
-                span(ttl)
-            )));
+        if let Some(hold) = self.max_hold.filter(|hold| *hold < ttl) {
+            let (hold, ttl) = (span(hold), span(ttl));
+            let right = "make it at least as long";
+            return refused(format!(
+                "max_hold {hold} is shorter than the ttl {ttl}; {right}"
+            ));
         }
         if let Some(why) = &self.why
             && (why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
         {
-            return Err(InvalidInput::new(format!(
-                "a note has at most {WHY_MAX} characters and no control characters"
-            )));
+            let right = "characters and no control characters";
+            return refused(format!("a note has at most {WHY_MAX} {right}"));
         }
         if let Some(copies) = self.copies {
             copies.check(ttl)?;
@@ -291,53 +289,41 @@ impl Options {
         if protocol.is_native() {
             return Ok(());
         }
-        let refused = |what: &str, why: &str| {
-            Err(InvalidInput::new(format!(
-                "the protocol {protocol} does not support {what}: {why}; leave it out, or use the native protocol"
-            )))
-        };
-        if self.fencing == Some(true) {
-            return refused(
-                "a fencing token",
-                "the other programs that take the lock issue none",
-            );
-        }
-        if let (Some(true), Some(why)) = (self.renewal, protocol.why_no_renewal()) {
-            return refused("renewal", why);
-        }
-        if self.priority != 0 {
-            return refused("a priority", "it has no queue to go ahead in");
-        }
-        if self.copies.is_some() {
-            return refused(
-                "a count of replicas",
-                "others who take the lock do not wait for them",
-            );
-        }
-        if self.why.is_some() {
-            return refused("a note", "there is no place for it beside the lock");
-        }
-        if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {
+        let no_renewal = protocol.why_no_renewal();
+        let (what, why) = if self.fencing == Some(true) {
+            let why = "the other programs that take the lock issue none";
+            ("a fencing token", why)
+        } else if let (Some(true), Some(why)) = (self.renewal, no_renewal) {
+            ("renewal", why)
+        } else if self.priority != 0 {
+            ("a priority", "it has no queue to go ahead in")
+        } else if self.copies.is_some() {
+            let why = "others who take the lock do not wait for them";
+            ("a count of replicas", why)
+        } else if self.why.is_some() {
+            ("a note", "there is no place for it beside the lock")
+        } else if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {
             return Err(InvalidInput::new(format!(
                 "ttl {}: the protocol {protocol} counts whole seconds, from 1 s",
                 span(ttl)
             )));
-        }
-        Ok(())
+        } else {
+            return Ok(());
+        };
+        Err(InvalidInput::new(format!(
+            "the protocol {protocol} does not support {what}: {why}; leave it out, or use the native protocol"
+        )))
     }
 
     pub(crate) fn check_run(&self) -> Result<(), InvalidInput> {
-        if self.fencing == Some(false) || !self.renews() {
-            return Err(InvalidInput::new(
-                "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out",
-            ));
-        }
-        if self.owner.is_some() {
-            return Err(InvalidInput::new(
-                "a run has no owner, because no other task may share it",
-            ));
-        }
-        Ok(())
+        let wrong = if self.fencing == Some(false) || !self.renews() {
+            "a run has a fencing token and is renewed: leave `fencing(false)` and `renewal(false)` out"
+        } else if self.owner.is_some() {
+            "a run has no owner, because no other task may share it"
+        } else {
+            return Ok(());
+        };
+        Err(InvalidInput::new(wrong))
     }
 
     pub(crate) fn renews(&self) -> bool {

@@ -113,6 +113,20 @@ impl KindStats {
             waiting,
         }
     }
+
+    fn add(&mut self, other: &KindStats) {
+        add_all([
+            (&mut self.acquires, &other.acquires),
+            (&mut self.losses, &other.losses),
+            (&mut self.releases, &other.releases),
+            (&mut self.renewals, &other.renewals),
+        ]);
+        self.waits.add(&other.waits);
+        self.holds.add(&other.holds);
+        self.headroom.add(&other.headroom);
+        self.held += other.held;
+        self.waiting += other.waiting;
+    }
 }
 
 impl Distribution {
@@ -150,22 +164,6 @@ impl AddAssign for Stats {
                 None => self.kinds.push(theirs),
             }
         }
-    }
-}
-
-impl KindStats {
-    fn add(&mut self, other: &KindStats) {
-        add_all([
-            (&mut self.acquires, &other.acquires),
-            (&mut self.losses, &other.losses),
-            (&mut self.releases, &other.releases),
-            (&mut self.renewals, &other.renewals),
-        ]);
-        self.waits.add(&other.waits);
-        self.holds.add(&other.holds);
-        self.headroom.add(&other.headroom);
-        self.held += other.held;
-        self.waiting += other.waiting;
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::settings;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use crate::base::clock::{TTL_MAX, TTL_MIN};
 use crate::base::{ClientId, Drift, InvalidInput, span};
 use crate::quorum::executor::Executor;
@@ -42,7 +41,7 @@ pub(super) struct StoreTerms {
 }
 
 /// What was set for a majority, and is refused for one store.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MajorityTerms {
     pub(super) node_timeout: Option<Duration>,
     pub(super) longest_ttl: Option<Duration>,
@@ -57,7 +56,7 @@ impl StoreTerms {
     ) -> Result<Executor, InvalidInput> {
         match &self.source {
             StoreSource::Urls(urls) if urls.len() > 1 => self.majority(settings, urls),
-            _ if self.majority.is_set() => Err(InvalidInput::new(
+            _ if self.majority != MajorityTerms::default() => Err(InvalidInput::new(
                 "node_timeout, longest_ttl and durable_nodes are for a majority of servers, and this is one store",
             )),
             StoreSource::Urls(urls) => {
@@ -132,10 +131,6 @@ fn servers(target: &mut Target) -> &mut [RedisUrl] {
 }
 
 impl MajorityTerms {
-    fn is_set(&self) -> bool {
-        self.node_timeout.is_some() || self.longest_ttl.is_some() || self.durable_nodes
-    }
-
     fn checked(&self, drift: Drift) -> Result<NodeTerms, InvalidInput> {
         let longest = self.longest_ttl.unwrap_or(DEFAULT_LONGEST_TTL);
         let node_timeout = self.node_timeout.unwrap_or(NODE_TIMEOUT);
@@ -160,24 +155,13 @@ impl MajorityTerms {
 
 /// Returns the URLs of a text. Only those of servers are separated by white space: a folder may have it in its name.
 pub(super) fn urls_in(text: &str) -> Vec<String> {
-    let is_server = SERVERS
-        .iter()
-        .any(|scheme| text.trim_start().starts_with(scheme));
-    if is_server {
-        text.split_whitespace().map(str::to_owned).collect()
-    } else {
-        vec![text.to_owned()]
+    match text.trim_start().split_once("://").unwrap_or_default().0 {
+        "redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix" => {
+            text.split_whitespace().map(str::to_owned).collect()
+        }
+        _ => vec![text.to_owned()],
     }
 }
-
-const SERVERS: [&str; 6] = [
-    "redis://",
-    "rediss://",
-    "redis+unix://",
-    "valkey://",
-    "valkeys://",
-    "valkey+unix://",
-];
 
 /// Parses the URLs: an odd number of different servers, at least three.
 fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {

@@ -13,15 +13,11 @@ counted! {
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
+    let answers = || votes.answers().map(|(_, answer)| answer);
     // A holder has the votes of a majority, and keeps them if so many nodes have failed.
     let all_said = votes.silent() == 0 && votes.absent().count() < votes.needed();
     if votes.is_majority(is_broken) || all_said && votes.count(is_broken) > 0 {
-        return most_often(
-            votes
-                .answers()
-                .map(|(_, answer)| answer)
-                .filter(|answer| is_broken(answer)),
-        );
+        return most_often(answers().filter(|answer| is_broken(answer)));
     }
     if !votes.prevents(|answer| !is_broken(answer)) {
         return TallyVerdict::Open;
@@ -29,12 +25,19 @@ pub(crate) fn broke(votes: &Votes<Broke>) -> TallyVerdict<Broke> {
     if votes.silent() > 0 && votes.count(is_broken) > 0 {
         return TallyVerdict::Open; // the caller learns what was broken
     }
-    most_often(votes.answers().map(|(_, answer)| answer))
+    most_often(answers())
 }
 
 /// Returns what a majority holds; free as soon as no client can have a majority.
 pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
     let answers = || votes.answers().map(|(_, seen)| &seen.state);
+    let decided = |state: InspectedState| {
+        let damaged = damaged(votes);
+        TallyVerdict::Decided(Inspected {
+            damaged,
+            ..state.into()
+        })
+    };
     for state in answers() {
         let same = |other: &Inspected| is_same(state, &other.state);
         if !matches!(state, InspectedState::Free) && votes.is_majority(same) {
@@ -45,11 +48,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
                 continue;
             }
             let alike = answers().filter(|other| is_same(state, other));
-            let state = together(alike.collect(), votes.needed());
-            return TallyVerdict::Decided(Inspected {
-                damaged: damaged(votes),
-                ..state.into()
-            });
+            return decided(together(alike.collect(), votes.needed()));
         }
     }
     let most = answers().map(|state| votes.count(|other| is_same(state, &other.state)));
@@ -57,10 +56,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> TallyVerdict<Inspected> {
         || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
-        return TallyVerdict::Decided(Inspected {
-            damaged: damaged(votes),
-            ..InspectedState::Free.into()
-        });
+        return decided(InspectedState::Free);
     }
     TallyVerdict::Open
 }

@@ -8,6 +8,7 @@ use leaselock_fence::{Fence, Name, Sequencer};
 use tokio::sync::oneshot;
 
 use crate::base::{Moment, StoreError};
+use crate::engine::guard::replicas::Shortfall;
 use crate::engine::values::calls::operation;
 use crate::engine::values::request::Copies;
 use crate::script::{LockKeys, Malformed, Script, Scripts, script};
@@ -37,15 +38,6 @@ pub(super) struct ChangeTerms {
     pub(super) copies: Option<Copies>,
     /// True if the sum with others was too large: only a change that leaves alone shows which of them is.
     pub(super) is_alone: bool,
-}
-
-/// Why a change that counts has too few copies.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shortfall {
-    pub(super) asked: Copies,
-    pub(super) confirmed: u32,
-    /// Why the server did not say how many.
-    pub(super) source: Option<StoreError>,
 }
 
 /// How the sending of a change, or of a batch, ended.
@@ -165,26 +157,21 @@ impl Batch {
 
     /// Tells each task how it ended, and its own number. Returns the changes that must leave alone.
     pub(super) fn tell(self, ended: &ChangeEnd) -> Vec<PendingChange> {
-        let mut members = self.members;
-        match (ended, self.request.change) {
-            (ChangeEnd::Overflow(_), _) if members.len() > 1 => {
-                members
-                    .iter_mut()
-                    .for_each(|pending| pending.terms.is_alone = true);
-                return members;
+        let (mut members, mut ended) = (self.members, ended.clone());
+        if matches!(ended, ChangeEnd::Overflow(_)) && members.len() > 1 {
+            for pending in &mut members {
+                pending.terms.is_alone = true;
             }
-            (ChangeEnd::Done(number, lacking), Change::Add(sum)) => {
-                let mut number = number - sum;
-                for pending in members {
-                    if let Change::Add(value) = pending.change {
-                        number += value;
-                    }
-                    pending.tell(ChangeEnd::Done(number, lacking.clone()));
-                }
+            return members;
+        }
+        if let (ChangeEnd::Done(number, _), Change::Add(sum)) = (&mut ended, self.request.change) {
+            *number -= sum; // the number before the first of them
+        }
+        for pending in members {
+            if let (ChangeEnd::Done(number, _), Change::Add(value)) = (&mut ended, pending.change) {
+                *number += value;
             }
-            _ => members
-                .into_iter()
-                .for_each(|pending| pending.tell(ended.clone())),
+            pending.tell(ended.clone());
         }
         Vec::new()
     }
@@ -219,10 +206,8 @@ operation! {
         call.arg(verb).arg(value.to_string()).arg(expected);
         call.arg(terms.kept.unwrap_or_default());
         let shown = terms.shown.as_ref();
-        let fence = shown.map(|shown| shown.fence().to_string());
-        let owner = shown.map_or("", |shown| shown.owner());
-        let lock = shown.map_or("", |shown| shown.name().as_str());
-        call.arg(fence.unwrap_or_default()).arg(owner).arg(lock);
+        call.arg(shown.map(|shown| shown.fence().to_string()).unwrap_or_default());
+        call.arg(shown.map_or("", |shown| shown.owner())).arg(shown.map_or("", |shown| shown.name().as_str()));
     }
     fn decode(answer) -> ChangeEnd {
         "done" => ChangeEnd::Done(answer.signed(0)?, None),

@@ -12,11 +12,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::calls::{
-    Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, PendingChange, Shortfall,
-};
+use super::calls::{Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, PendingChange};
 use crate::base::backoff::Backoff;
 use crate::base::{Moment, StoreError, hold};
 use crate::engine::guard::replicas::Written;
@@ -34,8 +33,10 @@ const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
 
 /// How long one request may take, without the time of replicas.
 fn within(engine: &Engine) -> Duration {
-    let limit = engine.request_timeout.unwrap_or(OPERATOR_WITHIN);
-    limit.min(OPERATOR_WITHIN)
+    let longest = OPERATOR_WITHIN;
+    engine
+        .request_timeout
+        .map_or(longest, |limit| limit.min(longest))
 }
 
 /// Waits for what becomes of a change, and sends it while no other task does.
@@ -52,16 +53,9 @@ pub(super) async fn hear(
     let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
     let reply = loop {
         let is_new = hears.is_empty(); // otherwise others were told meanwhile
-        match is_new.then(|| queue.enqueue(pending.take())) {
-            Some(Role::Sends(id)) => {
-                // The future of a request is large: tasks that only wait do not pay for its size.
-                Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await;
-            }
-            Some(Role::WaitsAndStartsWatch) => {
-                let watch = watch(Arc::downgrade(queue), within(engine));
-                drop(background.handle.spawn(watch));
-            }
-            Some(Role::Waits) | None => {}
+        if is_new && let Some(id) = queue.enqueue(pending.take(), &background.handle) {
+            // The future of a request is large: tasks that only wait do not pay for its size.
+            Box::pin(CounterDriver::new(queue, &engine.store, id).send_one()).await;
         }
         match hears.await {
             Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new || !later.is_empty() => {
@@ -104,16 +98,6 @@ struct QueueState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct DriverId(u64);
 
-/// Who sends a change.
-enum Role {
-    /// The caller does.
-    Sends(DriverId),
-    /// Another task does.
-    Waits,
-    /// Another task does, and the caller starts a watch over it.
-    WaitsAndStartsWatch,
-}
-
 impl QueueState {
     fn new_driver(&mut self, now: Moment) -> DriverId {
         self.drivers += 1;
@@ -142,17 +126,19 @@ impl ChangeQueue {
         self.noun.engine.clock.now()
     }
 
-    /// Appends a change, or asks for the one that is not settled.
-    fn enqueue(&self, pending: Option<PendingChange>) -> Role {
+    /// Appends a change, or asks for the one that is not settled. The caller sends it if it gets a number; otherwise another
+    /// task does, which is watched.
+    fn enqueue(self: &Arc<Self>, new: Option<PendingChange>, thread: &Handle) -> Option<DriverId> {
         let mut state = hold(&self.state);
-        state.waiting.extend(pending);
+        state.waiting.extend(new);
         if state.driver.is_none() {
-            return Role::Sends(state.new_driver(self.now()));
+            return Some(state.new_driver(self.now()));
         }
-        match std::mem::replace(&mut state.is_watched, true) {
-            true => Role::Waits,
-            false => Role::WaitsAndStartsWatch,
+        if !std::mem::replace(&mut state.is_watched, true) {
+            let watch = watch(Arc::downgrade(self), within(&self.noun.engine));
+            drop(thread.spawn(watch));
         }
+        None
     }
 }
 
@@ -225,10 +211,9 @@ impl CounterDriver {
     /// Sends a change, and again under the same number while its reply is lost.
     async fn send(&self, request: &ChangeRequest) -> ChangeEnd {
         let (keys, engine) = (&self.queue.noun.keys, &*self.queue.noun.engine);
-        let client = engine.ids.client.as_str();
         let change = ChangeOnce {
             keys,
-            client,
+            client: engine.ids.client.as_str(),
             request,
         };
         let (mut sent, mut now) = (request.sent, engine.clock.now());
@@ -342,20 +327,10 @@ async fn ask_with_copies(
     change: &ChangeOnce<'_>,
     asked: Copies,
 ) -> Result<ChangeEnd, StoreError> {
-    let (written, ended) = Written::new(engine, change, asked, within(engine)).await?;
-    let ChangeEnd::Done(value, _) = ended else {
-        written.put_back();
-        return Ok(ended);
-    };
-    let (confirmed, source) = match written.count(asked).await {
-        Ok(counted) if counted.are_enough(asked) => return Ok(ended),
-        Ok(counted) => (counted.replicas, None),
-        Err(error) => (0, Some(error)),
-    };
-    let lacking = Shortfall {
-        asked,
-        confirmed,
-        source,
-    };
-    Ok(ChangeEnd::Done(value, Some(lacking)))
+    let (written, mut ended) = Written::new(engine, change, asked, within(engine)).await?;
+    match &mut ended {
+        ChangeEnd::Done(_, lacking) => *lacking = written.shortfall(asked).await,
+        _ => written.put_back(),
+    }
+    Ok(ended)
 }

@@ -103,9 +103,8 @@ impl CounterError {
             (ChangeEnd::OtherName(lock), _) => CounterError::OtherName { name, lock },
             (ChangeEnd::Refused(source), _) => CounterError::Store { name, source },
             (ChangeEnd::Unknown(source), Some(later)) => {
-                let queue = Arc::clone(queue);
                 CounterError::Unknown(Box::new(UnknownChange {
-                    queue,
+                    queue: Arc::clone(queue),
                     source,
                     later,
                 }))

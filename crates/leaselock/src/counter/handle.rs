@@ -131,16 +131,15 @@ impl Counter {
             let text = format!("a counter is kept for 1 s to 366 days, and not {kept}");
             return Err(InvalidInput::new(text));
         }
-        let is_wrong = |it: &Copies| it.replicas == 0 || !CONFIRMED.contains(&it.within);
-        if terms.copies.as_ref().is_some_and(is_wrong) {
+        let is_wrong = |it: Copies| it.replicas == 0 || !CONFIRMED.contains(&it.within);
+        if terms.copies.is_some_and(is_wrong) {
             let text = "at least one replica confirms a change, within 1 ms to 1 minute";
             return Err(InvalidInput::new(text));
         }
         engine.check_replicas(terms.copies)?;
         let noun = self.noun.valid()?;
         let (word, lock) = (noun.word, Arc::clone(&noun.keys.lock));
-        let new = || ChangeQueue::new(noun);
-        let shared = || engine.shared.get(word, &lock, new);
+        let shared = || engine.shared.get(word, &lock, || ChangeQueue::new(noun));
         Ok(self.queue.get_or_init(shared))
     }
 

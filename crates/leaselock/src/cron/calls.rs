@@ -6,10 +6,8 @@ use std::time::Duration;
 use super::state::{Claim, CronRun, CronState, Overlap, Tick, TickState};
 use crate::base::Token;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
-use crate::engine::values::calls::COMPARE_AND_DELETE;
-use crate::engine::values::calls::operation;
-use crate::engine::values::kind::Resource;
-use crate::engine::values::kind::{Kind, StepScripts, kind, step};
+use crate::engine::values::calls::{COMPARE_AND_DELETE, operation};
+use crate::engine::values::kind::{Kind, Resource, StepScripts, kind, step};
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 
@@ -99,9 +97,8 @@ impl RunTerms for AskedTick {
         let us = || answer.number(0).map(Duration::from_micros);
         // How long the holder's lease lasts; zero for a lock without an end.
         let rest = || {
-            Ok(Duration::from_millis(
-                answer.signed(0)?.max(0).unsigned_abs(),
-            ))
+            let ms = answer.signed(0)?.max(0).unsigned_abs();
+            Ok(Duration::from_millis(ms))
         };
         let told = match answer.tag() {
             "granted" => RunReply::Run(CronRun {
@@ -156,17 +153,14 @@ operation! {
 }
 
 fn state(answer: &Answer, state: Option<TickState>) -> Result<CronState, Malformed> {
-    let time = |at| {
-        Tick::from_answer(answer, at)?
-            .map(Tick::time)
-            .ok_or(Malformed)
-    };
+    let time = |at| Ok(Tick::from_answer(answer, at)?.map(Tick::time));
+    let known = |at| time(at)?.ok_or(Malformed);
     Ok(CronState {
-        latest: state.map(|_| time(3)).transpose()?,
+        latest: state.map(|_| known(3)).transpose()?,
         state,
         attempt: state.map_or(Ok(0), |_| answer.small(4))?,
-        skipped: Tick::from_answer(answer, 0)?.map(Tick::time),
-        now: time(1)?,
+        skipped: time(0)?,
+        now: known(1)?,
         // Any client that may claim writes it, so it is not trusted.
         schedule: answer.text(2)?.split_once(' ').and_then(|(late_us, text)| {
             let late = Duration::from_micros(late_us.parse().ok()?);

@@ -1,17 +1,13 @@
 //! The handle of a schedule's ticks.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use leaselock_fence::Name;
 
 use super::calls::{AskedTick, CRON, CronTerms, InspectTicks};
 use super::error::CronError;
 use super::state::{CronState, Overlap};
 use crate::base::{Clock, InvalidInput, span};
-use crate::client::Client;
-use crate::client::named::Named;
-use crate::engine::services::ids::ClientRecord;
+use crate::client::{Client, named::Named};
+use crate::engine::services::ids::Serving;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
 use crate::engine::values::kind::Resource;
@@ -63,19 +59,6 @@ pub struct Cron {
     terms: CronTerms,
 }
 
-/// A name whose schedule a client runs, as its record says.
-#[derive(Debug)]
-pub struct Serving {
-    name: Name,
-    record: Arc<ClientRecord>,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.record.serve_no_more(&self.name);
-    }
-}
-
 impl Client {
     /// Returns the ticks of this name, with the client's default options. The first operation reports a bad name.
     ///
@@ -110,14 +93,13 @@ impl Cron {
     #[doc(hidden)]
     pub fn serve(&self) -> Result<Serving, InvalidInput> {
         self.terms()?;
-        let (engine, name) = (&self.named.state.engine, self.named.name()?.clone());
-        engine.record.serve(name.clone());
+        let engine = &self.named.state.engine;
+        let serving = engine.record.serve(self.named.name()?);
         // A thread that does not start fails the first claim, which says so.
         if engine.background().is_ok() {
             engine.announce();
         }
-        let record = Arc::clone(&engine.record);
-        Ok(Serving { name, record })
+        Ok(serving)
     }
 
     /// Requires that `count` replicas confirm a claim within `timeout`, as [`Mutex::min_replicas`](crate::Mutex::min_replicas).
@@ -161,14 +143,12 @@ impl Cron {
 
     /// Refuses what no claim can have, and a schedule of which no tick would ever run. Returns what every claim says of it.
     pub(super) fn terms(&self) -> Result<(Resource, CronTerms), InvalidInput> {
-        let (late, is_schedule) = (self.terms.late, self.terms.schedule.is_some());
+        let (late, shown) = (self.terms.late, span(self.terms.late));
         let wrong = if late > LATE_MAX {
-            let late = span(late);
-            format!("a tick may begin at most 366 days late, and not {late}")
-        } else if is_schedule && late < LATE_MIN {
-            let late = span(late);
+            format!("a tick may begin at most 366 days late, and not {shown}")
+        } else if self.terms.schedule.is_some() && late < LATE_MIN {
             format!(
-                "a run begins a moment after its time, so a start within {late} would leave out each tick of the schedule: at \
+                "a run begins a moment after its time, so a start within {shown} would leave out each tick of the schedule: at \
                  least 1 s"
             )
         } else {

@@ -11,8 +11,6 @@ mod tests;
 pub(crate) use self::calls::CRON;
 pub use self::error::CronError;
 pub use self::handle::Cron;
-#[doc(hidden)]
-pub use self::handle::{LATE_MAX, Serving};
-#[doc(hidden)]
-pub use self::run::TickCalls;
 pub use self::state::{Claim, CronRun, CronState, Overlap, TickState};
+#[doc(hidden)]
+pub use self::{handle::LATE_MAX, run::TickCalls};

@@ -8,8 +8,7 @@ use super::error::CronError;
 use super::handle::Cron;
 use super::state::{Claim, CronRun, Tick};
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::replicas::confirm::GiveBack;
-use crate::engine::guard::replicas::confirm::confirmed;
+use crate::engine::guard::replicas::confirm::{GiveBack, confirmed};
 use crate::engine::shared_state::recorded_run::{begin, run_mode};
 use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;
@@ -157,10 +156,8 @@ impl Lease<CronRun> {
     pub async fn finish(self) -> Result<(), CronError> {
         let (engine, record, _) = self.parts();
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
-        let finish = FinishTick {
-            resource: &record.resource,
-            token: &record.token,
-        };
+        let (resource, token) = (&record.resource, &record.token);
+        let finish = FinishTick { resource, token };
         let within = engine.request_timeout(record.ttl());
         let ended = self.end_by(|| engine.ask(&finish, within), Result::is_ok);
         let (counted_as, ended) = match (ended.await, record.name.clone()) {
@@ -179,9 +176,8 @@ impl Lease<CronRun> {
     #[doc(hidden)]
     pub fn log_failure(&self, why: &str) {
         let (_, record, _) = self.parts();
-        record.note("tick_failed", || {
-            format!("{}: {why}", self.known().tick.in_words())
-        });
+        let text = || format!("{}: {why}", self.known().tick.in_words());
+        record.note("tick_failed", text);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::base::error::InvalidInput;
+use crate::base::span::utc;
 use crate::engine::guard::lease::Lease;
 use crate::script::{Answer, Malformed};
 
@@ -28,17 +29,7 @@ impl Tick {
 
     /// In UTC, to the second.
     pub(super) fn in_words(self) -> String {
-        let seconds = self.0 / 1_000_000;
-        // Days are counted from 0000-03-01 on, in eras of 400 years, so that a leap day ends its year.
-        let days = seconds / 86_400 + 719_468;
-        let (era, day) = (days / 146_097, days % 146_097);
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let month = (5 * day + 2) / 153;
-        let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
-        let year = year + 400 * era + u64::from(month <= 2);
-        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-        format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+        utc(self.0 / 1_000_000)
     }
 
     /// Reads it from a reply; `None` for 0, which stands for none.

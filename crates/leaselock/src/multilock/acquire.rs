@@ -34,13 +34,6 @@ pub(super) struct Plan<'a> {
     clock: &'a Clock,
 }
 
-/// Why the names were not all acquired. Nothing is held.
-enum TurnEnd {
-    /// A lease was lost while this name was acquired.
-    Lost(Name, Lost),
-    Failed(AcquireError),
-}
-
 impl<'a> Plan<'a> {
     /// Checks names and options; nothing is sent.
     pub(super) fn of(names: &'a [Named]) -> Result<Self, InvalidInput> {
@@ -130,13 +123,7 @@ impl<'a> Plan<'a> {
         match self.try_together().await? {
             TryAll::Granted(leases) => Ok(as_one(leases, true)?),
             TryAll::Busy(error) => Err(error),
-            TryAll::OneByOne => match self.one_by_one(|| Wait::Never).await {
-                Ok(lease) => Ok(lease),
-                Err(TurnEnd::Failed(error)) => Err(error),
-                Err(TurnEnd::Lost(name, lost)) => {
-                    Err(AcquireError::LostWhileWaiting { name, lost })
-                }
-            },
+            TryAll::OneByOne => self.one_by_one(|| Wait::Never).await,
         }
     }
 
@@ -154,12 +141,10 @@ impl<'a> Plan<'a> {
             }
             let wait = || left().map_or(Wait::Forever, Wait::Timeout);
             match self.one_by_one(wait).await {
-                Ok(lease) => return Ok(lease),
-                Err(TurnEnd::Failed(error)) => return Err(error),
-                Err(TurnEnd::Lost(name, lost)) if restarts == RESTARTS_MAX => {
-                    return Err(AcquireError::LostWhileWaiting { name, lost });
+                Err(AcquireError::LostWhileWaiting { .. }) if restarts < RESTARTS_MAX => {
+                    restarts += 1;
                 }
-                Err(TurnEnd::Lost(..)) => restarts += 1,
+                ended => return ended,
             }
         }
     }
@@ -172,23 +157,29 @@ impl<'a> Plan<'a> {
     }
 
     /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
-    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<Lease<Several>, TurnEnd> {
+    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<Lease<Several>, AcquireError> {
         let mut held: Vec<(usize, Lease)> = Vec::with_capacity(self.names.len());
         for &(at, name) in &self.order {
             let named = &self.names[at];
             let acquired = tokio::select! {
                 biased; // a loss counts, even when the last name is granted at the same moment
-                lost = losses(&held) => Err(TurnEnd::Lost(name.clone(), lost)),
-                lease = Box::pin(named.wait_uncounted(wait())) => lease.map_err(TurnEnd::Failed),
+                lost = losses(&held) => {
+                    let name = name.clone();
+                    Err(AcquireError::LostWhileWaiting { name, lost })
+                }
+                lease = Box::pin(named.wait_uncounted(wait())) => lease,
             };
             match acquired {
                 Ok(lease) => held.push((at, lease)),
-                Err(ended) => return Err(give_back(held, ended).await),
+                Err(error) => {
+                    give_back(held, &error).await;
+                    return Err(error);
+                }
             }
         }
         held.sort_by_key(|(at, _)| *at);
         let leases = held.into_iter().map(|(_, lease)| lease).collect();
-        as_one(leases, false).map_err(|wrong| TurnEnd::Failed(wrong.into()))
+        Ok(as_one(leases, false)?)
     }
 }
 
@@ -209,15 +200,14 @@ async fn losses(held: &[(usize, Lease)]) -> Lost {
     }
 }
 
-/// Releases the names that were acquired, and returns why.
+/// Releases the names that were acquired before this error.
 ///
 /// After an error of the store that goes on in the background: the caller learns of the error first.
-async fn give_back(held: Vec<(usize, Lease)>, ended: TurnEnd) -> TurnEnd {
-    if let TurnEnd::Lost(..) | TurnEnd::Failed(AcquireError::TimedOut { .. }) = ended {
+async fn give_back(held: Vec<(usize, Lease)>, error: &AcquireError) {
+    if let AcquireError::LostWhileWaiting { .. } | AcquireError::TimedOut { .. } = error {
         let released = held.into_iter().map(|(_, lease)| lease.release());
         drop(join_all(released).await); // what was not confirmed is released in the background
     }
-    ended
 }
 
 /// True if a later try may succeed. One that too few replicas have is an answer: the caller decides.

@@ -158,14 +158,25 @@ impl ClientRecord {
         }
     }
 
-    /// Says from the next writing on that the client runs the schedule of this name.
-    pub(crate) fn serve(&self, name: Name) {
-        hold(&self.about).serves.push(name);
+    /// Says from the next writing on that the client runs the schedule of this name, until the result is dropped.
+    pub(crate) fn serve(self: &Arc<Self>, name: &Name) -> Serving {
+        hold(&self.about).serves.push(name.clone());
+        let (name, record) = (name.clone(), Arc::clone(self));
+        Serving { name, record }
     }
+}
 
-    pub(crate) fn serve_no_more(&self, name: &Name) {
-        let serves = &mut hold(&self.about).serves;
-        if let Some(at) = serves.iter().position(|it| it == name) {
+/// A name whose schedule a client runs, as its record says.
+#[derive(Debug)]
+pub struct Serving {
+    name: Name,
+    record: Arc<ClientRecord>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let serves = &mut hold(&self.record.about).serves;
+        if let Some(at) = serves.iter().position(|it| *it == self.name) {
             serves.swap_remove(at);
         }
     }

@@ -1,6 +1,5 @@
 //! The requests of the protocols that are scripts: the keys of the locks, the holder's value there, and the rest.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Ttl, debug_as};
@@ -9,37 +8,27 @@ use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::script::Script;
 
-/// The locks of one holder.
-#[derive(Clone, Copy)]
-pub(super) struct Locks<'a> {
-    pub(super) first: &'a str,
-    /// The keys behind it in the script's header.
-    pub(super) others: &'a [Arc<str>],
-    /// What the holder has at the keys: the proof of ownership.
+/// The lock of one holder.
+pub(super) struct Held<'a> {
+    pub(super) lock: &'a str,
+    /// What the holder has at the key: the proof of ownership.
     pub(super) value: &'a str,
 }
 
-impl<'a> Locks<'a> {
-    fn keys(&self) -> impl Iterator<Item = &'a str> {
-        let others = self.others.iter().map(|key| &**key);
-        std::iter::once(self.first).chain(others)
-    }
-}
-
 // The value is a secret.
-debug_as!(Locks<'_>, it => "Locks({})", it.first);
+debug_as!(Held<'_>, it => "Held({})", it.lock);
 
 operation! {
-    /// Takes the locks if they are free.
+    /// Takes the lock if it is free.
     pub(super) struct TakeForeign<'a> {
         script: &'static Script,
-        locks: Locks<'a>,
+        held: Held<'a>,
         ttl: Ttl,
     }
     script script;
     fn encode(call) {
-        call.keys(locks.keys());
-        call.arg(locks.value).arg(ttl.as_ms());
+        call.key(held.lock);
+        call.arg(held.value).arg(ttl.as_ms());
     }
     fn decode(answer) -> TakeOutcome {
         "taken" => TakeOutcome::Taken,
@@ -56,16 +45,16 @@ pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
 }
 
 operation! {
-    /// Extends the locks.
+    /// Extends the lock.
     pub(super) struct ExtendForeign<'a> {
         script: &'static Script,
-        locks: Locks<'a>,
+        held: Held<'a>,
         ttl: Ttl,
     }
     script script;
     fn encode(call) {
-        call.keys(locks.keys());
-        call.arg(locks.value).arg(ttl.as_ms());
+        call.key(held.lock);
+        call.arg(held.value).arg(ttl.as_ms());
     }
     fn decode(answer) -> ExtendAnswer {
         _ => ExtendAnswer::decode(answer)?,
@@ -73,17 +62,19 @@ operation! {
 }
 
 operation! {
-    /// Releases the locks.
+    /// Releases the lock.
     pub(super) struct ReleaseForeign<'a> {
         script: &'static Script,
-        locks: Locks<'a>,
+        held: Held<'a>,
+        /// The list that wakes a waiter, where the protocol has one.
+        signal: Option<&'a str>,
         /// The channel of the waiters, where the script publishes.
         channel: Option<String>,
     }
     script script;
     fn encode(call) {
-        call.keys(locks.keys());
-        call.arg(locks.value).args(channel.iter());
+        call.key(held.lock).keys(signal.iter());
+        call.arg(held.value).args(channel.iter());
     }
     fn decode(answer) -> ReleaseAnswer {
         _ => ReleaseAnswer::decode(answer)?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{ExtendForeign, Locks, ReleaseForeign, TakeForeign};
+use super::calls::{ExtendForeign, Held, ReleaseForeign, TakeForeign};
 use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
@@ -101,13 +101,9 @@ impl ForeignLock {
         self.value.as_deref().unwrap_or(self.token.secret())
     }
 
-    /// The locks, as a script with these keys behind the first gets them.
-    fn locks<'a>(&'a self, others: &'a [Arc<str>]) -> Locks<'a> {
-        Locks {
-            first: &self.resource.lock,
-            others,
-            value: self.value(),
-        }
+    fn held(&self) -> Held<'_> {
+        let (lock, value) = (&*self.resource.lock, self.value());
+        Held { lock, value }
     }
 
     /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
@@ -144,29 +140,18 @@ impl ForeignLock {
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
         let lock = &*self.resource.lock;
-        let (script, others, channel) = match self.protocol {
-            Protocol::PythonRedisLock => (
-                &python_redis_lock::RELEASE_FOREIGN,
-                self.signal.as_slice(),
-                None,
-            ),
-            Protocol::Redisson => (
-                &redisson::RELEASE_FOREIGN,
-                &[][..],
-                Some(redisson::channel(lock)),
-            ),
+        let (script, channel) = match self.protocol {
+            Protocol::PythonRedisLock => (&python_redis_lock::RELEASE_FOREIGN, None),
+            Protocol::Redisson => (&redisson::RELEASE_FOREIGN, Some(redisson::channel(lock))),
             _ => {
                 let release = CompareAndDelete { lock, token: value };
                 return store.ask_one(&release, within).await;
             }
         };
-        let locks = Locks {
-            value,
-            ..self.locks(others)
-        };
         let release = ReleaseForeign {
             script,
-            locks,
+            held: Held { lock, value },
+            signal: self.signal.as_deref(),
             channel,
         };
         store.ask_one(&release, within).await
@@ -198,20 +183,21 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
         let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
-            let (script, locks) = match self.protocol {
+            let script = match self.protocol {
                 Protocol::SetnxGetset => {
                     return setnx_getset::take(store, lock, value, within).await;
                 }
                 Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
                     return setex_renamenx::take(store, lock, value, ttl, within).await;
                 }
-                Protocol::Redisson => (&redisson::TAKE_FOREIGN, self.locks(&[])),
+                Protocol::Redisson => &redisson::TAKE_FOREIGN,
                 // This grant equals that of `SET` with `NX` and `PX`.
                 Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
-                    (&setnx_pexpire::TAKE_FOREIGN, self.locks(&[]))
+                    &setnx_pexpire::TAKE_FOREIGN
                 }
             };
-            let take = TakeForeign { script, locks, ttl };
+            let held = self.held();
+            let take = TakeForeign { script, held, ttl };
             store.ask_one(&take, within).await
         })
     }
@@ -228,8 +214,8 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
             if self.extends_itself() {
-                let (script, locks) = (&redisson::EXTEND_FOREIGN, self.locks(&[]));
-                let extend = ExtendForeign { script, locks, ttl };
+                let (script, held) = (&redisson::EXTEND_FOREIGN, self.held());
+                let extend = ExtendForeign { script, held, ttl };
                 return store.ask_one(&extend, within).await;
             }
             let (resource, token) = (&self.resource, &self.token);

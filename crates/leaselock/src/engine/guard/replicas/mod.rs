@@ -3,4 +3,4 @@
 pub(crate) mod confirm;
 mod written;
 
-pub(crate) use self::written::Written;
+pub(crate) use self::written::{Shortfall, Written};

@@ -23,6 +23,15 @@ pub(crate) struct ReplicaAck {
     pub(crate) on_own_disk: bool,
 }
 
+/// Why what was written counts, and has too few copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shortfall {
+    pub(crate) asked: Copies,
+    pub(crate) confirmed: u32,
+    /// Why the server did not say how many.
+    pub(crate) source: Option<StoreError>,
+}
+
 /// What was written over a connection of the pool.
 pub(crate) struct Written<'a> {
     pool: &'a ReplicaPool,
@@ -88,6 +97,20 @@ impl<'a> Written<'a> {
     /// Gives the connection back without a wait for replicas.
     pub(crate) fn put_back(self) {
         self.pool.put_back(self.connection);
+    }
+
+    /// Waits until there are enough copies, which is `None`, or the server has noticed the timeout.
+    pub(crate) async fn shortfall(self, asked: Copies) -> Option<Shortfall> {
+        let (confirmed, source) = match self.count(asked).await {
+            Ok(counted) if counted.are_enough(asked) => return None,
+            Ok(counted) => (counted.replicas, None),
+            Err(error) => (0, Some(error)),
+        };
+        Some(Shortfall {
+            asked,
+            confirmed,
+            source,
+        })
     }
 
     /// Returns when the replicas' time is over.
