@@ -103,6 +103,13 @@ impl Failure {
         self
     }
 
+    /// Others of the holders that were to be broken had been, before it failed.
+    pub(crate) fn after_a_part(mut self, broken: usize, all: usize) -> Self {
+        let text = format!("; {broken} of the {all} holders had been broken before");
+        self.text.push_str(&text);
+        self
+    }
+
     /// A store error about one lock. The user typed the name, so it may be a URL.
     fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
         let name = without_secrets(name.as_str());
@@ -329,7 +336,7 @@ impl From<BreakError> for Failure {
                 return Failure::with_lock(name, "not broken: ", source, exit);
             }
             BreakError::Unknown { name, source } => {
-                let what = "no usable reply; its holder may have been broken, so see status before you repeat it: ";
+                let what = "its holder may have been broken, so see status before you repeat it: ";
                 let mut failure = Failure::with_lock(name, what, source, exit);
                 failure.details.kind = Some("unknown".to_owned());
                 return failure;

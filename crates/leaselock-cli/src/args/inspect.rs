@@ -6,8 +6,11 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use leaselock::interop::Protocol;
+use leaselock::{Client, Mutex};
 
+use super::globals::Globals;
 use super::like::LikeArgs;
+use crate::failure::Failure;
 use crate::{duration, manual};
 
 /// Show who holds a lock, since when and for how long, and who waits for it
@@ -133,7 +136,8 @@ pub(crate) struct BreakArgs {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) why: Option<String>,
 
-    /// How its programs acquire the lock, as for run: those of redisson and python-redis-lock are woken
+    /// How its programs acquire the lock; NAME is as for run. Those of redisson and python-redis-lock
+    /// are woken
     #[arg(
         long,
         value_name = "PROTOCOL",
@@ -146,7 +150,7 @@ pub(crate) struct BreakArgs {
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 
-    /// The lock to break, as status shows it
+    /// The lock to break, as status shows it; with --protocol or --like as for run
     pub(crate) name: String,
 }
 
@@ -157,6 +161,26 @@ impl BreakArgs {
             (Protocol::Native, Some(preset)) => preset.protocol(),
             (protocol, _) => protocol,
         }
+    }
+
+    /// The lock that `run` acquires with the same flags.
+    pub(crate) fn mutex(&self, client: &Client) -> Mutex {
+        let mutex = self.like.mutex(client.mutex(&self.name));
+        match self.protocol {
+            Protocol::Native => mutex,
+            protocol => mutex.protocol(protocol),
+        }
+    }
+
+    /// The name under which leaselock knows that lock.
+    pub(crate) fn key(&self, client: &Client, globals: &Globals) -> Result<String, Failure> {
+        match (self.protocol, self.like.preset) {
+            (Protocol::Native, _) => {}
+            (protocol, None) => return Ok(protocol.name_for(&self.name)?.as_str().to_owned()),
+            // Two that do not fit are refused as `run` refuses them.
+            (_, Some(_)) => drop(self.mutex(client).validate()?),
+        }
+        self.like.name(&self.name, globals)
     }
 }
 

@@ -14,13 +14,14 @@ use crate::args::elect::host_name;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::look::{Look, Seen};
 use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Takes the lock away, from the holder that the operator has seen.
 pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals, Purpose::Operator)?;
-    let name = args.like.name(&args.name, globals)?;
+    let name = args.key(&client, globals)?;
     session::block_on(async {
         let terms = BreakOptions::default().by(operator());
         let mut terms = terms.protocol(args.effective_protocol());
@@ -42,8 +43,9 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
         if let Some(why) = args.why.clone().or(asked) {
             terms = terms.because(why);
         }
-        let broken = take(&client, &name, &terms, &grants).await?;
+        let taken = take(&client, &name, &terms, &grants).await?;
         if globals.json {
+            let broken = &taken.broken;
             let object = json!({
                 "name": name,
                 "broken": {
@@ -57,14 +59,24 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
             });
             output::print(output::json(&object).as_bytes())?;
         } else if !globals.quiet {
-            output::say(&format!("leaselock: {}\n", in_words(&name, &broken)));
+            output::say(&format!("leaselock: {}\n", in_words(&name, &taken)));
         }
-        Ok(Exit::OK)
+        taken.failed.map_or(Ok(Exit::OK), Err)
     })
 }
 
+/// What was taken away.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// All grants that were broken, as if by one break.
+    pub(super) broken: BreakOutcome,
+    /// Why the others that were to be broken were not, or why that is unknown.
+    pub(super) failed: Option<Failure>,
+}
+
 /// From whom a lock was taken, and when it is free.
-pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
+pub(super) fn in_words(name: &str, taken: &Taken) -> String {
+    let broken = &taken.broken;
     let fence = broken
         .fence
         .map(|fence| format!(", fence {fence}"))
@@ -75,7 +87,11 @@ pub(super) fn in_words(name: &str, broken: &BreakOutcome) -> String {
             "its holder has",
             "it may work",
         ),
-        count => (format!("all {count} holders"), "they have", "each may work"),
+        count => {
+            let all = taken.failed.as_ref().map_or("all ", |_| "");
+            let who = format!("{all}{count} holders");
+            (who, "they have", "each may work")
+        }
     };
     let what_next = match broken.remaining {
         Some(_) if broken.lasts_with_job => {
@@ -113,28 +129,56 @@ pub(super) async fn take(
     name: &str,
     terms: &BreakOptions,
     grants: &[Fence],
-) -> Result<BreakOutcome, BreakError> {
-    let Some((first, others)) = grants.split_first() else {
-        return client.break_lease(name, terms.clone()).await;
+) -> Result<Taken, BreakError> {
+    let only = async |fence| {
+        let mut terms = terms.clone();
+        terms.only_fence = fence;
+        client.break_lease(name, terms).await
     };
-    let only = |fence: &Fence| client.break_lease(name, terms.clone().only(*fence));
-    let mut taken = only(first).await;
-    for fence in others {
-        taken = match (taken, only(fence).await) {
-            (Ok(mut all), Ok(one)) => {
+    one_by_one(grants, only).await
+}
+
+/// Breaks each of these grants that is still there, until an error tells that no further one can be broken.
+async fn one_by_one(
+    grants: &[Fence],
+    only: impl AsyncFn(Option<Fence>) -> Result<BreakOutcome, BreakError>,
+) -> Result<Taken, BreakError> {
+    let mut grants_left = grants.iter();
+    let mut taken = only(grants_left.next().copied()).await;
+    for fence in grants_left {
+        if taken.as_ref().is_err_and(|error| !has_left(error)) {
+            break;
+        }
+        match (&mut taken, only(Some(*fence)).await) {
+            (Ok(all), Ok(one)) => {
                 all.count += one.count;
                 all.remaining = all.remaining.max(one.remaining);
                 all.lasts_with_job |= one.lasts_with_job;
                 all.fence = None;
-                Ok(all)
             }
-            // That holder has left by itself.
-            (Ok(all), Err(BreakError::Mismatch { .. } | BreakError::NotHeld { .. })) => Ok(all),
-            (Err(BreakError::Mismatch { .. } | BreakError::NotHeld { .. }), next) => next,
-            (Err(error), _) | (Ok(_), Err(error)) => return Err(error),
-        };
+            (Ok(_), Err(error)) if has_left(&error) => {}
+            (Ok(all), Err(error)) => {
+                let failed = Failure::from(error).after_a_part(all.count, grants.len());
+                return Ok(Taken {
+                    broken: all.clone(),
+                    failed: Some(failed),
+                });
+            }
+            (Err(_), next) => taken = next,
+        }
     }
-    taken
+    Ok(Taken {
+        broken: taken?,
+        failed: None,
+    })
+}
+
+/// True if that holder has left by itself.
+fn has_left(error: &BreakError) -> bool {
+    matches!(
+        error,
+        BreakError::Mismatch { .. } | BreakError::NotHeld { .. }
+    )
 }
 
 enum Answer {
@@ -145,18 +189,29 @@ enum Answer {
 
 /// Shows who would be hit, and asks.
 async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer, Failure> {
-    let seen = client.inspect(name).await?;
-    let from = match &seen.state {
-        Holding::Held { count: 1, .. } => String::new(),
-        Holding::Held { count, .. } => format!(" from all {count}"),
-        // One that comes now is not the one that was looked at.
-        Holding::Free => return Err(Failure::new(format!("`{name}` is not held"), Exit::LOST)),
-        Holding::NotALock { .. } if args.effective_protocol() == Protocol::Redisson => {
-            String::new()
+    let theirs = args.effective_protocol() != Protocol::Native;
+    let look = Look::at(client, theirs.then(|| args.mutex(client)));
+    // One that comes now is not the one that was looked at.
+    let free = || Err(Failure::new(format!("`{name}` is not held"), Exit::LOST));
+    let (grants, from, text) = match look.see(name).await? {
+        Seen::Theirs(None) => return free(),
+        Seen::Theirs(Some(holder)) => {
+            let text = show::text_of_others(name, Some(&holder));
+            (holder.fence.into_iter().collect(), String::new(), text)
         }
-        _ => return Ok(Answer::Break(Vec::new(), None)), // the library says what is there instead
+        Seen::Ours(seen) => {
+            let from = match &seen.state {
+                Holding::Held { count: 1, .. } => String::new(),
+                Holding::Held { count, .. } => format!(" from all {count}"),
+                Holding::Free => return free(),
+                _ => {
+                    args.mutex(client).holder().await?; // an error that says what lies there instead
+                    return Ok(Answer::Leave);
+                }
+            };
+            (grants(&seen.state), from, show::text(&seen))
+        }
     };
-    let (grants, text) = (grants(&seen.state), show::text(&seen));
     if !std::io::stdin().is_terminal() {
         let exactly = match &grants[..] {
             [fence] => format!("--fence {fence}"),
@@ -206,10 +261,44 @@ mod tests {
         let comes = take_one().await;
         let terms = BreakOptions::default().now();
         let broken = take(&client, "pool", &terms, &seen).await.unwrap();
+        let broken = broken.broken;
         assert_eq!((broken.count, broken.fence), (1, stays.fence()));
         assert!(stays.release().await.is_err());
         let again = take(&client, "pool", &terms, &seen).await.unwrap_err();
         assert!(matches!(again, BreakError::Mismatch { .. }), "{again}");
         comes.release().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_error_ends_a_break_of_several_and_hides_none_that_was_broken_before() {
+        let client = Client::open("mem:").unwrap();
+        let pool = client.semaphore("pool", 2);
+        let take_one = async || pool.try_acquire().await.unwrap().unwrap();
+        let leases = [take_one().await, take_one().await];
+        let [fine, fails] = [0, 1].map(|at| leases[at].fence().unwrap());
+        let only = async |fence| {
+            let mut terms = BreakOptions::default().now();
+            terms.only_fence = fence;
+            // Memory has no locks of that protocol.
+            let terms = match fence == Some(fails) {
+                true => terms.protocol(Protocol::Redisson),
+                false => terms,
+            };
+            client.break_lease("pool", terms).await
+        };
+        one_by_one(&[fails, fine], only).await.unwrap_err();
+        assert_eq!(
+            grants(&client.inspect("pool").await.unwrap().state).len(),
+            2
+        );
+        let taken = one_by_one(&[fine, fails], only).await.unwrap();
+        assert_eq!((taken.broken.count, taken.broken.fence), (1, Some(fine)));
+        let failed = taken.failed.unwrap();
+        assert_eq!(failed.exit, Exit::USAGE);
+        let text = failed.to_string();
+        assert!(
+            text.ends_with("; 1 of the 2 holders had been broken before"),
+            "{text}"
+        );
     }
 }

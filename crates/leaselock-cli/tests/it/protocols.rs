@@ -176,9 +176,41 @@ fn a_lock_of_redisson_is_broken_by_its_protocol_and_only_when_that_is_confirmed(
             store.run(&words)
         };
         run(&["--yes"]).refuses(77, "held by another library");
-        run(&["--now", "--foreign"]).refuses(64, "give --yes");
+        let asked = run(&["--now", "--foreign"]).refuses(64, "give --yes");
+        let who = "job: held by another lock library; expires in ";
+        assert!(asked.err.contains(who), "{asked:?}");
         assert_eq!(kind_of(server, "job"), "hash", "{protocol:?}");
         run(&["--now", "--foreign", "--yes"]).gives(0);
         assert_eq!(kind_of(server, "job"), "none", "{protocol:?}");
+        server.cli(&["RPUSH", "job", "no lock"]);
+        run(&["--now", "--foreign"]).refuses(65, "a list lies under this name");
+        server.cli(&["DEL", "job"]);
     }
+}
+
+#[test]
+fn break_and_run_hit_the_same_lock_by_the_same_words() {
+    let store = Store::redis();
+    let native = store.hold(&[]);
+    for (protocol, key) in [
+        ("python-redis-lock", "lock:job"),
+        ("setex-renamenx", "job:real_lock"),
+    ] {
+        let words = ["--protocol", protocol, "job"];
+        let run = |more: &[&str]| store.run(&[&["break", "--now"], more, &words].concat());
+        run(&["--yes"]).refuses(79, &format!("`{key}` is not held"));
+        let holder = store.start(&[&["run"], &words[..], &["-c", "echo > begun; cat"]].concat());
+        store.line_in("begun");
+        run(&[]).refuses(64, &format!("{key}: held by "));
+        run(&["--yes"]).refuses(0, &format!("`{key}` was taken from "));
+        assert_eq!(kind_of(store.server(), key), "none");
+        holder.end();
+        std::fs::remove_file(store.path("begun")).unwrap();
+        let both = [&["break", "-y", "--like", "guide"], &words[..]].concat();
+        store
+            .run(&both)
+            .refuses(64, &format!("leave {protocol} out"));
+    }
+    assert_eq!(store.status()["state"], "held");
+    native.end().gives(0);
 }

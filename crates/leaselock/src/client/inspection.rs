@@ -230,8 +230,7 @@ impl BreakOptions {
         self
     }
 
-    /// Breaks a lock that its clients take in this [`Protocol`], under the key that [`inspect`](crate::Client::inspect)
-    /// shows: a break at once wakes one of them with python-redis-lock, and all with Redisson, whose locks are always
+    /// Breaks a lock that its clients take in this [`Protocol`], under its [key](Protocol::name_for): a break at once wakes one of them with python-redis-lock, and all with Redisson, whose locks are always
     /// [foreign](Self::foreign).
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {

@@ -20,7 +20,7 @@ pub(crate) async fn look(
     protocol.check(engine)?;
     let name = match protocol {
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
-        other => Name::new(other.key(name.as_str()))?,
+        other => other.name_for(name.as_str())?,
     };
     let keys = LockKeys::new(&engine.ids.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;

@@ -68,7 +68,12 @@ async fn broken(client: &Client, target: &Target, why: &str) -> String {
         terms = terms.because(why);
     }
     match break_::take(client, &target.name, &terms, &target.grants).await {
-        Ok(broken) => break_::in_words(&target.name, &broken),
+        Ok(taken) => {
+            let text = break_::in_words(&target.name, &taken);
+            taken
+                .failed
+                .map_or(text.clone(), |failure| format!("{text}; {failure}"))
+        }
         Err(error) => Failure::from(error).to_string(),
     }
 }

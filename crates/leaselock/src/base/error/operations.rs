@@ -323,7 +323,7 @@ pub enum BreakError {
     ///
     /// **The holder may have been broken.** The same call again, without the fencing token of that holder, may hit the
     /// next one: [inspect](crate::Client::inspect) the name first.
-    #[error("`{name}`: no usable reply; its holder may have been broken: {source}")]
+    #[error("`{name}`: its holder may have been broken: {source}")]
     Unknown {
         /// The lock's name.
         name: Name,

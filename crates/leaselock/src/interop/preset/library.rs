@@ -57,8 +57,7 @@ impl Preset {
     /// # Errors
     /// [`InvalidInput`] when either of the two is not a valid name; the message says what would be right.
     pub fn name_for(self, name: &str) -> Result<Name, InvalidInput> {
-        let name = self.mutex_for(name)?;
-        Name::new(self.0.protocol.key(name.as_str()))
+        self.0.protocol.name_for(self.mutex_for(name)?.as_str())
     }
 
     /// The name that a mutex has, from which its protocol makes the key.

@@ -102,7 +102,17 @@ impl Protocol {
         LockKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
-    pub(crate) fn key(self, name: &str) -> String {
+    /// Returns the name under which leaselock knows the lock that is called `name` in this protocol.
+    ///
+    /// It is the lock's key, as [`inspect`](crate::Client::inspect) and [`break_lease`](crate::Client::break_lease) have it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] when either of the two is not a valid name.
+    pub fn name_for(self, name: &str) -> Result<Name, InvalidInput> {
+        Name::new(self.key(Name::new(name)?.as_str()))
+    }
+
+    fn key(self, name: &str) -> String {
         match self {
             Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => setex_renamenx::key(name),
             Protocol::PythonRedisLock => python_redis_lock::key(name),
