@@ -50,7 +50,6 @@ pub(super) async fn hear(
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };
-    let forgotten = ChangeReply(ChangeEnd::Forgotten, None); // no task sends any more
     let reply = loop {
         let is_new = hears.is_empty(); // otherwise others were told meanwhile
         if is_new && let Some(id) = queue.enqueue(pending.take(), &background.handle) {
@@ -61,7 +60,8 @@ pub(super) async fn hear(
             Ok(ChangeReply(ChangeEnd::Unknown(_), Some(later))) if !is_new || !later.is_empty() => {
                 hears = later
             }
-            told => break told.unwrap_or(forgotten),
+            Ok(told) => break told,
+            Err(_) => break ChangeReply(ChangeEnd::Forgotten, None), // no task sends any more
         }
     };
     engine.totals.nouns.changes.add(match &reply.0 {
@@ -101,9 +101,7 @@ struct DriverId(u64);
 impl QueueState {
     fn new_driver(&mut self, now: Moment) -> DriverId {
         self.drivers += 1;
-        let id = DriverId(self.drivers);
-        self.driver = Some((id, now));
-        id
+        self.driver.insert((DriverId(self.drivers), now)).0
     }
 
     fn is_driven_by(&self, driver: DriverId) -> bool {
