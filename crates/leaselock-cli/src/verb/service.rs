@@ -140,7 +140,10 @@ impl<'a> ReadAgain<'a> {
         let usable = self.file.as_mut()?.read().and_then(|urls| {
             let mut globals = before.clone();
             globals.take_urls(urls);
-            session::one_store(&globals, Purpose::Operator, self.verb).map(|_| globals)
+            if globals.given_urls() != before.given_urls() {
+                session::one_store(&globals, Purpose::Operator, self.verb)?;
+            }
+            Ok(globals)
         });
         match usable {
             Ok(now) => {
