@@ -216,7 +216,7 @@ pub(crate) fn text_of_others(name: &str, by: Option<&Holder>) -> String {
     format!("{}: {state}\n", sanitized(name))
 }
 
-/// The same as an object, with the fields of [`json`].
+/// The same as an object, with the fields of [`json()`].
 pub(crate) fn json_of_others(name: &str, by: Option<&Holder>) -> Value {
     let nobody: [Value; 0] = [];
     json!({
