@@ -240,7 +240,7 @@ impl<M> Drop for Lease<M> {
     }
 }
 
-/// A way of holding: the parameter of [`Lease`](crate::Lease) and [`LeaseView`](crate::LeaseView).
+/// A way of holding: the parameter of [`Lease`] and [`LeaseView`](crate::LeaseView).
 ///
 /// It is a type and no value, so that a program that upgrades a plain reader does not compile. Nor does one that releases a
 /// run, which would count as crashed though its work is done: a run is no `Mode`.

@@ -26,7 +26,7 @@ pub enum LeaseState {
     Lost(LostReason),
 }
 
-/// A read-only view of a [`Lease`](crate::Lease): it cannot extend or release. Clones are cheap and `'static`, and keep
+/// A read-only view of a [`Lease`]: it cannot extend or release. Clones are cheap and `'static`, and keep
 /// no lease alive. Without a parameter it is that of a lease of any kind.
 #[derive(Clone)]
 pub struct LeaseView<M = ()> {
