@@ -70,16 +70,21 @@ async fn heard(client: &Client) {
     .await;
 }
 
+/// The lease of the second client, to which the first one has handed it over.
+async fn handed_over(one: &Client, two: &Client) -> Lease {
+    let lease = mutex(one).acquire().await.unwrap();
+    let second = mutex(two);
+    let mut waiter: Acquiring = pin!(second.acquire());
+    is_in_queue(two, &mut waiter).await;
+    lease.release().await.unwrap();
+    waiter.await.unwrap()
+}
+
 #[tokio::test]
 async fn a_hand_over_grants_five_seconds_at_most_until_the_first_renewal() {
     let clock = Clock::manual();
     let (one, two) = (client("short", &clock), client("short", &clock));
-    let lease = mutex(&one).acquire().await.unwrap();
-    let second = mutex(&two);
-    let mut waiter: Acquiring = pin!(second.acquire());
-    is_in_queue(&two, &mut waiter).await;
-    lease.release().await.unwrap();
-    let lease = waiter.await.unwrap();
+    let lease = handed_over(&one, &two).await;
     let left = lease.remaining();
     assert!(
         left <= PASSED && left > PASSED - Duration::from_millis(100),
@@ -98,12 +103,7 @@ async fn a_hand_over_grants_five_seconds_at_most_until_the_first_renewal() {
 async fn the_renewal_of_a_short_hand_over_is_not_counted_as_late() {
     let clock = Clock::manual();
     let (one, two) = (client("in-time", &clock), client("in-time", &clock));
-    let lease = mutex(&one).acquire().await.unwrap();
-    let second = mutex(&two);
-    let mut waiter: Acquiring = pin!(second.acquire());
-    is_in_queue(&two, &mut waiter).await;
-    lease.release().await.unwrap();
-    let lease = waiter.await.unwrap();
+    let lease = handed_over(&one, &two).await;
     let first = lease.deadline();
     clock.advance(PASSED / 3);
     eventually("it is renewed", async || lease.deadline() > first).await;

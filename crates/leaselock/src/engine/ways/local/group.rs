@@ -345,7 +345,6 @@ mod handoff_tests {
 
     use super::*;
     use crate::Client;
-    use crate::engine::ways::local::group::{GroupTerms, GroupWaiter, LocalGroup};
     use crate::engine::ways::local::groups::GroupMember;
     use crate::engine::ways::local::groups::LocalGroups;
     use crate::engine::ways::turn_budget::Share;
@@ -354,12 +353,8 @@ mod handoff_tests {
     /// A lock that so many checks in a row find taken is kept.
     const CHECKS: usize = 1_000;
 
-    /// It goes while the task of its group takes the grant back that it has not taken.
-    #[tokio::test]
-    async fn a_member_that_goes_away_with_its_grant_does_not_stay_in_its_group() {
-        let client = Client::open("mem:").unwrap();
-        let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
-        let engine = Arc::clone(client.engine());
+    /// A group that no other task can join.
+    fn unlisted_group(lease: &Lease) -> Arc<LocalGroup> {
         let terms = GroupTerms {
             kind: &MUTEX,
             ttl: lease.parts().1.ttl(),
@@ -367,7 +362,16 @@ mod handoff_tests {
             fencing: true,
         };
         let unlisted = Weak::<LocalGroups>::new();
-        let group = Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms));
+        Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms))
+    }
+
+    /// It goes while the task of its group takes the grant back that it has not taken.
+    #[tokio::test]
+    async fn a_member_that_goes_away_with_its_grant_does_not_stay_in_its_group() {
+        let client = Client::open("mem:").unwrap();
+        let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
+        let engine = Arc::clone(client.engine());
+        let group = unlisted_group(&lease);
         let [late, other] = [(); 2].map(|()| GroupWaiter {
             handoff: Handoff::default(),
             start: engine.clock.now(),
@@ -418,14 +422,7 @@ mod handoff_tests {
         let mut lease = lease.unwrap();
         lease.expect_late_requests();
         let engine = Arc::clone(client.engine());
-        let terms = GroupTerms {
-            kind: &MUTEX,
-            ttl: lease.parts().1.ttl(),
-            priority: 0,
-            fencing: true,
-        };
-        let unlisted = Weak::<LocalGroups>::new();
-        let group = Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms));
+        let group = unlisted_group(&lease);
         let longest = lease.parts().1.ttl().as_duration() * 2;
         let waiter = GroupWaiter {
             handoff: Handoff::default(),
