@@ -21,7 +21,7 @@ use std::env;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
+cargo xtask test [--fast]   the checks that CI runs, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
                             lines without tests, by layer and by mechanism; --write renews docs/internals/times.md, the

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check there is, cheap ones first, until one fails.
+//! `cargo xtask test`: the checks that CI runs, cheap ones first, until one fails.
 //!
 //! After a first run nothing in here needs the network: servers, libraries of others and
 //! dependencies lie in the target folder and in cargo's own store.

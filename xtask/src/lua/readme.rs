@@ -10,7 +10,7 @@ const INTRO: &str = "\
 
 <!-- Written by `cargo xtask lua --write` from the headers; change those. -->
 
-Every atomic step of every primitive is one script, run by Redis, by Valkey and by the embedded store.
+An atomic step on a lock of leaselock's own is one script. Redis, Valkey and the embedded store run it; one whose header says *On servers only* runs there alone.
 A line `--#include prelude fence` in a script stands for the functions of these files, its fragments; what stands above it does without them.
 A line `--#inline mint` stands for the lines of `inline/mint.lua`.
 The lines between `--#strict` and `--#end` are there in strict mode only.
