@@ -266,8 +266,7 @@ impl Lease<OnceRun> {
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
         let engine = &*engine;
         let finish = &Finish {
-            resource: &record.resource,
-            token: &record.token,
+            held: &record.held,
             kind,
             result,
             fence: self.fence(),

@@ -8,8 +8,7 @@ use leaselock_fence::Fence;
 
 use super::calls::operation;
 use super::grant::{ReleaseAnswer, Seen, seen_at};
-use super::kind::Resource;
-use crate::base::{Token, Ttl};
+use super::kind::{Held, HeldFor};
 use crate::script::{Script, Scripts, script};
 
 pub(crate) static SCRIPTS: Scripts = &[&CAST_VOTE, &ACCEPT, &WITHDRAW];
@@ -21,9 +20,7 @@ static WITHDRAW: Script = script!("quorum/withdraw");
 operation! {
     /// Asks for a vote. Runs `lua/quorum/vote.lua`.
     pub(crate) struct CastVote<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
-        ttl: Ttl,
+        held_for: HeldFor<'a>,
         /// A fencing token; 0 for none.
         proposed: u64,
         behind: Duration,
@@ -32,8 +29,9 @@ operation! {
     }
     script &CAST_VOTE;
     fn encode(call) {
+        let Held { resource, token } = held_for.held;
         call.key(&resource.lock).key(resource.fence()).key(resource.callers());
-        call.arg(*token).arg(ttl.as_ms()).arg(*proposed).arg(micros(*behind)).arg(*caller);
+        call.arg(token).arg(held_for.ttl.as_ms()).arg(*proposed).arg(micros(*behind)).arg(*caller);
     }
     fn decode(answer) -> VoteAnswer {
         "accepted" => VoteAnswer::Accepted { time_us: answer.number(0)? },
@@ -68,15 +66,15 @@ impl VoteAnswer {
 operation! {
     /// Proposes another fencing token to nodes that have voted for us. Runs `lua/quorum/accept.lua`.
     pub(crate) struct Accept<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
         proposed: Fence,
         behind: Duration,
     }
     script &ACCEPT;
     fn encode(call) {
+        let Held { resource, token } = *held;
         call.key(&resource.lock).key(resource.fence());
-        call.arg(*token).arg(proposed.get()).arg(micros(*behind));
+        call.arg(token).arg(proposed.get()).arg(micros(*behind));
     }
     fn decode(answer) -> AcceptAnswer {
         "accepted" => AcceptAnswer::Agreed,
@@ -99,8 +97,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
 operation! {
     /// Withdraws a vote. Runs `lua/quorum/withdraw.lua`.
     pub(crate) struct Withdraw<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
         /// True if the node wakes the first registered caller.
         tells: bool,
         /// The caller whose registration the node removes; empty for none.
@@ -109,6 +106,7 @@ operation! {
     script &WITHDRAW;
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = *held;
         call.key(&resource.lock).key(resource.callers());
         call.arg(token).arg(u64::from(*tells)).arg(caller);
     }
@@ -119,10 +117,9 @@ operation! {
 
 impl<'a> Withdraw<'a> {
     /// Creates the request of a holder, or of an operator or cleanup that acts for the holder.
-    pub(crate) fn of(resource: &'a Resource, token: &'a Token) -> Self {
+    pub(crate) fn of(held: &'a Held) -> Self {
         Withdraw {
-            resource,
-            token,
+            held,
             tells: true,
             caller: "",
         }

@@ -26,7 +26,7 @@ impl Votable for Release<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.resource, self.token).call()
+        Withdraw::of(self.held).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
@@ -46,7 +46,7 @@ impl Votable for Cancel<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.resource, self.token).call()
+        Withdraw::of(self.held).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<CancelAnswer, StoreError> {

@@ -10,14 +10,15 @@ use crate::base::{Moment, StoreError, Token};
 use crate::engine::guard::owner::Owner;
 use crate::engine::services::thread::Background;
 use crate::engine::services::{CleanupGuard, Engine, PendingCleanup};
-use crate::engine::values::{AcquireRequest, CustomLock, LockMode, Resource, Seen};
+use crate::engine::values::{AcquireRequest, CustomLock, Held, LockMode, Resource, Seen};
 
 /// One acquisition of one name. A way changes nothing of it but the try.
 pub(crate) struct Ask<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
     pub(crate) name: &'a Name,
-    pub(super) resource: Resource,
+    /// The lock, and the token of this try.
+    pub(super) held: Held,
     pub(super) request: AcquireRequest,
     pub(super) start: Moment,
     /// When its wait ends.
@@ -26,8 +27,6 @@ pub(crate) struct Ask<'a> {
     pub(super) owner: Option<Owner>,
     /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
     pub(super) becomes: Option<Resource>,
-    /// The token of this try.
-    pub(super) token: Token,
     /// What this try writes, when the lock is not taken in the native way.
     pub(super) custom: Option<Arc<dyn CustomLock>>,
 }
@@ -44,18 +43,17 @@ impl<'a> Ask<'a> {
             source,
         };
         let background = engine.background().map_err(internal)?;
-        let token = engine.ids.token(request.fences).map_err(internal)?;
+        let token = engine.ids.token(request.terms.fences).map_err(internal)?;
         Ok(Ask {
             engine,
             background,
             name,
-            resource,
+            held: Held { resource, token },
             request,
             start: engine.clock.now(),
             end: None,
             owner: None,
             becomes: None,
-            token,
             custom: None,
         })
     }
@@ -68,8 +66,8 @@ impl<'a> Ask<'a> {
     /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
     /// `into`.
     pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
-        self.request.fences = token.is_fenced();
-        (self.token, self.becomes) = (token, Some(into));
+        self.request.terms.fences = token.is_fenced();
+        (self.held.token, self.becomes) = (token, Some(into));
         self
     }
 
@@ -79,7 +77,7 @@ impl<'a> Ask<'a> {
 
     /// How long a request may take.
     pub(super) fn within(&self) -> Duration {
-        self.engine.request_timeout(self.request.ttl)
+        self.engine.request_timeout(self.request.terms.ttl)
     }
 
     /// The same, before the wait ends.
@@ -94,7 +92,7 @@ impl<'a> Ask<'a> {
         if self.becomes.is_some() {
             return Ok(());
         }
-        self.token = self.engine.ids.token(self.request.fences)?;
+        self.held.token = self.engine.ids.token(self.request.terms.fences)?;
         Ok(())
     }
 
@@ -105,8 +103,7 @@ impl<'a> Ask<'a> {
 
     /// Cleans up after a request that leaves at this moment.
     pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
-        let (resource, token) = (self.resource.clone(), self.token.clone());
-        let cleanup = PendingCleanup::acquisition(resource, token, self.ends_at_latest(now));
+        let cleanup = PendingCleanup::acquisition(self.held.clone(), self.ends_at_latest(now));
         CleanupGuard::new(
             self.background.cleanup.clone(),
             cleanup.with_custom(self.custom.clone()),
@@ -115,19 +112,23 @@ impl<'a> Ask<'a> {
 
     /// When a grant of a request that leaves now has ended by itself.
     pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
-        now.plus(self.request.ttl.as_duration())
+        now.plus(self.request.terms.ttl.as_duration())
     }
 
     /// Others were seen to want the lock a moment ago.
     pub(super) fn is_contended(&self) -> bool {
         let requests = &self.engine.requests;
-        requests.contended.contains(&self.resource.lock, self.now())
+        requests
+            .contended
+            .contains(&self.held.resource.lock, self.now())
     }
 
     /// Others want the lock: its requests leave alone for a while.
     pub(super) fn note_contended(&self) {
         let requests = &self.engine.requests;
-        requests.contended.note(&self.resource.lock, self.now());
+        requests
+            .contended
+            .note(&self.held.resource.lock, self.now());
     }
 }
 
@@ -150,7 +151,7 @@ impl Ask<'_> {
         match source.detail() {
             Detail::TooMany { permits } => AcquireError::TooMany {
                 name,
-                requested: LockMode::of(&self.resource).permits(),
+                requested: LockMode::of(&self.held.resource).permits(),
                 permits: *permits,
             },
             Detail::Gone { is_taken } => {
@@ -165,12 +166,12 @@ impl Ask<'_> {
                 granted: tally.granted,
                 needed: tally.needed,
                 votes: tally.votes.clone(),
-                clear_in: self.request.ttl.as_duration(),
+                clear_in: self.request.terms.ttl.as_duration(),
                 source,
             },
             _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
                 name,
-                clear_in: self.request.ttl.as_duration(),
+                clear_in: self.request.terms.ttl.as_duration(),
                 source,
             },
             _ => AcquireError::Store { name, source },

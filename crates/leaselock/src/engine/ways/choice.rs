@@ -71,13 +71,13 @@ impl Ask<'_> {
         if let Some(quorum) = engine.store.majority() {
             return Box::pin(self.vote(quorum)).await;
         }
-        let is_waited_for = || groups.has(&self.resource.lock);
+        let is_waited_for = || groups.has(&self.held.resource.lock);
         let first = self.try_with_others(is_waited_for, self.start).await;
         let begun = match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
             FirstTry::StartedWait(begun) => begun,
         };
-        let terms = GroupTerms::of(self.resource.kind, &self.request, wait);
+        let terms = GroupTerms::of(self.held.resource.kind, &self.request, wait);
         match terms.filter(|_| self.owner.is_none()) {
             Some(terms) => self.wait_with_others(groups, terms, begun).await,
             None => Box::pin(Queue::new(self, begun).run()).await,
@@ -93,7 +93,7 @@ impl Ask<'_> {
         mut wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
-        let mode = LockMode::of(&self.resource);
+        let mode = LockMode::of(&self.held.resource);
         if let Some(lease) = self.covered(&owner, mode)? {
             return Ok(lease);
         }
@@ -116,14 +116,14 @@ impl Ask<'_> {
     }
 
     fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
-        let guard = Guard::new(&owner.state, &self.resource.lock, number);
+        let guard = Guard::new(&owner.state, &self.held.resource.lock, number);
         lease.shared(Arc::new(guard))
     }
 
     /// Another guard of a lease that the owner holds. Sends no request.
     fn covered(&self, owner: &Owner, mode: LockMode) -> Result<Option<Lease>, AcquireError> {
         let mut holds = owner.state.holds();
-        let (found, number) = holds.find(&self.resource.lock, mode);
+        let (found, number) = holds.find(&self.held.resource.lock, mode);
         let lease = match found {
             FoundHold::Nothing => return Ok(None),
             FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
@@ -157,7 +157,7 @@ impl Ask<'_> {
             Wait::Forever => None,
         };
         let end = limit.map(|limit| self.start.plus(limit));
-        let interest = owner.state.turns.interest(&self.resource.lock);
+        let interest = owner.state.turns.interest(&self.held.resource.lock);
         tokio::select! {
             biased;
             turn = interest.turn() => Ok(interest.enter(turn)),

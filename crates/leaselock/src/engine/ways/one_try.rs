@@ -56,8 +56,8 @@ impl Ask<'_> {
             return Ok(());
         };
         let (connections, within) = (self.engine.connections()?, self.within());
-        let (resource, token, ttl) = (&self.resource, &self.token, self.request.ttl);
-        let made = custom.prepare(resource, token, ttl, before, &connections, within);
+        let asked = self.held.for_ttl(self.request.terms.ttl);
+        let made = custom.prepare(asked, before, &connections, within);
         self.custom = Some(made.await?);
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Ask<'_> {
         within: Duration,
     ) -> Result<Result<Lease, Seen>, StoreError> {
         let store = &self.engine.store;
-        match custom.take(store, self.request.ttl, within).await? {
+        match custom.take(store, self.request.terms.ttl, within).await? {
             TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
             TakeOutcome::Busy { remaining } => Ok(Err(Seen {
                 remaining,

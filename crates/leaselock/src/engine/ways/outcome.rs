@@ -7,22 +7,15 @@ use leaselock_fence::Fence;
 
 use super::ask::Ask;
 use super::turn_budget::Share;
-use crate::base::{ErrorKind, Moment, StoreError, Ttl, span};
+use crate::base::{ErrorKind, Moment, StoreError, span};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::wakeups::grant_deadline;
 use crate::engine::services::wakeups::grant_deadline::{
     ClockContext, LeaseWindow, ReceivedGrant, Uncertain,
 };
 use crate::engine::services::{ClockSample, LeaseMachine, LeaseRecord};
-use crate::engine::values::{Acquire, Acquired, LogEvent, Seen};
+use crate::engine::values::{Acquire, Acquired, Held, LogEvent, Seen};
 use crate::quorum::executor::Executor;
-
-/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
-/// the others seconds and not a long ttl.
-pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
-    Some(ttl) => ttl,
-    None => panic!("five seconds are in range"),
-};
 
 /// What one request came to.
 pub(super) enum Outcome {
@@ -111,20 +104,11 @@ impl Ask<'_> {
         channel: &'b str,
         range: u64,
     ) -> Acquire<'b> {
-        let passed = if self.request.renews {
-            self.request.ttl.min(PASSED)
-        } else {
-            self.request.ttl
-        };
         Acquire {
-            resource: &self.resource,
-            token: &self.token,
-            ttl: self.request.ttl,
-            passed,
+            held: &self.held,
+            terms: self.request.terms,
             waits,
-            priority: self.request.priority,
             channel,
-            fencing: self.request.fences,
             range,
         }
     }
@@ -192,7 +176,7 @@ impl Ask<'_> {
         now: Moment,
         fence: Option<Fence>,
     ) -> Result<Lease, StoreError> {
-        let deadline = self.engine.drift.deadline(t0, self.request.ttl);
+        let deadline = self.engine.drift.deadline(t0, self.request.terms.ttl);
         if now >= deadline {
             // It may be another's by now.
             return Err(StoreError::unknown(
@@ -208,21 +192,22 @@ impl Ask<'_> {
         self.engine.announce();
         let longest = self.request.max_hold.unwrap_or(Duration::MAX);
         self.engine.store.limit_session(began.plus(longest));
+        let terms = self.request.terms;
         let core = LeaseMachine::granted(
             began,
             deadline,
             now,
-            self.request.ttl,
+            terms.ttl,
             self.engine.drift,
-            self.request.renews,
+            terms.renews,
             self.request.max_hold,
         );
         // Another library's lock has it in its value, or nowhere.
         let why = self.request.why.clone().filter(|_| self.custom.is_none());
+        let resource = self.becomes.as_ref().unwrap_or(&self.held.resource);
         let kept = LeaseRecord::new(
             self.name.clone(),
-            self.becomes.as_ref().unwrap_or(&self.resource).clone(),
-            self.token.clone(),
+            Held::of(resource, &self.held.token),
             fence,
             why.clone(),
             self.engine.clock.clone(),
@@ -232,12 +217,8 @@ impl Ask<'_> {
         let kept = Arc::new(kept.with_custom(self.custom.clone()));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
-        self.engine.write_note(
-            &self.resource,
-            &self.token,
-            why.as_deref(),
-            self.request.ttl,
-        );
+        let held_for = self.held.for_ttl(terms.ttl);
+        self.engine.write_note(held_for, why.as_deref());
         lease
     }
 }

@@ -97,8 +97,11 @@ async fn grant_again<'a>(
     record: &LeaseRecord,
     asked: Copies,
 ) -> Result<Written<'a>, StoreError> {
-    let Some(confirm) = Confirm::of(&record.resource, &record.token, record.ttl()) else {
-        let message = format!("a {} cannot wait for replicas", record.resource.kind.name);
+    let Some(confirm) = Confirm::of(record.held_for()) else {
+        let message = format!(
+            "a {} cannot wait for replicas",
+            record.held.resource.kind.name
+        );
         return Err(StoreError::refused(ErrorKind::Unsupported, message));
     };
     let within = engine.request_timeout(record.ttl());

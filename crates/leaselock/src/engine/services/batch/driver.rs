@@ -208,7 +208,7 @@ impl<B: Batchable> BatchDriver<B> {
                     asked.reply.set(match answer {
                         Some(answer) => BatchOutcome::Answer(Ok(answer)),
                         None => {
-                            self.shared.contended.note(&item.resource.lock, now);
+                            self.shared.contended.note(&item.held.resource.lock, now);
                             BatchOutcome::NotPlain
                         }
                     });

@@ -43,12 +43,12 @@ operation! {
     }
     script &VOTE_MANY;
     fn encode(call) {
-        call.keys(items.iter().map(|item| &item.resource.lock));
+        call.keys(items.iter().map(|item| &item.held.resource.lock));
         if terms.fencing {
-            call.keys(items.iter().map(|item| item.resource.fence()));
+            call.keys(items.iter().map(|item| item.held.resource.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing)).arg(proposed).arg(micros(*behind));
-        call.args(items.iter().map(|item| &item.token));
+        call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> VotedMany {
         "answered" => {
@@ -76,10 +76,10 @@ operation! {
     script &WITHDRAW_MANY;
     votes elsewhere;
     fn encode(call) {
-        call.keys(items.iter().map(|item| &item.resource.lock));
-        call.keys(items.iter().map(|item| item.resource.callers()));
+        call.keys(items.iter().map(|item| &item.held.resource.lock));
+        call.keys(items.iter().map(|item| item.held.resource.callers()));
         call.arg(u64::from(*tells));
-        call.args(items.iter().map(|item| &item.token));
+        call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> Replies<ReleaseAnswer> {
         "answered" => each(answer.bytes(0)?, released)?,

@@ -94,7 +94,11 @@ impl<'w, 'a> Poller<'w, 'a> {
         if *position <= NEAR {
             return None;
         }
-        let traffic = self.ask.engine.store.traffic(&self.ask.resource.lock)?;
+        let traffic = self
+            .ask
+            .engine
+            .store
+            .traffic(&self.ask.held.resource.lock)?;
         Some(Far {
             position: *position,
             commits: traffic.commits,
@@ -106,7 +110,11 @@ impl<'w, 'a> Poller<'w, 'a> {
     fn as_before(&self, far: Far, entry: &QueueEntry, seen: Option<&Seen>) -> Option<Outcome> {
         let (reading, mut seen) = (entry.reading?, seen.cloned()?);
         let now = self.ask.now();
-        let traffic = self.ask.engine.store.traffic(&self.ask.resource.lock)?;
+        let traffic = self
+            .ask
+            .engine
+            .store
+            .traffic(&self.ask.held.resource.lock)?;
         if !far.may_rest(now, traffic) {
             return None;
         }
@@ -211,7 +219,7 @@ impl Poller<'_, '_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
+        let (engine, lock) = (self.ask.engine, &self.ask.held.resource.lock);
         let at = || engine.store.subscriptions_at(lock);
         let name = |sharded| keys::wake_channel_at(&engine.ids.channel, lock, sharded);
         // A message names the waiter that it wakes. The subscription itself says only that messages may have been missed.
@@ -221,7 +229,7 @@ impl Poller<'_, '_> {
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        let (store, lock) = (&self.ask.engine.store, &self.ask.resource.lock);
+        let (store, lock) = (&self.ask.engine.store, &self.ask.held.resource.lock);
         self.subscription.node_changed(store, lock)
     }
 }

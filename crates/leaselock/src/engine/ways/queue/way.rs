@@ -133,7 +133,7 @@ impl Ask<'_> {
     ) -> Duration {
         let store = &self.engine.store;
         let most = entry::polls_at_least_each(store.capabilities().look_every, position);
-        let can_be_woken = self.can_be_woken(&self.token, channel);
+        let can_be_woken = self.can_be_woken(&self.held.token, channel);
         let pause = schedule::next_poll(seen, position, can_be_woken, most);
         let pause = schedule::spread(pause, position);
         if position > 1 || seen.holder.is_some() {
@@ -142,7 +142,7 @@ impl Ask<'_> {
         }
         let now = self.engine.clock.now();
         foreign.polled(now, || {
-            let news = store.news_of(&self.resource.lock)?;
+            let news = store.news_of(&self.held.resource.lock)?;
             Some(
                 self.background
                     .subscriptions
@@ -174,10 +174,7 @@ impl Queued<'_, '_> {
         if let (None, false, Some(source)) = (&patience.seen, may_exist, &patience.error) {
             return Err(failed(ask, guard, source.clone(), false)); // nothing of ours can be there
         }
-        let cancel = Cancel {
-            resource: &ask.resource,
-            token: &ask.token,
-        };
+        let cancel = Cancel { held: &ask.held };
         let left = ask.engine.ask_over(poller.store(), &cancel, within);
         Err(match left.await {
             Ok(CancelAnswer::Upgraded) => {
@@ -357,6 +354,12 @@ impl<'w, 'a> Queue<'w, 'a> {
 /// Searches for a deadlock while an owner waits that holds something else.
 fn detector(ask: &Ask<'_>) -> Option<Detector> {
     let owner = &ask.owner.as_ref()?.state;
-    let digest = ask.token.digest();
-    Detector::new(ask.engine, owner, &ask.resource.lock, digest, ask.within())
+    let digest = ask.held.token.digest();
+    Detector::new(
+        ask.engine,
+        owner,
+        &ask.held.resource.lock,
+        digest,
+        ask.within(),
+    )
 }
