@@ -9,9 +9,10 @@ use crate::base::process::Process;
 use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
 use crate::engine::guard::lease::handle::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
+use crate::engine::services::ids::{Announce, Who};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
 use crate::engine::values::calls_optional::Detach;
-use crate::engine::values::{Announce, Extend, ExtendAnswer, Held, Kind, Note, Release, Who};
+use crate::engine::values::{Extend, ExtendAnswer, Held, Kind, Note, Release};
 use crate::script::{Script, keys};
 
 impl<M: Detachable> Lease<M> {

@@ -61,7 +61,7 @@ impl ClientState {
         protocol.check(engine)?;
         (engine.store).check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;
-        let custom = Custom::of(protocol, &engine.ids.prefix);
+        let is_foreign = !protocol.is_native();
         let terms = AcquireTerms {
             ttl,
             priority: options.priority,
@@ -74,7 +74,7 @@ impl ClientState {
             why: options.why.clone(),
             on_wait: options.on_wait.clone(),
             copies: options.copies,
-            custom,
+            custom: is_foreign.then(|| Custom::new(protocol, &engine.ids.prefix)),
         };
         Ok((keys, request))
     }

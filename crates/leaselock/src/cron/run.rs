@@ -8,7 +8,7 @@ use super::error::CronError;
 use super::handle::Cron;
 use super::state::{Claim, CronRun, Tick};
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::replicas::confirm::{GiveBack, confirmed};
+use crate::engine::guard::replicas::{GiveBack, confirmed};
 use crate::engine::shared_state::recorded_run::{begin, run_mode};
 use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;

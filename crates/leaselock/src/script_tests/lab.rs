@@ -14,7 +14,6 @@ use crate::engine::values::calls::*;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Resource};
-use crate::engine::values::request::AcquireTerms;
 use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;

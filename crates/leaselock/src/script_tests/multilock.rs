@@ -6,7 +6,6 @@ use crate::base::token::{Token, client_of};
 use crate::engine::values::calls::*;
 use crate::engine::values::grant::Acquired;
 use crate::engine::values::kind::{Held, Resource};
-use crate::engine::values::request::AcquireTerms;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 

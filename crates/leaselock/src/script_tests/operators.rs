@@ -255,7 +255,7 @@ fn survey_finds_locks_among_other_keys() {
 #[test]
 fn a_client_writes_its_record_and_deletes_it() {
     use crate::base::process::Process;
-    use crate::engine::values::calls_optional::{Announce, Who};
+    use crate::engine::services::ids::{Announce, Who};
     on_every_engine(async |lab| {
         let this = Process::this("", None, None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
@@ -291,7 +291,7 @@ fn a_client_writes_its_record_and_deletes_it() {
 
 #[test]
 fn a_record_that_no_client_wrote_is_ignored_and_is_no_error() {
-    use crate::engine::values::calls_optional::Who;
+    use crate::engine::services::ids::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
         for (script, text) in [

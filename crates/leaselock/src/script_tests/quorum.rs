@@ -7,7 +7,6 @@ use leaselock_fence::Fence;
 use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::token::Token;
-use crate::engine::values::ballot::many::*;
 use crate::engine::values::ballot::*;
 use crate::engine::values::calls_many::{BatchTerms, Item};
 use crate::engine::values::grant::ReleaseAnswer;

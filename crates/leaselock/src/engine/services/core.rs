@@ -8,7 +8,7 @@ use leaselock_fence::Name;
 
 use super::batch::batcher::Requests;
 use super::cleanup::Cleanup;
-use super::ids::{ClientRecord, Ids};
+use super::ids::{ClientRecord, Ids, Who};
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
 use super::log::EventLog;
@@ -20,7 +20,7 @@ use crate::base::clock_watch::ClockWatch;
 use crate::base::error::AcquireError;
 use crate::base::process::Process;
 use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Ttl, debug_as};
-use crate::engine::values::{Connections, HeldFor, Note, Seen, Strict, Who};
+use crate::engine::values::{Connections, HeldFor, Note, Seen, Strict};
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
 use crate::script::keys;
@@ -246,13 +246,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn record_of(&self, client: &str) -> String {
-        keys::client_record(&self.ids.prefix, client)
-    }
-
     /// Reads who is behind a client, by its own description.
     pub(crate) async fn who(&self, client: &str, within: Duration) -> Result<Process, StoreError> {
-        let record = &self.record_of(client);
+        let record = &keys::client_record(&self.ids.prefix, client);
         let client = client.to_owned();
         Ok(match self.ask(&Who { record }, within).await? {
             Some(process) => Process { client, ..process },

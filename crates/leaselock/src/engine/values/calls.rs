@@ -4,8 +4,7 @@ use leaselock_fence::Fence;
 
 use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen, seen_at};
 use super::kind::{Held, HeldFor, StepScripts};
-use super::request::AcquireTerms;
-use crate::base::fence;
+use crate::base::{Ttl, fence};
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 
 /// Declares a request and reads its reply, in the words of its script's header: fields, keys and arguments in their
@@ -69,6 +68,43 @@ macro_rules! operation {
     (@votable $Name:ident [$($life:tt)*] elsewhere) => {};
 }
 pub(crate) use operation;
+
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
+const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
+
+/// What the store is asked for, and how the lease is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AcquireTerms {
+    pub(crate) ttl: Ttl,
+    pub(crate) priority: i32,
+    pub(crate) renews: bool,
+    pub(crate) fences: bool,
+}
+
+impl AcquireTerms {
+    /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
+    pub(crate) fn passed(self) -> Ttl {
+        match self.renews {
+            true => self.ttl.min(PASSED),
+            false => self.ttl,
+        }
+    }
+
+    /// Returns those of a plain request.
+    #[cfg(test)]
+    pub(crate) fn plain(ttl: Ttl) -> Self {
+        AcquireTerms {
+            ttl,
+            priority: 0,
+            renews: true,
+            fences: true,
+        }
+    }
+}
 
 /// Acquires the lock, or joins the queue. Runs the kind's `acquire`.
 #[derive(Debug)]
@@ -283,12 +319,12 @@ operation! {
     /// Releases a lock that has no side keys. Runs `lua/setnx_pexpire/release.lua`.
     pub(crate) struct CompareAndDelete<'a> {
         lock: &'a str,
-        token: &'a str,
+        value: &'a str,
     }
     script &COMPARE_AND_DELETE;
     fn encode(call) {
         call.key(lock);
-        call.arg(token);
+        call.arg(value);
     }
     fn decode(answer) -> ReleaseAnswer {
         _ => ReleaseAnswer::decode(answer)?,
@@ -298,7 +334,6 @@ operation! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Ttl;
     use crate::base::token::{ClientId, Token};
     use crate::engine::values::Resource;
     use crate::mutex::MUTEX;

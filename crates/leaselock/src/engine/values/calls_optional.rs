@@ -3,9 +3,8 @@
 use super::calls::{Acquire, QueueRequest, operation};
 use super::grant::{Seen, StepReply, seen_at};
 use super::kind::{Held, HeldFor, Resource};
+use crate::base::Token;
 use crate::base::error::LostReason;
-use crate::base::process::Process;
-use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 
 operation! {
@@ -96,6 +95,8 @@ impl<'a> Note<'a> {
     }
 }
 
+pub(crate) static SCRIPTS: Scripts = &[&KEEP];
+
 static KEEP: Script = script!("hold/keep");
 
 operation! {
@@ -149,44 +150,5 @@ impl<'a> Position<'a> {
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
         let script = acquire.held.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })
-    }
-}
-
-pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO, &KEEP];
-
-pub(crate) static ANNOUNCE: Script = script!("client/announce");
-static WHO: Script = script!("client/who", reads_only);
-
-operation! {
-    /// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
-    pub(crate) struct Announce<'a> {
-        record: &'a str,
-        about: &'a str,
-        ttl: Ttl,
-    }
-    script &ANNOUNCE;
-    votes elsewhere;
-    fn encode(call) {
-        call.key(record).arg(*about).arg(ttl.as_ms());
-    }
-    fn decode(answer) -> () {
-        "announced" | "gone" => (),
-    }
-}
-
-operation! {
-    /// Reads the record of a client, without its id, which the caller knows. Runs `lua/client/who.lua`.
-    pub(crate) struct Who<'a> {
-        record: &'a str,
-    }
-    script &WHO;
-    votes elsewhere;
-    fn encode(call) {
-        call.key(record);
-    }
-    fn decode(answer) -> Option<Process> {
-        // A record that no client wrote counts as none.
-        "known" => answer.text(0).ok().and_then(Process::decode),
-        "unknown" => None,
     }
 }

@@ -1,5 +1,5 @@
-//! What is locked, as a kind, which is a table of scripts, and the keys of one name; how it is held, and the table of what an
-//! owner that holds it in one way gets when it asks for it in another.
+//! What is locked, as a kind, which is a table of scripts, and the keys of one name; how it is held and by which token, and
+//! the table of what an owner that holds it in one way gets when it asks for it in another.
 
 use std::ops::Deref;
 use std::sync::Arc;

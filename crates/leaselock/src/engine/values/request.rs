@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
+use super::calls::AcquireTerms;
 use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::Quarantine;
 use crate::base::process::Process;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::ms;
-use crate::base::{InvalidInput, StoreError, Ttl, span};
+use crate::base::{InvalidInput, StoreError, span};
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
 ///
@@ -149,43 +150,6 @@ impl Copies {
 }
 
 pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
-
-/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
-/// the others seconds and not a long ttl.
-const PASSED: Ttl = match Ttl::whole_ms(5_000) {
-    Some(ttl) => ttl,
-    None => panic!("five seconds are in range"),
-};
-
-/// What the store is asked for, and how the lease is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AcquireTerms {
-    pub(crate) ttl: Ttl,
-    pub(crate) priority: i32,
-    pub(crate) renews: bool,
-    pub(crate) fences: bool,
-}
-
-impl AcquireTerms {
-    /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
-    pub(crate) fn passed(self) -> Ttl {
-        match self.renews {
-            true => self.ttl.min(PASSED),
-            false => self.ttl,
-        }
-    }
-
-    /// Returns those of a plain request.
-    #[cfg(test)]
-    pub(crate) fn plain(ttl: Ttl) -> Self {
-        AcquireTerms {
-            ttl,
-            priority: 0,
-            renews: true,
-            fences: true,
-        }
-    }
-}
 
 /// The options of one acquisition, after they were checked.
 #[derive(Clone)]

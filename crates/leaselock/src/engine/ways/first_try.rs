@@ -54,7 +54,7 @@ impl Ask<'_> {
         if engine.requests.acquires.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
-        let lock = &self.held.resource.lock;
+        let lock = self.lock();
         if is_waited_for() || engine.limits.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ask::Ask;
+use super::ask::{Ask, Outcome};
 use super::first_try::FirstTry;
-use super::outcome::Outcome;
 use super::schedule;
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
@@ -74,9 +73,7 @@ impl Ask<'_> {
             TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
             TakeOutcome::Busy { remaining } => Ok(Err(Seen {
                 remaining,
-                holder: None,
-                time_us: 0,
-                quarantine: None,
+                ..Seen::default()
             })),
         }
     }

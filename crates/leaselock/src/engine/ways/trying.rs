@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ask::Ask;
-use super::outcome::Outcome;
+use super::ask::{Ask, Outcome};
 use super::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
 use super::schedule;
 use crate::base::error::AcquireError;
@@ -86,7 +85,7 @@ impl Ask<'_> {
         let (engine, mut patience) = (self.engine, Patience::default());
         let solo = Solo::without_queue(self);
         let mut trying = Trying {
-            listener: BroadcastListener::new(engine, T::NOUN, &self.held.resource.lock),
+            listener: BroadcastListener::new(engine, T::NOUN, self.lock()),
             ask: self,
             asked,
             calls,
@@ -151,7 +150,7 @@ impl<T: RunTerms> Trying<'_, '_, T> {
         let outcome = match ask.engine.ask(&request, within).await {
             Ok((None, told)) => Ok((None, told)),
             Ok((Some(answer), told)) => {
-                let outcome = ask.outcome(answer, t0, era);
+                let outcome = ask.outcome(answer, t0, era, None);
                 outcome.map(|outcome| (Some(outcome), told))
             }
             Err(source) => Err(source),

@@ -37,13 +37,10 @@ pub(crate) struct Custom {
 }
 
 impl Custom {
-    /// Returns the lock; `None` for the native protocol, which needs none.
-    pub(crate) fn of(protocol: Protocol, prefix: &str) -> Option<Arc<dyn CustomProtocol>> {
-        if protocol.is_native() {
-            return None;
-        }
+    /// Returns the lock in this protocol, which is not the native one.
+    pub(crate) fn new(protocol: Protocol, prefix: &str) -> Arc<dyn CustomProtocol> {
         let prefix = prefix.to_owned();
-        Some(Arc::new(Custom { protocol, prefix }))
+        Arc::new(Custom { protocol, prefix })
     }
 }
 
@@ -139,7 +136,7 @@ impl ForeignLock {
             Protocol::PythonRedisLock => (&python_redis_lock::RELEASE_FOREIGN, None),
             Protocol::Redisson => (&redisson::RELEASE_FOREIGN, Some(redisson::channel(lock))),
             _ => {
-                let release = CompareAndDelete { lock, token: value };
+                let release = CompareAndDelete { lock, value };
                 return store.ask_one(&release, within).await;
             }
         };

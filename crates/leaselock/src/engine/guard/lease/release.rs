@@ -39,7 +39,7 @@ impl<M> Lease<M> {
             let lost = lost.filter(|lost| lost.reason != LostReason::Released);
             return lost.map_or(Ok(()), |lost| Err(ReleaseError::NotHeld(lost)));
         }
-        let left = self.remaining();
+        let left = self.record.remaining();
         let guard = self.give_up();
         let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
         let within = engine.request_timeout(record.ttl());

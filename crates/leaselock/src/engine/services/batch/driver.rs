@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::queue::{BatchOutcome, BatchQueue, BatchSlot, Late, Sent};
 use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
-use crate::engine::values::ballot::many::vote_together;
+use crate::engine::values::ballot::vote_together;
 use crate::engine::values::calls_many::{AcquireMany, ReleaseMany};
 use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
 use crate::quorum::executor::Executor;

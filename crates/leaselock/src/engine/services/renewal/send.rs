@@ -77,7 +77,10 @@ impl Renewal {
         let mut reported = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                self.start_alone((id, record));
+                let renewal = Arc::clone(self);
+                drop(tokio::spawn(async move {
+                    renewal.renew_alone(id, &record).await
+                }));
                 continue;
             };
             let record = self.current(id, &record);
@@ -91,13 +94,6 @@ impl Renewal {
             }
         }
         self.set_alarms(reported);
-    }
-
-    fn start_alone(self: &Arc<Self>, (id, record): DueLease) {
-        let renewal = Arc::clone(self);
-        drop(tokio::spawn(async move {
-            renewal.renew_alone(id, &record).await
-        }));
     }
 
     async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {

@@ -16,7 +16,7 @@ use crate::engine::services::Engine;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::queue::entry::QueueEntry;
-use crate::engine::ways::queue::way::{Queue, QueueEnd};
+use crate::engine::ways::queue::way::QueueEnd;
 use crate::engine::ways::run::Patience;
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
 
@@ -281,7 +281,7 @@ impl Ask<'_> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(self.start);
         loop {
-            let (engine, lock, now) = (self.engine, &self.held.resource.lock, fresh.take());
+            let (engine, lock, now) = (self.engine, self.lock(), fresh.take());
             let waiter = || GroupWaiter {
                 handoff: Handoff::default(),
                 start: self.start,
@@ -297,9 +297,9 @@ impl Ask<'_> {
                     member
                 }
                 Arrival::SoloWaiter(sharing) => {
-                    let queue = Queue::new(self, begun.take());
-                    let queue = queue.for_turns(LOCAL_TURNS, now);
-                    let waiting = Box::pin(queue.wait(Some(&sharing.group.called))); // large
+                    let called = Some(&sharing.group.called);
+                    let waiting = self.wait_in_queue(begun.take(), now, LOCAL_TURNS, called);
+                    let waiting = Box::pin(waiting); // large
                     match waiting.await? {
                         QueueEnd::Granted(lease, share) => return Ok(sharing.granted(lease, share)),
                         QueueEnd::HandedOver(handed) => sharing.joins(self.name, *handed, waiter()),

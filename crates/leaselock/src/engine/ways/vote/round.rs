@@ -222,8 +222,7 @@ fn counted(votes: &Votes<VoteAnswer>) -> LostRound {
         seen: Seen {
             remaining: ends.get(missing.saturating_sub(1)).copied(),
             holder: most.and_then(|one| one.holder.clone()),
-            time_us: 0,
-            quarantine: None,
+            ..Seen::default()
         },
     }
 }
