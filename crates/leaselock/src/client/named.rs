@@ -74,7 +74,7 @@ impl ClientState {
             why: options.why.clone(),
             on_wait: options.on_wait.clone(),
             copies: options.copies,
-            custom: is_foreign.then(|| Custom::new(protocol, &engine.ids.prefix)),
+            custom: is_foreign.then(|| Custom::of(protocol, &engine.ids.prefix)),
         };
         Ok((keys, request))
     }

@@ -38,7 +38,7 @@ pub(crate) struct Custom {
 
 impl Custom {
     /// Returns the lock in this protocol, which is not the native one.
-    pub(crate) fn new(protocol: Protocol, prefix: &str) -> Arc<dyn CustomProtocol> {
+    pub(crate) fn of(protocol: Protocol, prefix: &str) -> Arc<dyn CustomProtocol> {
         let prefix = prefix.to_owned();
         Arc::new(Custom { protocol, prefix })
     }
