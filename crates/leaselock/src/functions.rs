@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::base::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::{Client, views};
+use crate::engine::services::ids;
 use crate::engine::values::{ballot, calls_optional, gate, log};
 use crate::engine::ways::deadlock::calls as deadlock;
 use crate::interop::protocol;
@@ -20,11 +21,11 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
     let ours = [
         views::SCRIPTS,
         gate::SCRIPTS,
+        ids::SCRIPTS,
         calls_optional::SCRIPTS,
         log::SCRIPTS,
         deadlock::SCRIPTS,
         ballot::SCRIPTS,
-        ballot::many::SCRIPTS,
         protocol::SCRIPTS,
     ];
     let ours = ours.into_iter().chain(SCRIPTS.iter().copied());

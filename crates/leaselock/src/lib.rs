@@ -160,7 +160,7 @@ pub mod lease {
     pub use crate::engine::guard::lease::handle::{Detachable, Exclusive, Mode, SingleName};
     pub use crate::multilock::mode::Several;
     pub use crate::rwlock::mode::{Shared, Upgradable};
-    pub use crate::semaphore::permits::Permits;
+    pub use crate::semaphore::lock::Permits;
 }
 
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.

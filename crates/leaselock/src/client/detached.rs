@@ -9,9 +9,10 @@ use crate::base::process::Process;
 use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
 use crate::engine::guard::lease::handle::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
+use crate::engine::services::ids::{Announce, Who};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
 use crate::engine::values::calls_optional::Detach;
-use crate::engine::values::{Announce, Extend, ExtendAnswer, Kind, Note, Release, Resource, Who};
+use crate::engine::values::{Extend, ExtendAnswer, Held, Kind, Note, Release};
 use crate::script::{Script, keys};
 
 impl<M: Detachable> Lease<M> {
@@ -46,7 +47,7 @@ impl<M: Detachable> Lease<M> {
         let (engine, kept, _) = self.parts();
         let (engine, kept) = (Arc::clone(engine), Arc::clone(kept));
         let stays = || InvalidInput::new("a lease of this kind stays in its process");
-        let script = kept.resource.kind.detach.as_ref().ok_or_else(stays)?;
+        let script = kept.held.resource.kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
             return Err(lost.into());
         }
@@ -95,7 +96,7 @@ impl<M: Typed + SingleName> Lease<M> {
         if let Some(lost) = record.lost_by_now() {
             return Err(lost.into());
         }
-        Ok(Handle::new(record, record.token.clone()).lent())
+        Ok(Handle::new(record, record.held.token.clone()).lent())
     }
 }
 
@@ -115,14 +116,13 @@ async fn detach(
         .map_err(|error| store(StoreError::no_random(error)))?;
     let step = Detach {
         script,
-        resource: &kept.resource,
-        token: &kept.token,
+        held_for: kept.held.for_ttl(ttl),
         successor: &successor,
-        ttl,
     };
     // From here on the successor may hold; until the caller has the handle, no other process knows the token.
     let until = engine.clock.now().plus(ttl.as_duration());
-    let owed = PendingCleanup::acquisition(kept.resource.clone(), successor.clone(), until);
+    let held = Held::of(&kept.held.resource, &successor);
+    let owed = PendingCleanup::acquisition(held.clone(), until);
     let debt = CleanupGuard::new(engine.cleanup(), owed);
     // A second try after a lost reply finds the successor there and answers the same.
     let answer = match engine.ask(&step, within).await {
@@ -139,7 +139,7 @@ async fn detach(
     };
     let about = about.encode();
     announce(engine, &record, &about, ttl, within).await;
-    let note = |text| Note::of(&kept.resource, &successor, text, ttl);
+    let note = |text| Note::of(held.for_ttl(ttl), text);
     if let Some(note) = kept.why.as_deref().and_then(note) {
         drop(engine.ask(&note, within).await);
     }
@@ -181,8 +181,8 @@ impl DetachedLease {
         &self.handle
     }
 
-    fn resource(&self) -> Result<Resource, InvalidInput> {
-        self.handle.resource(&self.engine, self.kinds)
+    fn held(&self) -> Result<Held, InvalidInput> {
+        self.handle.held(&self.engine, self.kinds)
     }
 
     /// Extends the lease to `ttl` from now; never shortens it, never revives a lost one.
@@ -205,16 +205,12 @@ impl DetachedLease {
     /// # Ok(()) }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
-        let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, self.handle.name());
+        let (ttl, held, name) = (Ttl::new(ttl)?, self.held()?, self.handle.name());
         self.engine.check_strict(ttl)?;
         self.engine.store.check_limits(0, ttl.as_duration())?;
         let within = self.engine.request_timeout(ttl);
-        let step = Extend {
-            resource: &resource,
-            token: self.handle.token(),
-            ttl,
-        };
-        match self.engine.ask(&step, within).await {
+        let held_for = held.for_ttl(ttl);
+        match self.engine.ask(&Extend { held_for }, within).await {
             Ok(ExtendAnswer::Extended { .. }) => {
                 self.keep_record(ttl, within).await;
                 Ok(())
@@ -264,7 +260,7 @@ impl DetachedLease {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
-        let (name, resource) = (self.handle.name(), self.resource()?);
+        let (name, held) = (self.handle.name(), self.held()?);
         if !self.handle.may_release() {
             let text =
                 format!("`{name}` is lent: this handle extends it, and its holder releases it");
@@ -272,15 +268,14 @@ impl DetachedLease {
         }
         let within = self.engine.request_timeout(Ttl::DEFAULT);
         let request = Release {
-            resource: &resource,
-            token: self.handle.token(),
+            held: &held,
             was_queued: false,
         };
         let outcome = release(&self.engine, name, self.handle.fence(), &request, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
             let record = keys::client_record(&self.engine.ids.prefix, client);
             announce(&self.engine, &record, "", Ttl::DEFAULT, within).await;
-            if let Some(erase) = Note::of(&resource, self.handle.token(), "", Ttl::DEFAULT) {
+            if let Some(erase) = Note::of(held.for_ttl(Ttl::DEFAULT), "") {
                 drop(self.engine.ask(&erase, within).await);
             }
         }

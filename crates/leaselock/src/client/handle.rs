@@ -9,8 +9,8 @@ use super::stats::Stats;
 use crate::base::{InvalidInput, StoreError};
 use crate::engine::guard::lease::LeaseView;
 use crate::engine::guard::owner::Owner;
+use crate::engine::services::ids::Who;
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
-use crate::engine::values::Who;
 use crate::store::{Report, report};
 
 /// A store, or a majority of independent servers, under one identity. Cheap to clone; clones share everything.

@@ -8,7 +8,7 @@ use leaselock_fence::{Fence, Name, Sequencer};
 
 use crate::base::{InvalidInput, Token, Ttl, fence, token};
 use crate::engine::services::{Engine, LeaseRecord};
-use crate::engine::values::{Kind, LockMode, Resource};
+use crate::engine::values::{Held, Kind, LockMode, Resource};
 use crate::script::LockKeys;
 
 const VERSION: &str = "ll1";
@@ -36,7 +36,7 @@ pub struct Handle {
 impl Handle {
     /// Creates the handle of this lease, whose token is this one.
     pub(crate) fn new(record: &LeaseRecord, token: Token) -> Self {
-        let resource = &record.resource;
+        let resource = &record.held.resource;
         Handle {
             name: record.name.clone(),
             token,
@@ -58,12 +58,12 @@ impl Handle {
         &self.token
     }
 
-    /// Returns what is locked, as one of these kinds.
-    pub(crate) fn resource(
+    /// Returns what is held, as a lock of one of these kinds.
+    pub(crate) fn held(
         &self,
         engine: &Engine,
         kinds: &[&'static Kind],
-    ) -> Result<Resource, InvalidInput> {
+    ) -> Result<Held, InvalidInput> {
         let refused = |why: &str| InvalidInput::new(format!("a lease of a {}: {why}", self.kind));
         let kind = kinds.iter().find(|kind| kind.name == self.kind);
         let kind = kind.ok_or_else(|| refused("this version does not know that kind of lock"))?;
@@ -71,7 +71,8 @@ impl Handle {
             engine.needs_one_server(kind.name, reason)?;
         }
         let keys = LockKeys::new(&engine.ids.prefix, &self.name)?.behind(engine.gate());
-        Ok(Resource::new(kind, keys).with_mode(self.mode.clone()))
+        let resource = Resource::new(kind, keys).with_mode(self.mode.clone());
+        Ok(Held::of(&resource, &self.token))
     }
 
     /// Returns the lock's name.
@@ -197,7 +198,7 @@ mod tests {
         };
         let later: Handle = later.to_secret_string().parse().unwrap();
         let client = crate::Client::open("mem:").unwrap();
-        let refusal = later.resource(client.engine(), &[&crate::mutex::MUTEX]);
+        let refusal = later.held(client.engine(), &[&crate::mutex::MUTEX]);
         assert!(refusal.unwrap_err().to_string().contains("a rate limiter"));
     }
 

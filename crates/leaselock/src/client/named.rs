@@ -11,7 +11,7 @@ use crate::base::error::{AcquireError, NounFailure};
 use crate::base::{InvalidInput, debug_as};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{Acquiring, Engine, KindTotals, OPERATOR_WITHIN, broadcast};
-use crate::engine::values::{AcquireRequest, Kind, LockMode, Resource, Wait};
+use crate::engine::values::{AcquireRequest, AcquireTerms, Kind, LockMode, Resource, Wait};
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
@@ -61,17 +61,20 @@ impl ClientState {
         protocol.check(engine)?;
         (engine.store).check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;
-        let custom = Custom::of(protocol, &engine.ids.prefix);
-        let request = AcquireRequest {
+        let is_foreign = !protocol.is_native();
+        let terms = AcquireTerms {
             ttl,
             priority: options.priority,
             renews: options.renews(),
             fences: options.fences(),
+        };
+        let request = AcquireRequest {
+            terms,
             max_hold: options.max_hold,
             why: options.why.clone(),
             on_wait: options.on_wait.clone(),
             copies: options.copies,
-            custom,
+            custom: is_foreign.then(|| Custom::of(protocol, &engine.ids.prefix)),
         };
         Ok((keys, request))
     }
@@ -265,7 +268,7 @@ impl Named {
         let acquired = async {
             let (into, (engine, record, _)) = (into.resource()?, lease.parts());
             let is_own_client = Arc::ptr_eq(engine, &self.state.engine);
-            if !is_own_client || record.resource.lock != into.lock || record.custom.is_some() {
+            if !is_own_client || record.held.resource.lock != into.lock || record.custom.is_some() {
                 let right = "a lease is changed by the lock of its own name, client and protocol";
                 return Err(InvalidInput::new(right).into());
             }
@@ -276,7 +279,7 @@ impl Named {
                 let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
                 return Err(InvalidInput::new(right).into());
             }
-            let ask = self.ask()?.changing(record.token.clone(), into);
+            let ask = self.ask()?.changing(record.held.token.clone(), into);
             let wait = wait.unwrap_or_else(|| self.options.patience());
             ask.acquire(wait, &self.state.groups).await
         };

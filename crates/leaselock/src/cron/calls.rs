@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::{Claim, CronRun, CronState, Overlap, Tick, TickState};
-use crate::base::Token;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
 use crate::engine::values::calls::{COMPARE_AND_DELETE, operation};
-use crate::engine::values::kind::{Kind, Resource, StepScripts, kind, step};
+use crate::engine::values::kind::{Held, Kind, Resource, StepScripts, kind, step};
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 
@@ -72,7 +71,8 @@ impl RunTerms for AskedTick {
     }
 
     fn encode(begin: &Acquire, call: &mut Call) {
-        begin.resource.write_keys(call);
+        let Held { resource, token } = &begin.held;
+        resource.write_keys(call);
         let AskedTick { tick, terms } = &begin.asked;
         let late_us = u64::try_from(terms.late.as_micros()).unwrap_or(u64::MAX);
         let again = match (terms.on_crash, terms.in_order) {
@@ -86,11 +86,11 @@ impl RunTerms for AskedTick {
         };
         let schedule = terms.schedule.as_deref();
         let schedule = schedule.filter(|text| text.len() <= SCHEDULE_MAX);
-        call.arg(&begin.token).arg(begin.ttl.as_ms());
+        call.arg(token).arg(begin.terms.ttl.as_ms());
         call.arg(tick.0).arg(late_us).arg(again).arg(overlap);
         call.arg(&begin.number.call).arg(begin.number.request);
         call.arg(&terms.channel).arg(schedule.unwrap_or_default());
-        begin.resource.write_gate(call);
+        resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Tried<CronReply>, Malformed> {
@@ -121,11 +121,11 @@ impl RunTerms for AskedTick {
 operation! {
     /// Records that a run has finished, and gives the name back. Runs `cron/finish`.
     pub(super) struct FinishTick<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
     }
-    script resource.script(&FINISH_TICK);
+    script held.resource.script(&FINISH_TICK);
     fn encode(call) {
+        let Held { resource, token } = *held;
         resource.write_keys(call);
         call.arg(token);
     }

@@ -8,7 +8,7 @@ use super::error::CronError;
 use super::handle::Cron;
 use super::state::{Claim, CronRun, Tick};
 use crate::engine::guard::lease::Lease;
-use crate::engine::guard::replicas::confirm::{GiveBack, confirmed};
+use crate::engine::guard::replicas::{GiveBack, confirmed};
 use crate::engine::shared_state::recorded_run::{begin, run_mode};
 use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;
@@ -156,8 +156,7 @@ impl Lease<CronRun> {
     pub async fn finish(self) -> Result<(), CronError> {
         let (engine, record, _) = self.parts();
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
-        let (resource, token) = (&record.resource, &record.token);
-        let finish = FinishTick { resource, token };
+        let finish = FinishTick { held: &record.held };
         let within = engine.request_timeout(record.ttl());
         let ended = self.end_by(|| engine.ask(&finish, within), Result::is_ok);
         let (counted_as, ended) = match (ended.await, record.name.clone()) {

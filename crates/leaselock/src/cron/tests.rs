@@ -21,8 +21,9 @@ use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
+use crate::engine::values::calls::AcquireTerms;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::engine::ways::trying::CallNumber;
 use crate::inspect::BreakOptions;
 use crate::mutex::MUTEX;
@@ -89,9 +90,8 @@ impl Subject {
     /// What it was told, and the fencing token of a grant.
     async fn acquire(&mut self, asks: Asks) -> (Said, u64) {
         let acquire = Acquire {
-            resource: self.resource.clone(),
-            token: self.tokens[asks.token].clone(),
-            ttl: TTL,
+            held: Held::of(&self.resource, &self.tokens[asks.token]),
+            terms: AcquireTerms::plain(TTL),
             asked: AskedTick {
                 tick: self.tick(asks.tick),
                 terms: Arc::new(CronTerms {
@@ -127,36 +127,30 @@ impl Subject {
     }
 
     async fn finish(&self, token: usize) -> Ended<Tick> {
-        let (resource, token) = (&self.resource, &self.tokens[token]);
-        self.ask(&FinishTick { resource, token }).await
+        let held = &Held::of(&self.resource, &self.tokens[token]);
+        self.ask(&FinishTick { held }).await
     }
 
     async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
-        let token = &self.tokens[token];
         self.ask(&calls::Release {
-            resource,
-            token,
+            held: &Held::of(resource, &self.tokens[token]),
             was_queued: false,
         })
         .await
     }
 
     async fn cancel(&self, token: usize) -> CancelAnswer {
-        let (resource, token) = (&self.resource, &self.tokens[token]);
-        self.ask(&calls::Cancel { resource, token }).await
+        let held = &Held::of(&self.resource, &self.tokens[token]);
+        self.ask(&calls::Cancel { held }).await
     }
 
     /// True if a mutex of the name was granted.
     async fn lock(&self, token: usize) -> bool {
         let acquire = calls::Acquire {
-            resource: &self.mutex,
-            token: &self.tokens[token],
-            ttl: TTL,
-            passed: TTL,
+            held: &Held::of(&self.mutex, &self.tokens[token]),
+            terms: AcquireTerms::plain(TTL),
             waits: false,
-            priority: 0,
             channel: "",
-            fencing: true,
             range: 1,
         };
         matches!(self.ask(&acquire).await, Acquired::Granted { .. })

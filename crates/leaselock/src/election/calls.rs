@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use leaselock_fence::Fence;
 
-use crate::base::Token;
 use crate::base::error::LostReason;
 use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::engine::values::grant::StepReply;
-use crate::engine::values::{Kind, Resource, kind, operation, step};
+use crate::engine::values::{Held, Kind, Resource, kind, operation, step};
 use crate::script::{Answer, Malformed, Script, script};
 
 /// The mutex, but for the step in which the leader gives it up.
@@ -39,8 +38,7 @@ static OBSERVE: Script = script!("election/observe", reads_only);
 operation! {
     /// Writes who leads. Runs `election/proclaim`.
     pub(super) struct Proclaim<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
         value: &'a str,
         term: Fence,
         /// How long the store keeps the record.
@@ -49,6 +47,7 @@ operation! {
     }
     script &PROCLAIM;
     fn encode(call) {
+        let Held { resource, token } = *held;
         call.key(&resource.lock).key(resource.beside("leader"));
         call.arg(token).arg(value).arg(term.get()).arg(kept).arg(channel);
     }

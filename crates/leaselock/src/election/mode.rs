@@ -148,7 +148,7 @@ impl Proclaimer {
             record: Arc::downgrade(record),
             id,
             value: Arc::clone(value),
-            channel: broadcast::channel_of(engine, NOUN, &record.resource.lock),
+            channel: broadcast::channel_of(engine, NOUN, &record.held.resource.lock),
             within: engine.request_timeout(record.ttl()),
             clock: engine.clock.clone(),
             thread: background.handle.clone(),
@@ -194,8 +194,7 @@ impl Proclaimer {
     pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
         let kept_until = *hold(&self.kept_until);
         let proclaim = Proclaim {
-            resource: &record.resource,
-            token: &record.token,
+            held: &record.held,
             value: &self.value,
             term: Granted::of(record.fence),
             kept: kept_until.saturating_since(self.clock.now()),

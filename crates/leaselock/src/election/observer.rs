@@ -10,7 +10,7 @@ use super::mode::NOUN;
 use crate::base::error::RequestError;
 use crate::client::named::Named;
 use crate::engine::services::{OPERATOR_WITHIN, broadcast};
-use crate::engine::shared_state::watch::Watch;
+use crate::engine::shared_state::noun::Watch;
 
 /// A key is gone one millisecond after it expires.
 const AFTER_END: Duration = Duration::from_millis(2);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::state::{OnceResult, OnceState};
-use crate::base::{Token, fence};
+use crate::base::fence;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
 use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::engine::values::calls::operation;
-use crate::engine::values::kind::{Kind, Resource, StepScripts, kind, step};
+use crate::engine::values::kind::{Held, Kind, Resource, StepScripts, kind, step};
 use crate::engine::values::request::Copies;
 use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
@@ -91,19 +91,20 @@ impl RunTerms for AskedWork {
     }
 
     fn encode(begin: &Acquire, call: &mut Call) {
-        begin.resource.write_keys(call);
+        let Held { resource, token } = &begin.held;
+        resource.write_keys(call);
         let AskedWork { terms, after } = &begin.asked;
         let attempts = u64::from(terms.attempts.unwrap_or(0));
         let on_crash = match terms.on_crash {
             OnCrash::Again => "again",
             OnCrash::Refuse => "refuse",
         };
-        call.arg(&begin.token).arg(begin.ttl.as_ms());
+        call.arg(token).arg(begin.terms.ttl.as_ms());
         call.arg(terms.kept).arg(&terms.fingerprint).arg(attempts);
         call.arg(on_crash).arg(after.map_or(0, Fence::get));
         call.arg(&begin.number.call).arg(begin.number.request);
         call.arg(&terms.channel);
-        begin.resource.write_gate(call);
+        resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Tried<OnceReply>, Malformed> {
@@ -153,16 +154,16 @@ fn ended(answer: &Answer) -> Result<OnceState, Malformed> {
 operation! {
     /// Stores what a run came to, and gives the name back. Runs `once/finish`.
     pub(super) struct Finish<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
         kind: &'static str,
         result: &'a [u8],
         fence: Fence,
         attempt: u32,
         terms: &'a OnceTerms,
     }
-    script resource.script(&FINISH);
+    script held.resource.script(&FINISH);
     fn encode(call) {
+        let Held { resource, token } = *held;
         resource.write_keys(call);
         call.arg(token).arg(*kind).arg(*result).arg(fence.get()).arg(u64::from(*attempt));
         call.arg(&terms.fingerprint).arg(terms.kept).arg(terms.pause).arg(&terms.channel);

@@ -11,8 +11,7 @@ use super::handle::Once;
 use super::state::{OnceResult, OnceState, RESULT_MAX};
 use crate::client::run::until_lost;
 use crate::engine::guard::lease::{Lease, LeaseView};
-use crate::engine::guard::replicas::Written;
-use crate::engine::guard::replicas::confirm::enough;
+use crate::engine::guard::replicas::{Written, enough};
 use crate::engine::shared_state::recorded_run::{begin, run_mode, unexpected_reply};
 use crate::engine::values::log::LogEvent;
 use crate::engine::ways::trying::CallNumbers;
@@ -266,8 +265,7 @@ impl Lease<OnceRun> {
         let (engine, record) = (Arc::clone(engine), Arc::clone(record));
         let engine = &*engine;
         let finish = &Finish {
-            resource: &record.resource,
-            token: &record.token,
+            held: &record.held,
             kind,
             result,
             fence: self.fence(),

@@ -23,8 +23,9 @@ use crate::client::Client;
 use crate::engine::services::core::OPERATOR_WITHIN;
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash};
 use crate::engine::values::calls;
+use crate::engine::values::calls::AcquireTerms;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::engine::ways::trying::CallNumber;
 use crate::mutex::MUTEX;
 use crate::quorum::tally::Votable;
@@ -95,9 +96,8 @@ impl Subject {
     /// What it was told, and the fencing token of a grant.
     async fn acquire(&mut self, asks: Asks) -> (OnceReply, Option<u64>) {
         let acquire = Acquire {
-            resource: self.resource.clone(),
-            token: self.tokens[asks.token].clone(),
-            ttl: Ttl::whole_ms(TTL_MS).unwrap(),
+            held: Held::of(&self.resource, &self.tokens[asks.token]),
+            terms: AcquireTerms::plain(Ttl::whole_ms(TTL_MS).unwrap()),
             asked: AskedWork {
                 terms: Self::terms(asks),
                 after: fence::of_reply(asks.after),
@@ -123,8 +123,7 @@ impl Subject {
         let (fence, attempt) = self.runs[asks.token].unwrap();
         let terms = Self::terms(asks);
         self.ask(&Finish {
-            resource: &self.resource,
-            token: &self.tokens[asks.token],
+            held: &Held::of(&self.resource, &self.tokens[asks.token]),
             kind: kind.word(),
             result: text.as_bytes(),
             fence,
@@ -135,32 +134,26 @@ impl Subject {
     }
 
     async fn release(&self, token: usize, resource: &Resource) -> ReleaseAnswer {
-        let token = &self.tokens[token];
         self.ask(&calls::Release {
-            resource,
-            token,
+            held: &Held::of(resource, &self.tokens[token]),
             was_queued: false,
         })
         .await
     }
 
     async fn cancel(&self, token: usize) -> CancelAnswer {
-        let (resource, token) = (&self.resource, &self.tokens[token]);
-        self.ask(&calls::Cancel { resource, token }).await
+        let held = &Held::of(&self.resource, &self.tokens[token]);
+        self.ask(&calls::Cancel { held }).await
     }
 
     /// True if a mutex of the name was granted.
     async fn lock(&self, token: usize) -> bool {
         let ttl = Ttl::whole_ms(TTL_MS).unwrap();
         let acquire = calls::Acquire {
-            resource: &self.mutex,
-            token: &self.tokens[token],
-            ttl,
-            passed: ttl,
+            held: &Held::of(&self.mutex, &self.tokens[token]),
+            terms: AcquireTerms::plain(ttl),
             waits: false,
-            priority: 0,
             channel: "",
-            fencing: true,
             range: 1,
         };
         matches!(self.ask(&acquire).await, Acquired::Granted { .. })

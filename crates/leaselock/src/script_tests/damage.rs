@@ -9,7 +9,7 @@ use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::calls_many::{AcquireMany, Item};
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::script::damage::Types;
 use crate::script::{Operation, Script, Value};
 
@@ -48,7 +48,7 @@ impl Lab {
 
     /// Expects a refusal as damaged, with the key in the message.
     async fn refused_for(&self, key: &str, keys: &Resource, token: &Token, how: &How<'_>) {
-        let error = self.refused(&acquire(keys, token, how)).await;
+        let error = self.refused(&acquire(&Held::of(keys, token), how)).await;
         let what = (error.kind(), error.maybe_applied());
         assert_eq!(
             what,
@@ -106,7 +106,8 @@ fn many_at_once_pass_over_a_damaged_fence() {
         let fence = keys.fence().to_string();
         for damage in DAMAGED {
             lab.damage(&fence, damage).await;
-            let item = Item::of(&keys, &token(), ttl(30_000), true).unwrap();
+            let held = Held::of(&keys, &token());
+            let item = Item::of(held.for_ttl(ttl(30_000)), true).unwrap();
             let answers = lab
                 .ask(&AcquireMany {
                     terms: item.terms,

@@ -4,11 +4,11 @@ use super::lab::*;
 use crate::base::error::LostReason;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::values::calls::{Extend, ReleaseAlone};
+use crate::engine::values::calls::ReleaseAlone;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX, Replies};
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Kind, Resource};
+use crate::engine::values::kind::{Held, Kind, Resource};
 use crate::rwlock::{READ, UPGRADE};
 use crate::script::Value;
 use crate::semaphore::PERMITS;
@@ -35,12 +35,9 @@ impl Lab {
         holds: &[(&Resource, &Token)],
         ms: u64,
     ) -> Replies<ExtendAnswer> {
-        let each = holds.iter().map(|(resource, token)| Extend {
-            resource,
-            token,
-            ttl: ttl(ms),
-        });
-        let each: Vec<Extend<'_>> = each.collect();
+        let holds = holds.iter().map(|(keys, token)| Held::of(keys, token));
+        let holds: Vec<Held> = holds.collect();
+        let each: Vec<_> = holds.iter().map(|held| held.for_ttl(ttl(ms))).collect();
         self.ask(&ExtendMany::of(&each).unwrap()).await
     }
 
@@ -57,18 +54,18 @@ impl Lab {
     }
 
     async fn detach(&self, resource: &Resource, from: &Token, to: &Token) -> StepReply {
+        let held = Held::of(resource, from);
         let step = Detach {
             script: resource.kind.detach.as_ref().unwrap(),
-            resource,
-            token: from,
+            held_for: held.for_ttl(ttl(LONG_MS)),
             successor: to,
-            ttl: ttl(LONG_MS),
         };
         self.ask(&step).await
     }
 
     async fn release_alone(&self, resource: &Resource, token: &Token) -> ReleaseAnswer {
-        self.ask(&ReleaseAlone { resource, token }).await
+        let held = &Held::of(resource, token);
+        self.ask(&ReleaseAlone { held }).await
     }
 
     async fn key_lasts_ms(&self, resource: &Resource) -> i64 {

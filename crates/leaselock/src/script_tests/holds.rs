@@ -3,7 +3,7 @@
 use super::lab::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Kind, Resource};
+use crate::engine::values::kind::{Held, Kind, Resource};
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;
@@ -82,7 +82,8 @@ fn a_call_for_many_mutexes_writes_no_fence_beside_holds_that_have_none() {
             };
             let held = shared(&mutex, kind);
             lab.granted(&held, &unfenced_token(), &unfenced).await;
-            let item = Item::of(&mutex, &token(), ttl(30_000), true).unwrap();
+            let item = Held::of(&mutex, &token());
+            let item = Item::of(item.for_ttl(ttl(30_000)), true).unwrap();
             let terms = BatchTerms {
                 scripts: MUTEX.batch.as_ref().unwrap(),
                 ttl: ttl(30_000),

@@ -13,7 +13,7 @@ use crate::client::views::*;
 use crate::engine::values::calls::*;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
@@ -306,7 +306,7 @@ impl Lab {
     }
 
     pub(super) async fn acquire(&self, keys: &Resource, token: &Token, how: &How<'_>) -> Acquired {
-        self.ask(&acquire(keys, token, how)).await
+        self.ask(&acquire(&Held::of(keys, token), how)).await
     }
 
     /// Acquires a lock that must be free, and returns its fence.
@@ -349,8 +349,7 @@ impl Lab {
 
     pub(super) async fn release(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
         self.ask(&Release {
-            resource: keys,
-            token,
+            held: &Held::of(keys, token),
             was_queued: false,
         })
         .await
@@ -358,24 +357,21 @@ impl Lab {
 
     pub(super) async fn cancel(&self, keys: &Resource, token: &Token) -> CancelAnswer {
         self.ask(&Cancel {
-            resource: keys,
-            token,
+            held: &Held::of(keys, token),
         })
         .await
     }
 
     pub(super) async fn extend(&self, keys: &Resource, token: &Token, ms: u64) -> ExtendAnswer {
         self.ask(&Extend {
-            resource: keys,
-            token,
-            ttl: ttl(ms),
+            held_for: Held::of(keys, token).for_ttl(ttl(ms)),
         })
         .await
     }
 
     pub(super) async fn confirm(&self, keys: &Resource, token: &Token, ms: u64) -> StepReply {
-        let ttl = ttl(ms);
-        self.ask(&Confirm::of(keys, token, ttl).unwrap()).await
+        let held = Held::of(keys, token);
+        self.ask(&Confirm::of(held.for_ttl(ttl(ms))).unwrap()).await
     }
 
     pub(super) async fn inspect(&self, keys: &Resource) -> Inspected {
@@ -419,16 +415,18 @@ impl Lab {
     }
 }
 
-pub(super) fn acquire<'a>(keys: &'a Resource, token: &'a Token, how: &How<'a>) -> Acquire<'a> {
-    Acquire {
-        resource: keys,
-        token,
+pub(super) fn acquire<'a>(held: &'a Held, how: &How<'a>) -> Acquire<'a> {
+    let terms = AcquireTerms {
         ttl: ttl(how.ttl_ms),
-        passed: ttl(how.ttl_ms.min(5_000)),
-        waits: how.waits,
         priority: how.priority,
+        renews: true,
+        fences: how.fencing,
+    };
+    Acquire {
+        held,
+        terms,
+        waits: how.waits,
         channel: how.channel,
-        fencing: how.fencing,
         range: how.range,
     }
 }

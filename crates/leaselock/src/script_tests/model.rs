@@ -16,10 +16,9 @@ use crate::base::error::LostReason;
 use crate::base::token::{Token, client_of, is_broken};
 use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
-use crate::engine::values::calls::*;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 
 const ACTORS: usize = 6;
@@ -209,15 +208,10 @@ impl Subject<'_> {
             }
             Op::Release(actor) => {
                 self.use_some();
-                let release = |token| Release {
-                    resource: &keys,
-                    token,
-                    was_queued: false,
-                };
                 let token = &self.tokens[actor];
-                let mut reply = lab.ask(&release(token)).await;
+                let mut reply = lab.release(&keys, token).await;
                 if reply == ReleaseAnswer::Taken {
-                    reply = lab.ask(&release(&token.broken())).await;
+                    reply = lab.release(&keys, &token.broken()).await;
                 }
                 Answer::Said(match reply {
                     ReleaseAnswer::Released => "yes",
@@ -233,12 +227,11 @@ impl Subject<'_> {
             }),
             Op::Detach(actor) => {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);
+                let held = Held::of(&keys, token);
                 let step = Detach {
                     script: MUTEX.detach.as_ref().unwrap(),
-                    resource: &keys,
-                    token,
+                    held_for: held.for_ttl(ttl(30_000)),
                     successor,
-                    ttl: ttl(30_000),
                 };
                 Answer::Said(match lab.ask(&step).await {
                     Ok(()) => "yes",

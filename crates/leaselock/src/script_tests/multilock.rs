@@ -5,7 +5,7 @@ use crate::base::error::ErrorKind;
 use crate::base::token::{Token, client_of};
 use crate::engine::values::calls::*;
 use crate::engine::values::grant::Acquired;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 use crate::script::Value;
 
@@ -14,19 +14,22 @@ fn three() -> [Resource; 3] {
     ['a', 'b', 'c'].map(|letter| keys(&format!("{{t}}{letter}")))
 }
 
-fn ask<'a>(resources: &'a [&'a Resource], token: &'a Token) -> AcquireAll<'a> {
+fn ask<'a>(held: &'a [&'a Held]) -> AcquireAll<'a> {
     AcquireAll {
         step: MUTEX.acquire_all.as_ref().unwrap(),
-        resources,
-        token,
-        ttl: ttl(30_000),
+        held,
+        terms: AcquireTerms::plain(ttl(30_000)),
     }
+}
+
+fn held(locks: &[Resource], token: &Token) -> Vec<Held> {
+    locks.iter().map(|keys| Held::of(keys, token)).collect()
 }
 
 impl Lab {
     async fn acquire_all(&self, locks: &[Resource], token: &Token) -> AcquiredAll {
-        let resources: Vec<&Resource> = locks.iter().collect();
-        self.ask(&ask(&resources, token)).await
+        let held = held(locks, token);
+        self.ask(&ask(&held.iter().collect::<Vec<_>>())).await
     }
 
     async fn none_is_held(&self, locks: &[Resource], token: &Token) {
@@ -137,8 +140,9 @@ fn a_damaged_fence_of_one_of_several_mutexes_is_an_error_and_none_is_acquired() 
         let (locks, ours) = (three(), token());
         lab.meddle(&SET, &locks[2].fence().to_string(), &["soon"])
             .await;
-        let resources: Vec<&Resource> = locks.iter().collect();
-        let asked = lab.store.ask_one(&ask(&resources, &ours), WITHIN).await;
+        let held = held(&locks, &ours);
+        let held: Vec<&Held> = held.iter().collect();
+        let asked = lab.store.ask_one(&ask(&held), WITHIN).await;
         let error = asked.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{}", lab.engine);
         assert!(!error.maybe_applied());
@@ -221,8 +225,8 @@ fn of_every_two_names_both_are_acquired_only_if_each_alone_would_be_and_otherwis
             let (ours, before) = (token(), fences().await);
             let mut granted = [false; 2];
             for (granted, keys) in granted.iter_mut().zip(&alone) {
-                let token = token();
-                let alone = acquire(keys, &token, &TRY);
+                let held = Held::of(keys, &token());
+                let alone = acquire(&held, &TRY);
                 let answer = lab.store.ask_one(&alone, WITHIN).await;
                 *granted = matches!(answer, Ok(Acquired::Granted { .. }));
             }

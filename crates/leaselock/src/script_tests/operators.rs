@@ -7,7 +7,7 @@ use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::Note;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
 use crate::script::Value;
@@ -138,7 +138,8 @@ fn inspect_shows_free_held_and_other() {
             InspectedState::Free
         ));
         let fence = lab.granted(&keys, &holder, &TRY).await;
-        let note = |text| Note::of(&keys, &holder, text, ttl(60_000)).unwrap();
+        let held = Held::of(&keys, &holder);
+        let note = |text| Note::of(held.for_ttl(ttl(60_000)), text).unwrap();
         lab.ask(&note("month end")).await;
         let InspectedState::Held(SeenHold {
             value,
@@ -168,27 +169,31 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
     on_every_engine(async |lab| {
         let (keys, first, second) = (keys("job"), token(), token());
         lab.granted(&keys, &first, &TRY).await;
-        let note = |token, text| Note::of(&keys, token, text, ttl(60_000)).unwrap();
-        lab.ask(&note(&first, "mine")).await;
+        let note = async |token, text| {
+            let held = Held::of(&keys, token);
+            lab.ask(&Note::of(held.for_ttl(ttl(60_000)), text).unwrap())
+                .await;
+        };
+        note(&first, "mine").await;
         lab.release(&keys, &first).await;
         lab.granted(&keys, &second, &TRY).await;
         let InspectedState::Held(SeenHold { why, .. }) = lab.inspect(&keys).await.state else {
             panic!()
         };
         assert!(why.is_empty());
-        lab.ask(&note(&second, "")).await;
+        note(&second, "").await;
         assert_ne!(
             lab.meddle(&TYPE_OF, &keys.note().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())],
             "not its own note"
         );
-        lab.ask(&note(&first, "")).await;
+        note(&first, "").await;
         assert_eq!(
             lab.meddle(&TYPE_OF, &keys.note().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
-        lab.ask(&note(&second, "ours")).await;
-        lab.ask(&note(&first, "late")).await; // sent while it held, run when it no longer does
+        note(&second, "ours").await;
+        note(&first, "late").await; // sent while it held, run when it no longer does
         let InspectedState::Held(SeenHold { why, .. }) = lab.inspect(&keys).await.state else {
             panic!()
         };
@@ -250,7 +255,7 @@ fn survey_finds_locks_among_other_keys() {
 #[test]
 fn a_client_writes_its_record_and_deletes_it() {
     use crate::base::process::Process;
-    use crate::engine::values::calls_optional::{Announce, Who};
+    use crate::engine::services::ids::{Announce, Who};
     on_every_engine(async |lab| {
         let this = Process::this("", None, None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
@@ -286,7 +291,7 @@ fn a_client_writes_its_record_and_deletes_it() {
 
 #[test]
 fn a_record_that_no_client_wrote_is_ignored_and_is_no_error() {
-    use crate::engine::values::calls_optional::Who;
+    use crate::engine::services::ids::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
         for (script, text) in [
@@ -321,8 +326,9 @@ fn text_that_is_no_note_is_not_shown_and_a_long_note_is_cut() {
                 panic!("{}", lab.engine)
             };
             assert_eq!(why.len(), shown, "{}", lab.engine);
-            lab.ask(&Note::of(&keys, &holder, "month end", ttl(60_000)).unwrap())
-                .await;
+            let held = Held::of(&keys, &holder);
+            let note = Note::of(held.for_ttl(ttl(60_000)), "month end");
+            lab.ask(&note.unwrap()).await;
             lab.meddle(&DELETE, &key, &[]).await;
         }
     });

@@ -2,6 +2,7 @@
 
 use super::lab::*;
 use crate::engine::values::calls_optional::*;
+use crate::engine::values::kind::Held;
 
 /// Reads a waiter's position, and expects that nothing was written.
 async fn position(
@@ -11,7 +12,7 @@ async fn position(
     how: &How<'_>,
 ) -> Option<u64> {
     match lab
-        .ask(&Position::of(&acquire(keys, token, how)).unwrap())
+        .ask(&Position::of(&acquire(&Held::of(keys, token), how)).unwrap())
         .await
     {
         PositionReply::Waiting { seen, position } => {

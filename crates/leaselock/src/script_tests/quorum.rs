@@ -7,11 +7,10 @@ use leaselock_fence::Fence;
 use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::token::Token;
-use crate::engine::values::ballot::many::*;
 use crate::engine::values::ballot::*;
 use crate::engine::values::calls_many::{BatchTerms, Item};
 use crate::engine::values::grant::ReleaseAnswer;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 use crate::script::Value;
 
@@ -27,7 +26,7 @@ fn on_a_server(test: impl AsyncFn(&Lab)) {
 }
 
 fn item(keys: &Resource, token: &Token) -> Item {
-    Item::of(keys, token, ttl(30_000), true).unwrap()
+    Item::of(Held::of(keys, token).for_ttl(ttl(30_000)), true).unwrap()
 }
 
 fn terms(fencing: bool) -> BatchTerms {
@@ -47,9 +46,7 @@ impl Lab {
         caller: &str,
     ) -> VoteAnswer {
         self.ask(&CastVote {
-            resource: keys,
-            token,
-            ttl: ttl(30_000),
+            held_for: Held::of(keys, token).for_ttl(ttl(30_000)),
             proposed,
             behind: BEHIND,
             caller,
@@ -60,8 +57,7 @@ impl Lab {
     async fn propose(&self, keys: &Resource, token: &Token, proposed: u64) -> AcceptAnswer {
         let (proposed, behind) = (Fence::new(proposed), BEHIND);
         self.ask(&Accept {
-            resource: keys,
-            token,
+            held: &Held::of(keys, token),
             proposed,
             behind,
         })
@@ -69,7 +65,7 @@ impl Lab {
     }
 
     async fn withdraw(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
-        self.ask(&Withdraw::of(keys, token)).await
+        self.ask(&Withdraw::of(&Held::of(keys, token))).await
     }
 
     async fn vote_many(&self, items: &[Item], fencing: bool, proposed: u64) -> VotedMany {
@@ -254,9 +250,9 @@ fn a_caller_that_leaves_a_free_lock_passes_its_wake_up_on() {
         let [left, other] = [&gone, &next].map(|token| format!("{} news", token.secret()));
         lab.vote(&keys, &next, 0, &other).await;
         let news = lab.listen("news").await;
+        let held = Held::of(&keys, &gone);
         let leaves = |tells| Withdraw {
-            resource: &keys,
-            token: &gone,
+            held: &held,
             tells,
             caller: &left,
         };
@@ -287,10 +283,9 @@ fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
                 id => lab.meddle(&ADVANCE, &fence, &[id]).await,
             };
             for caller in ["", "somebody ch"] {
+                let held = Held::of(&keys, &token);
                 let vote = CastVote {
-                    resource: &keys,
-                    token: &token,
-                    ttl: ttl(30_000),
+                    held_for: held.for_ttl(ttl(30_000)),
                     proposed: lab.now_us().await,
                     behind: BEHIND,
                     caller,
@@ -318,8 +313,7 @@ fn a_fence_that_was_damaged_behind_a_vote_takes_no_other_number_and_leaves_the_v
         lab.vote(&keys, &token, now, "").await;
         lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
         let accept = Accept {
-            resource: &keys,
-            token: &token,
+            held: &Held::of(&keys, &token),
             proposed: Fence::new(now + 1),
             behind: BEHIND,
         };
@@ -387,8 +381,8 @@ fn of_many_the_free_locks_get_votes_and_the_call_has_no_effect_on_the_others() {
         let voted = lab.vote_many(&items, true, now + 1).await;
         assert_eq!(voted.accepted, [true, false, false, false, false]);
         assert_eq!(voted.least, far + 1, "what would hold for all");
-        assert!(lab.holds(free, &items[0].token).await && lab.holds(held, &holder).await);
-        assert!(!lab.holds(ahead, &items[3].token).await);
+        assert!(lab.holds(free, &items[0].held.token).await && lab.holds(held, &holder).await);
+        assert!(!lab.holds(ahead, &items[3].held.token).await);
         assert_eq!(lab.fence_of(free).await, Some(now + 1));
         assert_eq!(
             lab.fence_of(odd).await,
@@ -424,7 +418,7 @@ fn of_many_the_votes_that_are_held_are_withdrawn_and_their_callers_are_woken() {
         lab.vote(theirs, &other, now, "").await;
         lab.meddle(&ADD_HASH, &odd.lock, &[]).await;
         let items: Vec<Item> = names.iter().map(|keys| item(keys, &token())).collect();
-        lab.vote(mine, &items[0].token, now, "").await;
+        lab.vote(mine, &items[0].held.token, now, "").await;
         let caller = format!("{} news", other.secret());
         lab.vote(mine, &other, 0, &caller).await;
         let news = lab.listen("news").await;

@@ -12,7 +12,7 @@ use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::rwlock::READ;
 use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;
@@ -43,7 +43,8 @@ fn reader_of(pool: &Resource) -> Resource {
 }
 
 fn item(pool: &Resource, token: &Token) -> Item {
-    Item::of(pool, token, ttl(30_000), token.is_fenced()).unwrap()
+    let held = Held::of(pool, token);
+    Item::of(held.for_ttl(ttl(30_000)), token.is_fenced()).unwrap()
 }
 
 /// The fencing token of each item that was served.

@@ -3,7 +3,7 @@
 use super::lab::*;
 use super::rwlock::reads::as_kind;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;
 
@@ -186,7 +186,8 @@ fn permits_that_were_granted_before_a_damaged_fence_was_found_are_counted() {
         lab.meddle(&DELETE, &fence, &[]).await;
         lab.meddle(&SET, &fence, &["soon"]).await;
         let (fenced, wait) = (token(), WAIT);
-        let asks = acquire(&one, &fenced, &wait);
+        let held = Held::of(&one, &fenced);
+        let asks = acquire(&held, &wait);
         let refused = lab.store.ask_one(&asks, WITHIN).await;
         assert!(refused.is_err(), "{}: {refused:?}", lab.engine);
         let no_wait = How {

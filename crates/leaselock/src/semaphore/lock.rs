@@ -3,13 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock_fence::Fence;
+
 use super::kind::PERMITS;
-use super::permits::Permits;
 use crate::base::error::{AcquireError, InvalidInput};
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
+use crate::engine::guard::lease::handle::modes;
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::noun::name_and_validate;
 
@@ -270,4 +272,42 @@ pub(super) fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
         return Err(InvalidInput::new(text));
     }
     Ok(())
+}
+
+/// One or several permits of a [`Semaphore`](crate::Semaphore), held together.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::open("mem:")?;
+/// use leaselock::Lease;
+/// use leaselock::lease::Permits;
+///
+/// let permits: Lease<Permits> = client.semaphore("connections", 10).acquire_many(2).await?;
+/// assert!(permits.is_held() && permits.count() == 2);
+/// permits.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
+/// permits.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permits {
+    pub(super) count: u32,
+}
+
+modes! {
+    Permits: Option<Fence>, Detachable;
+}
+
+impl Lease<Permits> {
+    /// Returns how many permits are held.
+    pub fn count(&self) -> u32 {
+        self.known().count
+    }
+}
+
+impl LeaseView<Permits> {
+    /// Returns how many permits are held.
+    pub fn count(&self) -> u32 {
+        self.known().count
+    }
 }

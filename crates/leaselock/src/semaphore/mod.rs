@@ -2,7 +2,6 @@
 
 mod kind;
 pub(crate) mod lock;
-pub(crate) mod permits;
 mod resize;
 
 pub(crate) use self::kind::PERMITS;

@@ -14,7 +14,7 @@ use super::batch::batcher::Batcher;
 use super::batch::driver::Releases;
 use crate::base::backoff::Backoff;
 use crate::base::{Clock, Moment, StoreError, Token, hold};
-use crate::engine::values::{Cancel, CustomLock, Release, Resource};
+use crate::engine::values::{Cancel, CustomLock, Held, Release};
 use crate::quorum::executor::Executor;
 
 /// Pauses between two attempts while the store does not reply; the last one repeats.
@@ -38,8 +38,7 @@ const HOLDERS_LEARN_WITHIN: Duration = Duration::from_secs(1);
 /// What may exist on the server without a user: a lease, a queue entry, or the effect of a request in flight.
 #[derive(Debug)]
 pub(crate) struct PendingCleanup {
-    resource: Resource,
-    token: Token,
+    held: Held,
     /// It has expired by this moment.
     until: Moment,
     /// True if one of its requests may still be in flight.
@@ -54,10 +53,9 @@ pub(crate) struct PendingCleanup {
 
 impl PendingCleanup {
     /// Creates the cleanup of a lease that its holder gave up; none of its requests is in flight.
-    pub(crate) fn release(resource: Resource, token: Token, until: Moment) -> Self {
+    pub(crate) fn release(held: Held, until: Moment) -> Self {
         PendingCleanup {
-            resource,
-            token,
+            held,
             until,
             in_flight: false,
             queued: false,
@@ -78,10 +76,10 @@ impl PendingCleanup {
     }
 
     /// Creates the cleanup of an acquisition that may have succeeded or may yet succeed.
-    pub(crate) fn acquisition(resource: Resource, token: Token, until: Moment) -> Self {
+    pub(crate) fn acquisition(held: Held, until: Moment) -> Self {
         PendingCleanup {
             in_flight: true,
-            ..PendingCleanup::release(resource, token, until)
+            ..PendingCleanup::release(held, until)
         }
     }
 }
@@ -101,7 +99,7 @@ struct CleanupQueue {
 #[derive(Debug, Default)]
 struct Counters {
     /// The latest finished queue entries; no task uses their tokens any more.
-    finished: Mutex<VecDeque<(Token, Resource)>>,
+    finished: Mutex<VecDeque<Held>>,
     open: AtomicUsize,
     confirmed: AtomicUsize,
     given_up: AtomicUsize,
@@ -180,12 +178,12 @@ impl Cleanup {
     pub(crate) fn on_unexpected_message(&self, token: Option<Token>, now: Moment) {
         self.retry_now();
         let known = token.and_then(|token| self.0.counters.take_finished(&token));
-        if let Some((token, resource)) = known {
-            let delay = match resource.gate {
+        if let Some(held) = known {
+            let delay = match held.resource.gate {
                 Some(_) => Duration::ZERO,
                 None => HOLDERS_LEARN_WITHIN,
             };
-            let pending = PendingCleanup::acquisition(resource, token, now).queued(true);
+            let pending = PendingCleanup::acquisition(held, now).queued(true);
             self.take(PendingCleanup { delay, ..pending });
         }
     }
@@ -233,12 +231,12 @@ impl Counters {
         if finished.len() == FINISHED_MAX {
             finished.pop_front();
         }
-        finished.push_back((pending.token.clone(), pending.resource.clone()));
+        finished.push_back(pending.held.clone());
     }
 
-    fn take_finished(&self, token: &Token) -> Option<(Token, Resource)> {
+    fn take_finished(&self, token: &Token) -> Option<Held> {
         let mut finished = hold(&self.finished);
-        let index = finished.iter().rposition(|(its, _)| its == token)?;
+        let index = finished.iter().rposition(|its| its.token == *token)?;
         finished.remove(index)
     }
 
@@ -307,7 +305,7 @@ impl CleanupClient {
             let Err(error) = self.try_once(pending).await else {
                 return true;
             };
-            tracing::debug!(target: "leaselock", lock = %pending.resource.lock, %error, "clean-up will be tried again");
+            tracing::debug!(target: "leaselock", lock = %pending.held.resource.lock, %error, "clean-up will be tried again");
             if self.clock.now() >= give_up_at {
                 return false;
             }
@@ -315,20 +313,16 @@ impl CleanupClient {
     }
 
     async fn try_once(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
+        let held = &pending.held;
         if let Some(custom) = &pending.custom {
             custom.clean_up(&self.store, TRY_WITHIN).await
         } else if pending.in_flight {
             // It may be in the queue, or may still join it.
-            let cancel = Cancel {
-                resource: &pending.resource,
-                token: &pending.token,
-            };
-            self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
+            self.store.ask(&Cancel { held }, TRY_WITHIN).await.map(drop)
         } else {
             // A lease has no queue entry any more.
             let release = Release {
-                resource: &pending.resource,
-                token: &pending.token,
+                held,
                 was_queued: pending.queued,
             };
             self.releases.release(&release, TRY_WITHIN).await.map(drop)

@@ -8,7 +8,7 @@ use leaselock_fence::Name;
 
 use super::batch::batcher::Requests;
 use super::cleanup::Cleanup;
-use super::ids::{ClientRecord, Ids};
+use super::ids::{ClientRecord, Ids, Who};
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
 use super::log::EventLog;
@@ -19,8 +19,8 @@ use super::{renewal, thread};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::AcquireError;
 use crate::base::process::Process;
-use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Token, Ttl, debug_as};
-use crate::engine::values::{Connections, Note, Resource, Seen, Strict, Who};
+use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Ttl, debug_as};
+use crate::engine::values::{Connections, HeldFor, Note, Seen, Strict};
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
 use crate::script::keys;
@@ -227,24 +227,13 @@ impl Engine {
     }
 
     /// Writes the holder's note in the background.
-    pub(crate) fn write_note(
-        &self,
-        resource: &Resource,
-        token: &Token,
-        why: Option<&str>,
-        ttl: Ttl,
-    ) {
+    pub(crate) fn write_note(&self, HeldFor { held, ttl }: HeldFor<'_>, why: Option<&str>) {
         let (Some(text), Some(background)) = (why, self.started()) else {
             return;
         };
-        let (store, resource, token, text) = (
-            background.store.clone(),
-            resource.clone(),
-            token.clone(),
-            text.to_owned(),
-        );
+        let (store, held, text) = (background.store.clone(), held.clone(), text.to_owned());
         drop(background.handle.spawn(async move {
-            if let Some(note) = Note::of(&resource, &token, &text, ttl) {
+            if let Some(note) = Note::of(held.for_ttl(ttl), &text) {
                 drop(store.ask(&note, OPERATOR_WITHIN).await); // the note is only information
             }
         }));
@@ -253,17 +242,13 @@ impl Engine {
     /// Deletes the note in the background.
     pub(crate) fn erase_note(&self, record: &LeaseRecord) {
         if record.why.is_some() {
-            self.write_note(&record.resource, &record.token, Some(""), Ttl::DEFAULT);
+            self.write_note(record.held.for_ttl(Ttl::DEFAULT), Some(""));
         }
-    }
-
-    pub(crate) fn record_of(&self, client: &str) -> String {
-        keys::client_record(&self.ids.prefix, client)
     }
 
     /// Reads who is behind a client, by its own description.
     pub(crate) async fn who(&self, client: &str, within: Duration) -> Result<Process, StoreError> {
-        let record = &self.record_of(client);
+        let record = &keys::client_record(&self.ids.prefix, client);
         let client = client.to_owned();
         Ok(match self.ask(&Who { record }, within).await? {
             Some(process) => Process { client, ..process },

@@ -11,9 +11,11 @@ use tokio::time::sleep;
 use crate::base::process::Process;
 use crate::base::token::Stock;
 use crate::base::{ClientId, StoreError, Token, Ttl, hold};
-use crate::engine::values::Announce;
+use crate::engine::values::operation;
+use crate::engine::values::verdicts::written;
 use crate::quorum::executor::Executor;
-use crate::script::keys;
+use crate::quorum::tally::{TallyVerdict, Votes, counted};
+use crate::script::{Script, Scripts, keys, script};
 
 /// Who a client is, and where it is reached.
 pub(crate) struct Ids {
@@ -48,6 +50,61 @@ impl Ids {
         let token = self.tokens.token(&self.client, fencing);
         token.map_err(StoreError::no_random)
     }
+}
+
+pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
+
+static ANNOUNCE: Script = script!("client/announce");
+static WHO: Script = script!("client/who", reads_only);
+
+operation! {
+    /// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
+    pub(crate) struct Announce<'a> {
+        record: &'a str,
+        about: &'a str,
+        ttl: Ttl,
+    }
+    script &ANNOUNCE;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(record).arg(*about).arg(ttl.as_ms());
+    }
+    fn decode(answer) -> () {
+        "announced" | "gone" => (),
+    }
+}
+
+operation! {
+    /// Reads the record of a client, without its id, which the caller knows. Runs `lua/client/who.lua`.
+    pub(crate) struct Who<'a> {
+        record: &'a str,
+    }
+    script &WHO;
+    votes elsewhere;
+    fn encode(call) {
+        call.key(record);
+    }
+    fn decode(answer) -> Option<Process> {
+        // A record that no client wrote counts as none.
+        "known" => answer.text(0).ok().and_then(Process::decode),
+        "unknown" => None,
+    }
+}
+
+counted! {
+    Announce<'_> => written,
+    Who<'_> => known,
+}
+
+/// The record of a client that any node knows; none when a majority knows none.
+fn known<T: Clone>(votes: &Votes<Option<T>>) -> TallyVerdict<Option<T>> {
+    if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
+        return TallyVerdict::Decided(known.clone());
+    }
+    if votes.is_majority(|_| true) {
+        return TallyVerdict::Decided(None);
+    }
+    TallyVerdict::Open
 }
 
 /// How long the record of a client lasts without a renewal.
@@ -179,6 +236,23 @@ impl Drop for Serving {
         if let Some(at) = serves.iter().position(|it| *it == self.name) {
             serves.swap_remove(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod known_tests {
+    use super::known;
+    use crate::quorum::tally::said::{decided, votes};
+
+    #[test]
+    fn what_one_node_knows_of_a_client_is_known() {
+        let about = |letter: char| (letter == 'k').then(|| "host".to_owned());
+        assert_eq!(
+            decided(known(&votes("n.k", about))),
+            Some(Some("host".into()))
+        );
+        assert_eq!(decided(known(&votes("nn.", about))), Some(None));
+        assert_eq!(decided(known(&votes("n..", about))), None);
     }
 }
 

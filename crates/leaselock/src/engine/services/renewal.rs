@@ -256,11 +256,7 @@ impl Renewal {
     fn release_after_hold(&self, record: &LeaseRecord) {
         let reason = record.core().lost();
         if reason == Some(LostReason::MaxHoldReached) {
-            let pending = PendingCleanup::release(
-                record.resource.clone(),
-                record.token.clone(),
-                self.clock.now(),
-            );
+            let pending = PendingCleanup::release(record.held.clone(), self.clock.now());
             self.cleanup
                 .take(pending.with_custom(record.custom.clone()));
         }

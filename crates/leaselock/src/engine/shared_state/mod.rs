@@ -2,4 +2,3 @@
 
 pub(crate) mod noun;
 pub(crate) mod recorded_run;
-pub(crate) mod watch;

@@ -3,8 +3,8 @@
 use leaselock_fence::Fence;
 
 use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen, seen_at};
-use super::kind::{Resource, StepScripts};
-use crate::base::{Token, Ttl, fence};
+use super::kind::{Held, HeldFor, StepScripts};
+use crate::base::{Ttl, fence};
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 
 /// Declares a request and reads its reply, in the words of its script's header: fields, keys and arguments in their
@@ -69,19 +69,51 @@ macro_rules! operation {
 }
 pub(crate) use operation;
 
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
+const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
+
+/// What the store is asked for, and how the lease is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AcquireTerms {
+    pub(crate) ttl: Ttl,
+    pub(crate) priority: i32,
+    pub(crate) renews: bool,
+    pub(crate) fences: bool,
+}
+
+impl AcquireTerms {
+    /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
+    pub(crate) fn passed(self) -> Ttl {
+        match self.renews {
+            true => self.ttl.min(PASSED),
+            false => self.ttl,
+        }
+    }
+
+    /// Returns those of a plain request.
+    #[cfg(test)]
+    pub(crate) fn plain(ttl: Ttl) -> Self {
+        AcquireTerms {
+            ttl,
+            priority: 0,
+            renews: true,
+            fences: true,
+        }
+    }
+}
+
 /// Acquires the lock, or joins the queue. Runs the kind's `acquire`.
 #[derive(Debug)]
 pub(crate) struct Acquire<'a> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-    /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
-    pub(crate) passed: Ttl,
+    pub(crate) held: &'a Held,
+    /// Whether it fences must agree with the token, by which the script decides.
+    pub(crate) terms: AcquireTerms,
     pub(crate) waits: bool,
-    pub(crate) priority: i32,
     pub(crate) channel: &'a str,
-    /// Must agree with the token, by which the script decides.
-    pub(crate) fencing: bool,
     /// How many fencing tokens a grant from the queue reserves.
     pub(crate) range: u64,
 }
@@ -90,16 +122,18 @@ impl Operation for Acquire<'_> {
     type Reply = Acquired;
 
     fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.acquire)
+        let Held { resource, .. } = self.held;
+        resource.script(&resource.kind.acquire)
     }
 
     fn encode(&self, call: &mut Call) {
-        self.resource.write_keys(call);
-        call.arg(self.token)
-            .arg(self.ttl.as_ms())
+        let Held { resource, token } = self.held;
+        resource.write_keys(call);
+        call.arg(token)
+            .arg(self.terms.ttl.as_ms())
             .arg(QueueRequest(self));
-        call.args(self.resource.mode.as_deref().into_iter());
-        self.resource.write_gate(call);
+        call.args(resource.mode.as_deref().into_iter());
+        resource.write_gate(call);
     }
 
     fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
@@ -113,25 +147,23 @@ pub(crate) struct QueueRequest<'a, 'b>(pub(crate) &'a Acquire<'b>);
 impl Arg for QueueRequest<'_, '_> {
     fn write_to(&self, text: &mut Vec<u8>) {
         let Acquire {
+            held,
+            terms,
             waits,
-            priority,
-            passed,
-            range,
             channel,
-            resource,
-            ..
+            range,
         } = self.0;
         if !*waits {
             return;
         }
-        if *priority < 0 {
+        if terms.priority < 0 {
             text.push(b'-');
         }
-        u64::from(priority.unsigned_abs()).write_to(text);
+        u64::from(terms.priority.unsigned_abs()).write_to(text);
         text.push(b' ');
-        passed.as_ms().write_to(text);
+        terms.passed().as_ms().write_to(text);
         text.push(b' ');
-        match resource.mode_word() {
+        match held.resource.mode_word() {
             Some(kind) => kind.write_to(text),
             None => range.write_to(text),
         }
@@ -143,15 +175,14 @@ impl Arg for QueueRequest<'_, '_> {
 operation! {
     /// Extends a lease to its whole ttl. Runs the kind's `extend`.
     pub(crate) struct Extend<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
-        ttl: Ttl,
+        held_for: HeldFor<'a>,
     }
-    script &resource.kind.extend;
+    script &held_for.held.resource.kind.extend;
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = held_for.held;
         call.key(&resource.lock);
-        call.arg(token).arg(ttl.as_ms());
+        call.arg(token).arg(held_for.ttl.as_ms());
         call.args(resource.mode.as_deref().into_iter());
     }
     fn decode(answer) -> ExtendAnswer {
@@ -166,14 +197,14 @@ operation! {
 operation! {
     /// Releases the lock, and hands it to the next waiter. Runs the kind's `release`.
     pub(crate) struct Release<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
         /// The lease came from the queue, so others are likely to wait.
         was_queued: bool,
     }
-    script resource.script(&resource.kind.release);
+    script held.resource.script(&held.resource.kind.release);
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = *held;
         call.message_first = *was_queued;
         resource.write_release_keys(call);
         call.arg(token);
@@ -188,12 +219,12 @@ operation! {
 operation! {
     /// Undoes an acquisition whose caller was dropped. Runs the kind's `cancel`.
     pub(crate) struct Cancel<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
     }
-    script resource.script(&resource.kind.cancel);
+    script held.resource.script(&held.resource.kind.cancel);
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = *held;
         resource.write_keys(call);
         call.arg(token);
         call.args(resource.mode.as_deref().into_iter());
@@ -227,21 +258,22 @@ operation! {
     pub(crate) struct AcquireAll<'a> {
         /// The script of their kind.
         step: &'static StepScripts,
-        resources: &'a [&'a Resource],
-        token: &'a Token,
-        ttl: Ttl,
+        /// All under one token.
+        held: &'a [&'a Held],
+        terms: AcquireTerms,
     }
-    script step.script(resources.first().is_some_and(|first| first.gate.is_some()));
+    script step.script(held.first().is_some_and(|first| first.resource.gate.is_some()));
     fn encode(call) {
-        let each = resources.iter();
+        let each = held.iter().map(|one| &one.resource);
         call.keys(each.clone().map(|resource| &resource.lock));
         call.keys(each.clone().map(|resource| resource.queue()));
         call.keys(each.map(|resource| resource.fence()));
         // All locks share the gate, because they share a slot or a server.
-        let first = resources.first();
-        first.inspect(|first| first.write_gate_key(call));
-        call.arg(token).arg(ttl.as_ms());
-        first.inspect(|first| first.write_gate(call));
+        let first = held.first();
+        first.inspect(|first| first.resource.write_gate_key(call));
+        call.args(first.iter().map(|first| &first.token));
+        call.arg(terms.ttl.as_ms());
+        first.inspect(|first| first.resource.write_gate(call));
     }
     fn decode(answer) -> AcquiredAll {
         "granted" => {
@@ -267,11 +299,11 @@ operation! {
     /// [`Release`](Release) falls back.
     #[cfg_attr(not(test), allow(dead_code, reason = "the store makes this call out of a release"))]
     pub(crate) struct ReleaseAlone<'a> {
-        resource: &'a Resource,
-        token: &'a Token,
+        held: &'a Held,
     }
     script &RELEASE_ALONE;
     fn encode(call) {
+        let Held { resource, token } = *held;
         call.key(&resource.lock);
         call.arg(token);
         call.args(resource.mode.as_deref().into_iter());
@@ -287,12 +319,12 @@ operation! {
     /// Releases a lock that has no side keys. Runs `lua/setnx_pexpire/release.lua`.
     pub(crate) struct CompareAndDelete<'a> {
         lock: &'a str,
-        token: &'a str,
+        value: &'a str,
     }
     script &COMPARE_AND_DELETE;
     fn encode(call) {
         call.key(lock);
-        call.arg(token);
+        call.arg(value);
     }
     fn decode(answer) -> ReleaseAnswer {
         _ => ReleaseAnswer::decode(answer)?,
@@ -302,7 +334,8 @@ operation! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::token::ClientId;
+    use crate::base::token::{ClientId, Token};
+    use crate::engine::values::Resource;
     use crate::mutex::MUTEX;
 
     /// The script parses the argument with a pattern, so a sign or a space too many would be another request.
@@ -310,21 +343,19 @@ mod tests {
     fn what_a_queue_entry_needs_is_one_argument_and_empty_for_a_request_that_does_not_wait() {
         let resource = Resource::at(&MUTEX, "job".into(), None);
         let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
+        let held = &Held { resource, token };
         let wish = |waits, priority| {
+            let terms = AcquireTerms::plain(Ttl::whole_ms(60_000).unwrap());
             let acquire = Acquire {
-                resource: &resource,
-                token: &token,
-                ttl: Ttl::whole_ms(60_000).unwrap(),
-                passed: Ttl::whole_ms(5_000).unwrap(),
+                held,
+                terms: AcquireTerms { priority, ..terms },
                 waits,
-                priority,
                 channel: "ll:wake:x",
-                fencing: true,
                 range: 64,
             };
             let call = acquire.call();
             let mut args = call.parameters.args().map(str::to_owned);
-            assert_eq!(args.next().as_deref(), Some(token.secret()));
+            assert_eq!(args.next().as_deref(), Some(held.token.secret()));
             assert_eq!(args.next().as_deref(), Some("60000"));
             let wish = args.next();
             assert!(args.next().is_none());

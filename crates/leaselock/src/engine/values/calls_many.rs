@@ -1,19 +1,18 @@
 //! Many requests of one kind in one call: each item has its own reply.
 
-use super::calls::{Extend, operation};
+use super::calls::operation;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
-use super::kind::{BatchScripts, Resource};
-use crate::base::{Token, Ttl, debug_as, fence};
+use super::kind::{BatchScripts, Held, HeldFor};
+use crate::base::{Ttl, debug_as, fence};
 use crate::script::{Arg, Call, Malformed, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
 
-/// One item of a call: a lock, and the token of its holder or of the acquisition.
+/// One item of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    pub(crate) resource: Resource,
-    pub(crate) token: Token,
+    pub(crate) held: Held,
     pub(crate) terms: BatchTerms,
 }
 
@@ -37,18 +36,14 @@ debug_as!(BatchTerms, it => "Terms({:?}, fencing: {})", it.ttl, it.fencing);
 
 impl Item {
     /// Creates the item of a request; `None` for a kind, or a way of holding, whose requests are not batched.
-    pub(crate) fn of(resource: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
-        let scripts = resource.kind.batch.as_ref()?;
-        let mode = resource
-            .mode
-            .as_deref()
-            .and_then(|mode| mode.bytes().next());
-        if scripts.mode != mode {
+    pub(crate) fn of(HeldFor { held, ttl }: HeldFor<'_>, fencing: bool) -> Option<Self> {
+        let scripts = held.resource.kind.batch.as_ref()?;
+        let mode = held.resource.mode.as_deref();
+        if scripts.mode != mode.and_then(|mode| mode.bytes().next()) {
             return None;
         }
         Some(Item {
-            resource: resource.clone(),
-            token: token.clone(),
+            held: held.clone(),
             terms: BatchTerms {
                 scripts,
                 ttl,
@@ -59,22 +54,25 @@ impl Item {
 
     /// Returns true if one call can serve both.
     pub(crate) fn goes_with(&self, other: &Item) -> bool {
-        self.terms == other.terms && self.resource.mode == other.resource.mode
+        self.terms == other.terms && self.held.resource.mode == other.held.resource.mode
     }
 }
 
 /// Writes the keys that both scripts of a batch take.
 fn write_keys(call: &mut Call, terms: BatchTerms, items: &[Item]) {
-    call.keys(items.iter().map(|item| &item.resource.lock));
-    call.keys(items.iter().map(|item| item.resource.queue()));
+    let each = || items.iter().map(|item| &item.held.resource);
+    call.keys(each().map(|resource| &resource.lock));
+    call.keys(each().map(|resource| resource.queue()));
     for side in terms.scripts.side_keys {
-        call.keys(items.iter().map(|item| item.resource.beside(side)));
+        call.keys(each().map(|resource| resource.beside(side)));
     }
 }
 
 /// Writes the mode of all items, for kinds whose scripts take it.
 fn write_mode(call: &mut Call, terms: BatchTerms, items: &[Item]) {
-    let mode = items.first().and_then(|item| item.resource.mode.as_deref());
+    let mode = items
+        .first()
+        .and_then(|item| item.held.resource.mode.as_deref());
     if let Some(mode) = mode.filter(|_| terms.scripts.takes_mode) {
         call.arg(mode);
     }
@@ -93,11 +91,11 @@ operation! {
     fn encode(call) {
         write_keys(call, *terms, items);
         if terms.fencing || terms.scripts.always_fences {
-            call.keys(items.iter().map(|item| item.resource.fence()));
+            call.keys(items.iter().map(|item| item.held.resource.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
         write_mode(call, *terms, items);
-        call.args(items.iter().map(|item| &item.token));
+        call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> Replies<Acquired> {
         "answered" => {
@@ -155,7 +153,7 @@ operation! {
     fn encode(call) {
         write_keys(call, *terms, items);
         write_mode(call, *terms, items);
-        call.args(items.iter().map(|item| &item.token));
+        call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> Replies<ReleaseAnswer> {
         "answered" => each(answer.bytes(0)?, released)?,
@@ -164,24 +162,18 @@ operation! {
 
 impl<'a> ExtendMany<'a> {
     /// Creates the call; `None` for none, and for a kind whose leases are extended one by one.
-    pub(crate) fn of(each: &'a [Extend<'a>]) -> Option<Self> {
-        let first = each.first()?;
-        Some(ExtendMany {
-            script: first.resource.kind.extend_many.as_ref()?,
-            ttl: first.ttl,
-            each,
-        })
+    pub(crate) fn of(each: &'a [HeldFor<'a>]) -> Option<Self> {
+        let script = each.first()?.held.resource.kind.extend_many.as_ref()?;
+        Some(ExtendMany { script, each })
     }
 }
 
 /// A token and, behind it, the first word of how it holds.
-struct TokenAndMode<'a, 'b>(&'a Extend<'b>);
+struct TokenAndMode<'a>(&'a Held);
 
-impl Arg for TokenAndMode<'_, '_> {
+impl Arg for TokenAndMode<'_> {
     fn write_to(&self, text: &mut Vec<u8>) {
-        let Extend {
-            resource, token, ..
-        } = self.0;
+        let Held { resource, token } = self.0;
         token.write_to(text);
         resource.mode_word().unwrap_or_default().write_to(text);
     }
@@ -191,15 +183,14 @@ operation! {
     /// Extends leases of one kind to their whole ttl, which is the same for all. Runs the kind's `extend_many`.
     pub(crate) struct ExtendMany<'a> {
         script: &'static Script,
-        ttl: Ttl,
-        each: &'a [Extend<'a>],
+        each: &'a [HeldFor<'a>],
     }
     script script;
     votes elsewhere;
     fn encode(call) {
-        call.keys(each.iter().map(|one| &one.resource.lock));
-        call.arg(ttl.as_ms());
-        call.args(each.iter().map(TokenAndMode));
+        call.keys(each.iter().map(|one| &one.held.resource.lock));
+        call.args(each.first().iter().map(|first| first.ttl.as_ms()));
+        call.args(each.iter().map(|one| TokenAndMode(one.held)));
     }
     fn decode(answer) -> Replies<ExtendAnswer> {
         "answered" => {

@@ -2,28 +2,26 @@
 
 use super::calls::{Acquire, QueueRequest, operation};
 use super::grant::{Seen, StepReply, seen_at};
-use super::kind::Resource;
+use super::kind::{Held, HeldFor, Resource};
+use crate::base::Token;
 use crate::base::error::LostReason;
-use crate::base::process::Process;
-use crate::base::{Token, Ttl};
 use crate::script::{Script, Scripts, script};
 
 operation! {
     /// Replaces the token of a lease by one with which another process continues it. Runs the kind's `detach`.
     pub(crate) struct Detach<'a> {
         script: &'static Script,
-        resource: &'a Resource,
-        token: &'a Token,
+        held_for: HeldFor<'a>,
         successor: &'a Token,
-        ttl: Ttl,
     }
     script script;
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = held_for.held;
         call.key(&resource.lock);
         let sides = resource.kind.detach_keys.iter();
         call.keys(sides.map(|side| resource.beside(side)));
-        call.arg(token).arg(successor).arg(ttl.as_ms());
+        call.arg(token).arg(successor).arg(held_for.ttl.as_ms());
         call.args(resource.mode.as_deref().into_iter());
     }
     fn decode(answer) -> StepReply {
@@ -42,14 +40,13 @@ operation! {
     /// kind's `confirm`.
     pub(crate) struct Confirm<'a> {
         script: &'static Script,
-        resource: &'a Resource,
-        token: &'a Token,
-        ttl: Ttl,
+        held_for: HeldFor<'a>,
     }
     script script;
     fn encode(call) {
+        let Held { resource, token } = held_for.held;
         call.key(&resource.lock);
-        call.arg(token).arg(ttl.as_ms());
+        call.arg(token).arg(held_for.ttl.as_ms());
         call.args(resource.mode.as_deref().into_iter());
     }
     fn decode(answer) -> StepReply {
@@ -61,14 +58,9 @@ operation! {
 
 impl<'a> Confirm<'a> {
     /// `None` for a kind that cannot wait for replicas.
-    pub(crate) fn of(resource: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
-        let script = resource.kind.confirm.as_ref()?;
-        Some(Confirm {
-            script,
-            resource,
-            token,
-            ttl,
-        })
+    pub(crate) fn of(held_for: HeldFor<'a>) -> Option<Self> {
+        let script = held_for.held.resource.kind.confirm.as_ref()?;
+        Some(Confirm { script, held_for })
     }
 }
 
@@ -76,16 +68,15 @@ operation! {
     /// Writes the holder's note beside a lease, for people, or deletes it. Runs the kind's `note`.
     pub(crate) struct Note<'a> {
         script: &'static Script,
-        resource: &'a Resource,
-        token: &'a Token,
+        held_for: HeldFor<'a>,
         text: &'a str,
-        ttl: Ttl,
     }
     script script;
     votes elsewhere;
     fn encode(call) {
+        let Held { resource, token } = held_for.held;
         call.key(&resource.lock).key(resource.note());
-        call.arg(token).arg(text).arg(ttl.as_ms());
+        call.arg(token).arg(text).arg(held_for.ttl.as_ms());
     }
     fn decode(answer) -> () {
         "noted" | "erased" => (),
@@ -94,22 +85,17 @@ operation! {
 
 impl<'a> Note<'a> {
     /// An empty text deletes the note.
-    pub(crate) fn of(
-        resource: &'a Resource,
-        token: &'a Token,
-        text: &'a str,
-        ttl: Ttl,
-    ) -> Option<Self> {
-        let script = resource.kind.note.as_ref()?;
+    pub(crate) fn of(held_for: HeldFor<'a>, text: &'a str) -> Option<Self> {
+        let script = held_for.held.resource.kind.note.as_ref()?;
         Some(Note {
             script,
-            resource,
-            token,
+            held_for,
             text,
-            ttl,
         })
     }
 }
+
+pub(crate) static SCRIPTS: Scripts = &[&KEEP];
 
 static KEEP: Script = script!("hold/keep");
 
@@ -136,9 +122,9 @@ operation! {
     }
     script script;
     fn encode(call) {
-        let resource = acquire.resource;
+        let Held { resource, token } = acquire.held;
         call.key(&resource.lock).key(resource.queue()).key(resource.waiters());
-        call.arg(acquire.token).arg(QueueRequest(acquire));
+        call.arg(token).arg(QueueRequest(acquire));
     }
     fn decode(answer) -> PositionReply {
         "waiting" => PositionReply::Waiting {
@@ -162,46 +148,7 @@ pub(crate) enum PositionReply {
 impl<'a> Position<'a> {
     /// `None` for a kind whose waiters poll by a complete acquire request.
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
-        let script = acquire.resource.kind.position.as_ref()?;
+        let script = acquire.held.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })
-    }
-}
-
-pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO, &KEEP];
-
-pub(crate) static ANNOUNCE: Script = script!("client/announce");
-static WHO: Script = script!("client/who", reads_only);
-
-operation! {
-    /// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
-    pub(crate) struct Announce<'a> {
-        record: &'a str,
-        about: &'a str,
-        ttl: Ttl,
-    }
-    script &ANNOUNCE;
-    votes elsewhere;
-    fn encode(call) {
-        call.key(record).arg(*about).arg(ttl.as_ms());
-    }
-    fn decode(answer) -> () {
-        "announced" | "gone" => (),
-    }
-}
-
-operation! {
-    /// Reads the record of a client, without its id, which the caller knows. Runs `lua/client/who.lua`.
-    pub(crate) struct Who<'a> {
-        record: &'a str,
-    }
-    script &WHO;
-    votes elsewhere;
-    fn encode(call) {
-        call.key(record);
-    }
-    fn decode(answer) -> Option<Process> {
-        // A record that no client wrote counts as none.
-        "known" => answer.text(0).ok().and_then(Process::decode),
-        "unknown" => None,
     }
 }

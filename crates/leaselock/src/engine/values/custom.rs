@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
-use super::kind::Resource;
-use crate::base::{Clock, Moment, StoreError, Token, Ttl};
+use super::kind::HeldFor;
+use crate::base::{Clock, Moment, StoreError, Ttl};
 use crate::quorum::executor::Executor;
 use crate::store::{DedicatedConnection, Subscriptions};
 
@@ -47,9 +47,7 @@ pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
     /// What the next request writes; nothing is sent to the lock. `before`: that of an earlier try, which held nothing.
     fn prepare<'a>(
         &'a self,
-        resource: &'a Resource,
-        token: &'a Token,
-        ttl: Ttl,
+        asked: HeldFor<'a>,
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,

@@ -46,6 +46,17 @@ pub(crate) enum Acquired {
 }
 
 impl Acquired {
+    /// Returns the server's time of the reply; 0 when the reply does not say it.
+    pub(crate) fn time_us(&self) -> u64 {
+        match self {
+            Acquired::Waiting { seen, .. } | Acquired::Busy { seen } => seen.time_us,
+            Acquired::Granted { time_us, .. }
+            | Acquired::Never { time_us, .. }
+            | Acquired::Gone { time_us, .. }
+            | Acquired::Disagrees { time_us, .. } => *time_us,
+        }
+    }
+
     pub(crate) fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
         match answer.tag() {
             "fenced" | "unfenced" => {
@@ -103,7 +114,7 @@ impl Acquired {
 }
 
 /// What a reply says about the holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// How long until the holder's lease expires; `None` for a key without a ttl.
     pub(crate) remaining: Option<Duration>,
@@ -118,10 +129,8 @@ impl Seen {
     /// Creates the value for a lock that a task of this client holds, without an end that is known.
     pub(crate) fn held_by(client: &str) -> Option<Self> {
         Some(Seen {
-            remaining: None,
             holder: Some(client.to_owned()),
-            time_us: 0,
-            quarantine: None,
+            ..Seen::default()
         })
     }
 }

@@ -1,12 +1,12 @@
-//! What is locked, as a kind, which is a table of scripts, and the keys of one name; how it is held, and the table of what an
-//! owner that holds it in one way gets when it asks for it in another.
+//! What is locked, as a kind, which is a table of scripts, and the keys of one name; how it is held and by which token, and
+//! the table of what an owner that holds it in one way gets when it asks for it in another.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use crate::base::{Token, debug_as};
+use crate::base::{Token, Ttl, debug_as};
 use crate::script::keys::QuarantineKey;
 use crate::script::{Call, LockKeys, Script};
 
@@ -265,6 +265,31 @@ impl Deref for Resource {
     fn deref(&self) -> &LockKeys {
         &self.keys
     }
+}
+
+/// A lock, and the token by which the store knows who holds it or asks for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) resource: Resource,
+    pub(crate) token: Token,
+}
+
+impl Held {
+    pub(crate) fn of(resource: &Resource, token: &Token) -> Self {
+        let (resource, token) = (resource.clone(), token.clone());
+        Held { resource, token }
+    }
+
+    pub(crate) fn for_ttl(&self, ttl: Ttl) -> HeldFor<'_> {
+        HeldFor { held: self, ttl }
+    }
+}
+
+/// A lease, and how long it is to last from a request on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldFor<'a> {
+    pub(crate) held: &'a Held,
+    pub(crate) ttl: Ttl,
 }
 
 /// How a lock is held or asked for.

@@ -13,12 +13,12 @@ pub(crate) mod request;
 pub(crate) mod shortcut;
 pub(crate) mod verdicts;
 
-pub(crate) use self::calls::{Acquire, Cancel, Extend, Release, operation};
+pub(crate) use self::calls::{Acquire, AcquireTerms, Cancel, Extend, Release, operation};
 pub(crate) use self::calls_many::{Item, Replies};
-pub(crate) use self::calls_optional::{Announce, Note, Who};
+pub(crate) use self::calls_optional::Note;
 pub(crate) use self::custom::{Connections, CustomLock};
 pub(crate) use self::gate::Strict;
 pub(crate) use self::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen};
-pub(crate) use self::kind::{Kind, LockMode, Resource, kind, step};
+pub(crate) use self::kind::{Held, HeldFor, Kind, LockMode, Resource, kind, step};
 pub(crate) use self::log::{LogEntry, LogEvent};
 pub(crate) use self::request::{AcquireRequest, Copies, OnWait, Wait, Waiting};

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 
+use super::calls::AcquireTerms;
 use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::Quarantine;
 use crate::base::process::Process;
 #[cfg(feature = "serde")]
 use crate::base::serde_units::ms;
-use crate::base::{InvalidInput, StoreError, Ttl, span};
+use crate::base::{InvalidInput, StoreError, span};
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
 ///
@@ -153,10 +154,7 @@ pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 /// The options of one acquisition, after they were checked.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
-    pub(crate) ttl: Ttl,
-    pub(crate) priority: i32,
-    pub(crate) renews: bool,
-    pub(crate) fences: bool,
+    pub(crate) terms: AcquireTerms,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
     pub(crate) on_wait: Option<OnWait>,

@@ -1,10 +1,9 @@
 //! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
-use super::ballot::Withdraw;
-use super::ballot::many::WithdrawMany;
+use super::ballot::{Withdraw, WithdrawMany};
 use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{ExtendMany, Item, ReleaseMany, Replies};
-use super::calls_optional::{Announce, Detach, Keep, Note, Who};
+use super::calls_optional::{Detach, Keep, Note};
 use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer, StepReply};
 use crate::base::StoreError;
 use crate::base::error::LostReason;
@@ -16,8 +15,6 @@ impl Votable for Acquire<'_> {}
 counted! {
     Extend<'_> => extended,
     Detach<'_> => detached,
-    Announce<'_> => written,
-    Who<'_> => known,
     Note<'_> => written,
     Keep<'_> => written,
 }
@@ -26,7 +23,7 @@ impl Votable for Release<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.resource, self.token).call()
+        Withdraw::of(self.held).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
@@ -46,7 +43,7 @@ impl Votable for Cancel<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.resource, self.token).call()
+        Withdraw::of(self.held).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<CancelAnswer, StoreError> {
@@ -197,23 +194,12 @@ fn detached(votes: &Votes<StepReply>) -> TallyVerdict<StepReply> {
 }
 
 /// Decided when a majority has written or deleted.
-fn written(votes: &Votes<()>) -> TallyVerdict<()> {
+pub(crate) fn written(votes: &Votes<()>) -> TallyVerdict<()> {
     if votes.is_majority(|()| true) {
         TallyVerdict::Decided(())
     } else {
         TallyVerdict::Open
     }
-}
-
-/// The record of a client that any node knows; none when a majority knows none.
-fn known<T: Clone>(votes: &Votes<Option<T>>) -> TallyVerdict<Option<T>> {
-    if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
-        return TallyVerdict::Decided(known.clone());
-    }
-    if votes.is_majority(|_| true) {
-        return TallyVerdict::Decided(None);
-    }
-    TallyVerdict::Open
 }
 
 #[cfg(test)]

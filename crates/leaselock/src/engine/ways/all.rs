@@ -6,7 +6,7 @@ use crate::base::{Moment, StoreError, slots};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
 use crate::engine::values::calls::{AcquireAll, AcquiredAll};
-use crate::engine::values::{Acquired, Resource};
+use crate::engine::values::{Acquired, Held, Resource};
 use crate::quorum::executor::Executor;
 
 /// What one request for several locks came to.
@@ -43,25 +43,24 @@ pub(crate) async fn acquire_all(asks: &mut [Ask<'_>]) -> Result<TryAll, AcquireE
         return Ok(TryAll::OneByOne);
     };
     for other in others {
-        other.token = first.token.clone();
+        other.held.token = first.held.token.clone();
     }
     let (first, engine) = (&asks[0], asks[0].engine);
-    let resources: Vec<&Resource> = asks.iter().map(|one| &one.resource).collect();
-    let Some(step) = &first.resource.kind.acquire_all else {
+    let held: Vec<&Held> = asks.iter().map(|one| &one.held).collect();
+    let Some(step) = &first.held.resource.kind.acquire_all else {
         return Ok(TryAll::OneByOne);
     };
     // Replicas confirm each grant by itself; an owner may hold some of the names.
     let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
-    if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
+    if each_by_itself || !share_a_call(&engine.store, held.iter().map(|one| &one.resource)) {
         return Ok(TryAll::OneByOne);
     }
     let t0 = engine.clock.now();
     let guards: Vec<CleanupGuard> = asks.iter().map(|one| one.guard_from(t0)).collect();
     let acquire = AcquireAll {
         step,
-        resources: &resources,
-        token: &first.token,
-        ttl: first.request.ttl,
+        held: &held,
+        terms: first.request.terms,
     };
     let outcome = match engine.store.ask_one(&acquire, first.within()).await {
         Ok(answer) => understood(asks, t0, answer),

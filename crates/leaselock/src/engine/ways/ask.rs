@@ -1,23 +1,36 @@
-//! What is asked for, in whatever way: one name, and what its caller wants of it. And the error that it ends with.
+//! One acquisition of one name, in whatever way: what is asked for, and what a reply or a message means: a lease, a position
+//! in the queue, that the lock is busy, or the error with which it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::Name;
+use leaselock_fence::{Fence, Name};
 
+use super::turn_budget::Share;
 use crate::base::error::{AcquireError, Detail, Lost, LostReason};
-use crate::base::{Moment, StoreError, Token};
+use crate::base::{ErrorKind, Moment, StoreError, Token, span};
+use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::services::thread::Background;
-use crate::engine::services::{CleanupGuard, Engine, PendingCleanup};
-use crate::engine::values::{AcquireRequest, CustomLock, LockMode, Resource, Seen};
+use crate::engine::services::wakeups::grant_deadline;
+use crate::engine::services::wakeups::grant_deadline::{
+    ClockContext, LeaseWindow, ReceivedGrant, Uncertain,
+};
+use crate::engine::services::{
+    CleanupGuard, ClockSample, Engine, LeaseMachine, LeaseRecord, PendingCleanup,
+};
+use crate::engine::values::{
+    Acquire, AcquireRequest, Acquired, CustomLock, Held, LockMode, LogEvent, Resource, Seen,
+};
+use crate::quorum::executor::Executor;
 
 /// One acquisition of one name. A way changes nothing of it but the try.
 pub(crate) struct Ask<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
     pub(crate) name: &'a Name,
-    pub(super) resource: Resource,
+    /// The lock, and the token of this try.
+    pub(super) held: Held,
     pub(super) request: AcquireRequest,
     pub(super) start: Moment,
     /// When its wait ends.
@@ -26,8 +39,6 @@ pub(crate) struct Ask<'a> {
     pub(super) owner: Option<Owner>,
     /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
     pub(super) becomes: Option<Resource>,
-    /// The token of this try.
-    pub(super) token: Token,
     /// What this try writes, when the lock is not taken in the native way.
     pub(super) custom: Option<Arc<dyn CustomLock>>,
 }
@@ -44,18 +55,17 @@ impl<'a> Ask<'a> {
             source,
         };
         let background = engine.background().map_err(internal)?;
-        let token = engine.ids.token(request.fences).map_err(internal)?;
+        let token = engine.ids.token(request.terms.fences).map_err(internal)?;
         Ok(Ask {
             engine,
             background,
             name,
-            resource,
+            held: Held { resource, token },
             request,
             start: engine.clock.now(),
             end: None,
             owner: None,
             becomes: None,
-            token,
             custom: None,
         })
     }
@@ -68,9 +78,14 @@ impl<'a> Ask<'a> {
     /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
     /// `into`.
     pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
-        self.request.fences = token.is_fenced();
-        (self.token, self.becomes) = (token, Some(into));
+        self.request.terms.fences = token.is_fenced();
+        (self.held.token, self.becomes) = (token, Some(into));
         self
+    }
+
+    /// The key of the lock.
+    pub(super) fn lock(&self) -> &Arc<str> {
+        &self.held.resource.lock
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -79,7 +94,7 @@ impl<'a> Ask<'a> {
 
     /// How long a request may take.
     pub(super) fn within(&self) -> Duration {
-        self.engine.request_timeout(self.request.ttl)
+        self.engine.request_timeout(self.request.terms.ttl)
     }
 
     /// The same, before the wait ends.
@@ -94,7 +109,7 @@ impl<'a> Ask<'a> {
         if self.becomes.is_some() {
             return Ok(());
         }
-        self.token = self.engine.ids.token(self.request.fences)?;
+        self.held.token = self.engine.ids.token(self.request.terms.fences)?;
         Ok(())
     }
 
@@ -105,8 +120,7 @@ impl<'a> Ask<'a> {
 
     /// Cleans up after a request that leaves at this moment.
     pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
-        let (resource, token) = (self.resource.clone(), self.token.clone());
-        let cleanup = PendingCleanup::acquisition(resource, token, self.ends_at_latest(now));
+        let cleanup = PendingCleanup::acquisition(self.held.clone(), self.ends_at_latest(now));
         CleanupGuard::new(
             self.background.cleanup.clone(),
             cleanup.with_custom(self.custom.clone()),
@@ -115,19 +129,19 @@ impl<'a> Ask<'a> {
 
     /// When a grant of a request that leaves now has ended by itself.
     pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
-        now.plus(self.request.ttl.as_duration())
+        now.plus(self.request.terms.ttl.as_duration())
     }
 
     /// Others were seen to want the lock a moment ago.
     pub(super) fn is_contended(&self) -> bool {
         let requests = &self.engine.requests;
-        requests.contended.contains(&self.resource.lock, self.now())
+        requests.contended.contains(self.lock(), self.now())
     }
 
     /// Others want the lock: its requests leave alone for a while.
     pub(super) fn note_contended(&self) {
         let requests = &self.engine.requests;
-        requests.contended.note(&self.resource.lock, self.now());
+        requests.contended.note(self.lock(), self.now());
     }
 }
 
@@ -150,7 +164,7 @@ impl Ask<'_> {
         match source.detail() {
             Detail::TooMany { permits } => AcquireError::TooMany {
                 name,
-                requested: LockMode::of(&self.resource).permits(),
+                requested: LockMode::of(&self.held.resource).permits(),
                 permits: *permits,
             },
             Detail::Gone { is_taken } => {
@@ -165,12 +179,12 @@ impl Ask<'_> {
                 granted: tally.granted,
                 needed: tally.needed,
                 votes: tally.votes.clone(),
-                clear_in: self.request.ttl.as_duration(),
+                clear_in: self.request.terms.ttl.as_duration(),
                 source,
             },
             _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
                 name,
-                clear_in: self.request.ttl.as_duration(),
+                clear_in: self.request.terms.ttl.as_duration(),
                 source,
             },
             _ => AcquireError::Store { name, source },
@@ -181,5 +195,201 @@ impl Ask<'_> {
         let waited = self.now().saturating_since(self.start);
         self.engine
             .still_busy(self.name.clone(), waited, seen.as_ref())
+    }
+}
+
+/// What one request came to.
+pub(super) enum Outcome {
+    Granted(Lease, Share),
+    /// In the queue at this position.
+    Waiting(Seen, u64, ClockSample),
+    Busy(Seen),
+}
+
+impl Ask<'_> {
+    /// Makes one request, which begins at `t0`: read before this, and so before it can leave. The caller has a cleanup
+    /// guard for the token. `over`: the connection of the client's thread; `None`: requests go over the user's own, by
+    /// themselves or with others.
+    pub(super) async fn request(
+        &self,
+        acquire: &Acquire<'_>,
+        over: Option<&Executor>,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        let era = self.era(over);
+        let answer = match over {
+            // Large, as is each way that is not the plain one.
+            Some(connection) => Box::pin(connection.ask(acquire, within)).await?,
+            None => self.engine.requests.acquire(acquire, t0, within).await?,
+        };
+        self.outcome(answer, t0, era, over)
+    }
+
+    /// What the reply to a request means that left at `t0` and whose reply is here now.
+    pub(super) fn outcome(
+        &self,
+        answer: Acquired,
+        t0: Moment,
+        era: ClockContext,
+        over: Option<&Executor>,
+    ) -> Result<Outcome, StoreError> {
+        let now = self.engine.clock.now();
+        self.engine.note_time(t0, now, answer.time_us());
+        match answer {
+            Acquired::Granted {
+                fence,
+                range,
+                others,
+                ..
+            } => {
+                let share = Share { range, others };
+                let lease = self.hold_since(t0, now, fence)?;
+                lease.parts().1.set_range(range.max(1));
+                Ok(Outcome::Granted(lease, share))
+            }
+            Acquired::Waiting { seen, position } => {
+                self.engine.announce();
+                let reading = ClockSample {
+                    sent: t0,
+                    received: now,
+                    server_us: seen.time_us,
+                    era: era.answered_over(self.era(over).connection),
+                };
+                Ok(Outcome::Waiting(seen, position, reading))
+            }
+            Acquired::Busy { seen } => {
+                self.met_quarantine(&seen, now);
+                Ok(Outcome::Busy(seen))
+            }
+            Acquired::Never { permits, .. } => Err(StoreError::too_many(permits)),
+            Acquired::Gone { is_taken, .. } => Err(StoreError::gone(is_taken)),
+            Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
+        }
+    }
+
+    /// What it asks of a store that decides by itself. `range`: how many fencing tokens a grant reserves after a wait.
+    pub(super) fn acquire_call<'b>(
+        &'b self,
+        waits: bool,
+        channel: &'b str,
+        range: u64,
+    ) -> Acquire<'b> {
+        Acquire {
+            held: &self.held,
+            terms: self.request.terms,
+            waits,
+            channel,
+            range,
+        }
+    }
+
+    pub(super) fn met_quarantine(&self, seen: &Seen, now: Moment) {
+        if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
+            let remaining = seen.remaining.unwrap_or_default();
+            if strict.saw_quarantine(why, remaining, now) {
+                let end = (seen.time_us / 1000 + u64::try_from(remaining.as_millis()).unwrap_or(0))
+                    / 1000;
+                let event = || LogEvent::new("quarantine_began", why.to_string());
+                self.engine
+                    .log
+                    .note(|| event().fact(format_args!("quarantine/{end}")));
+            }
+        }
+    }
+
+    pub(super) fn disagrees(&self, longest: Duration) -> StoreError {
+        let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
+        let message = format!(
+            "strict mode is set up there for leases of at most {}, and this client says {}: all must say the same, \
+             and an operator can change it (`leaselock strict init`)",
+            span(longest),
+            span(ours.unwrap_or_default())
+        );
+        StoreError::refused(ErrorKind::Mismatch, message)
+    }
+
+    /// What answers and messages that belong together have in common.
+    pub(super) fn era(&self, over: Option<&Executor>) -> ClockContext {
+        ClockContext {
+            connection: over.unwrap_or(&self.engine.store).epoch(),
+            subscription: self.background.notifier.subscription(),
+            jumps: self.engine.clock_watch.jumps(),
+        }
+    }
+
+    /// The lease that a message brings, when the message alone can tell until when it may be used.
+    pub(super) fn taken(
+        &self,
+        reading: &ClockSample,
+        heard: &ReceivedGrant,
+        over: Option<&Executor>,
+    ) -> Result<(Lease, Share), Uncertain> {
+        if self.engine.strict.is_some() {
+            return Err(Uncertain::Strict);
+        }
+        let (era, now) = (self.era(over), self.now());
+        let LeaseWindow { began, deadline } =
+            grant_deadline::reckon(reading, heard, era, now, self.engine.drift)?;
+        let share = Share {
+            range: u64::from(heard.grant.range),
+            others: heard.grant.others,
+        };
+        let lease = self.hold(began, deadline, now, heard.grant.fence);
+        lease.parts().1.set_range(share.range.max(1));
+        Ok((lease, share))
+    }
+
+    /// The lease of a grant whose request left at `t0` and whose answer is here now.
+    pub(super) fn hold_since(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Lease, StoreError> {
+        let deadline = self.engine.drift.deadline(t0, self.request.terms.ttl);
+        if now >= deadline {
+            // It may be another's by now.
+            return Err(StoreError::unknown(
+                ErrorKind::NoReply,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        Ok(self.hold(t0, deadline, now, fence))
+    }
+
+    /// From here on the lease has an owner, and renewals ask for the whole ttl.
+    fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
+        self.engine.announce();
+        let longest = self.request.max_hold.unwrap_or(Duration::MAX);
+        self.engine.store.limit_session(began.plus(longest));
+        let terms = self.request.terms;
+        let core = LeaseMachine::granted(
+            began,
+            deadline,
+            now,
+            terms.ttl,
+            self.engine.drift,
+            terms.renews,
+            self.request.max_hold,
+        );
+        // Another library's lock has it in its value, or nowhere.
+        let why = self.request.why.clone().filter(|_| self.custom.is_none());
+        let resource = self.becomes.as_ref().unwrap_or(&self.held.resource);
+        let kept = LeaseRecord::new(
+            self.name.clone(),
+            Held::of(resource, &self.held.token),
+            fence,
+            why.clone(),
+            self.engine.clock.clone(),
+            core,
+        );
+        let kept = kept.logged_by(Arc::downgrade(&self.engine.log));
+        let kept = Arc::new(kept.with_custom(self.custom.clone()));
+        let id = self.background.renewal.add(Arc::clone(&kept));
+        let lease = Lease::new(Arc::clone(self.engine), kept, id);
+        let held_for = self.held.for_ttl(terms.ttl);
+        self.engine.write_note(held_for, why.as_deref());
+        lease
     }
 }

@@ -1,8 +1,7 @@
 //! The choice of a way: by the owner, the wait policy, the protocol and the store.
 //!
-//! Each way is a method of [`Ask`], from the first request to the grant or the error; only the queue, with which others go
-//! on, is a value of its own, and several names have a function. What a dropped future may have left
-//! on the store is cleaned up in the background.
+//! Each way is a method of [`Ask`], from the first request to the grant or the error; only several names have a function.
+//! What a dropped future may have left on the store is cleaned up in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +10,13 @@ use super::ask::Ask;
 use super::first_try::FirstTry;
 use super::local::group::GroupTerms;
 use super::local::groups::LocalGroups;
-use super::queue::way::Queue;
 use crate::base::error::{AcquireError, Link};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::engine::guard::lease::Lease;
 use crate::engine::guard::owner::Owner;
 use crate::engine::guard::owner::handle::Guard;
 use crate::engine::guard::owner::holds::FoundHold;
-use crate::engine::guard::replicas::confirm::{GiveBack, confirmed};
+use crate::engine::guard::replicas::{GiveBack, confirmed};
 use crate::engine::values::{LockMode, Seen, Wait};
 
 impl Ask<'_> {
@@ -71,16 +69,16 @@ impl Ask<'_> {
         if let Some(quorum) = engine.store.majority() {
             return Box::pin(self.vote(quorum)).await;
         }
-        let is_waited_for = || groups.has(&self.resource.lock);
+        let is_waited_for = || groups.has(self.lock());
         let first = self.try_with_others(is_waited_for, self.start).await;
         let begun = match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
             FirstTry::StartedWait(begun) => begun,
         };
-        let terms = GroupTerms::of(self.resource.kind, &self.request, wait);
+        let terms = GroupTerms::of(self.held.resource.kind, &self.request, wait);
         match terms.filter(|_| self.owner.is_none()) {
             Some(terms) => self.wait_with_others(groups, terms, begun).await,
-            None => Box::pin(Queue::new(self, begun).run()).await,
+            None => Box::pin(self.wait_alone(begun)).await,
         }
     }
 }
@@ -93,7 +91,7 @@ impl Ask<'_> {
         mut wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
-        let mode = LockMode::of(&self.resource);
+        let mode = LockMode::of(&self.held.resource);
         if let Some(lease) = self.covered(&owner, mode)? {
             return Ok(lease);
         }
@@ -116,14 +114,14 @@ impl Ask<'_> {
     }
 
     fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
-        let guard = Guard::new(&owner.state, &self.resource.lock, number);
+        let guard = Guard::new(&owner.state, self.lock(), number);
         lease.shared(Arc::new(guard))
     }
 
     /// Another guard of a lease that the owner holds. Sends no request.
     fn covered(&self, owner: &Owner, mode: LockMode) -> Result<Option<Lease>, AcquireError> {
         let mut holds = owner.state.holds();
-        let (found, number) = holds.find(&self.resource.lock, mode);
+        let (found, number) = holds.find(self.lock(), mode);
         let lease = match found {
             FoundHold::Nothing => return Ok(None),
             FoundHold::Covered(hold) => hold.share(self.engine, number, &self.request)?,
@@ -157,7 +155,7 @@ impl Ask<'_> {
             Wait::Forever => None,
         };
         let end = limit.map(|limit| self.start.plus(limit));
-        let interest = owner.state.turns.interest(&self.resource.lock);
+        let interest = owner.state.turns.interest(self.lock());
         tokio::select! {
             biased;
             turn = interest.turn() => Ok(interest.enter(turn)),

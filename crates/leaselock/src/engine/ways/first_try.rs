@@ -54,12 +54,12 @@ impl Ask<'_> {
         if engine.requests.acquires.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
-        let lock = &self.resource.lock;
+        let lock = self.lock();
         if is_waited_for() || engine.limits.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
-        let request = &self.request;
-        let Some(item) = Item::of(&self.resource, &self.token, request.ttl, request.fences) else {
+        let terms = self.request.terms;
+        let Some(item) = Item::of(self.held.for_ttl(terms.ttl), terms.fences) else {
             return Ok(FirstTry::StartedWait(None));
         };
         let within = self.within();

@@ -7,7 +7,6 @@ pub(crate) mod deadlock;
 mod first_try;
 pub(crate) mod local;
 mod one_try;
-mod outcome;
 #[cfg(all(test, feature = "embedded"))]
 mod patience_tests;
 mod poll;

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ask::Ask;
+use super::ask::{Ask, Outcome};
 use super::first_try::FirstTry;
-use super::outcome::Outcome;
 use super::schedule;
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
@@ -56,8 +55,8 @@ impl Ask<'_> {
             return Ok(());
         };
         let (connections, within) = (self.engine.connections()?, self.within());
-        let (resource, token, ttl) = (&self.resource, &self.token, self.request.ttl);
-        let made = custom.prepare(resource, token, ttl, before, &connections, within);
+        let asked = self.held.for_ttl(self.request.terms.ttl);
+        let made = custom.prepare(asked, before, &connections, within);
         self.custom = Some(made.await?);
         Ok(())
     }
@@ -70,13 +69,11 @@ impl Ask<'_> {
         within: Duration,
     ) -> Result<Result<Lease, Seen>, StoreError> {
         let store = &self.engine.store;
-        match custom.take(store, self.request.ttl, within).await? {
+        match custom.take(store, self.request.terms.ttl, within).await? {
             TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
             TakeOutcome::Busy { remaining } => Ok(Err(Seen {
                 remaining,
-                holder: None,
-                time_us: 0,
-                quarantine: None,
+                ..Seen::default()
             })),
         }
     }

@@ -21,7 +21,7 @@ impl Ask<'_> {
     pub(super) async fn wait_for_turn(&self) -> Result<KeyedMutexGuard, AcquireError> {
         let (clock, turns) = (&self.engine.clock, &self.engine.limits.poll_mutexes);
         loop {
-            let interest = turns.interest(&self.resource.lock);
+            let interest = turns.interest(self.lock());
             let silence = async {
                 clock.sleep_until(self.start.plus(NEVER_ANSWERED)).await;
                 interest.given_up().await

@@ -7,15 +7,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ask::Ask;
-use super::outcome::Outcome;
+use super::ask::{Ask, Outcome};
 use super::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
 use super::schedule;
 use crate::base::error::AcquireError;
-use crate::base::{Moment, StoreError, Token, Ttl};
+use crate::base::{Moment, StoreError, Token};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{BroadcastListener, broadcast};
-use crate::engine::values::{Acquired, Resource, Seen, Wait};
+use crate::engine::values::{AcquireTerms, Acquired, Held, Seen, Wait};
 use crate::quorum::tally::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
@@ -28,9 +27,8 @@ pub(crate) type Tried<T> = (Option<Acquired>, T);
 /// Begins a run, or asks why none begins.
 #[derive(Debug)]
 pub(crate) struct BeginRun<T> {
-    pub(crate) resource: Resource,
-    pub(crate) token: Token,
-    pub(crate) ttl: Ttl,
+    pub(crate) held: Held,
+    pub(crate) terms: AcquireTerms,
     /// What the noun asks for.
     pub(crate) asked: T,
     /// Which request of which call this is.
@@ -56,7 +54,8 @@ impl<T: RunTerms> Operation for BeginRun<T> {
     type Reply = Tried<T::Told>;
 
     fn script(&self) -> &'static Script {
-        self.resource.script(&self.resource.kind.acquire)
+        let Held { resource, .. } = &self.held;
+        resource.script(&resource.kind.acquire)
     }
 
     fn encode(&self, call: &mut Call) {
@@ -86,7 +85,7 @@ impl Ask<'_> {
         let (engine, mut patience) = (self.engine, Patience::default());
         let solo = Solo::without_queue(self);
         let mut trying = Trying {
-            listener: BroadcastListener::new(engine, T::NOUN, &self.resource.lock),
+            listener: BroadcastListener::new(engine, T::NOUN, self.lock()),
             ask: self,
             asked,
             calls,
@@ -142,17 +141,16 @@ impl<T: RunTerms> Trying<'_, '_, T> {
     ) -> Result<(Option<Outcome>, T::Told), StoreError> {
         let ask = &*self.ask;
         let request = BeginRun {
-            resource: ask.resource.clone(),
-            token: ask.token.clone(),
-            ttl: ask.request.ttl,
+            held: ask.held.clone(),
+            terms: ask.request.terms,
             asked: self.asked.clone(),
-            number: self.calls.next(&ask.token),
+            number: self.calls.next(&ask.held.token),
         };
         let (guard, era) = (ask.guard_from(t0), ask.era(None));
         let outcome = match ask.engine.ask(&request, within).await {
             Ok((None, told)) => Ok((None, told)),
             Ok((Some(answer), told)) => {
-                let outcome = ask.outcome(answer, t0, era);
+                let outcome = ask.outcome(answer, t0, era, None);
                 outcome.map(|outcome| (Some(outcome), told))
             }
             Err(source) => Err(source),

@@ -9,20 +9,20 @@ use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::script::Script;
 
 /// The lock of one holder.
-pub(super) struct Held<'a> {
+pub(super) struct HeldForeign<'a> {
     pub(super) lock: &'a str,
     /// What the holder has at the key: the proof of ownership.
     pub(super) value: &'a str,
 }
 
 // The value is a secret.
-debug_as!(Held<'_>, it => "Held({})", it.lock);
+debug_as!(HeldForeign<'_>, it => "Held({})", it.lock);
 
 operation! {
     /// Takes the lock if it is free.
     pub(super) struct TakeForeign<'a> {
         script: &'static Script,
-        held: Held<'a>,
+        held: HeldForeign<'a>,
         ttl: Ttl,
     }
     script script;
@@ -48,7 +48,7 @@ operation! {
     /// Extends the lock.
     pub(super) struct ExtendForeign<'a> {
         script: &'static Script,
-        held: Held<'a>,
+        held: HeldForeign<'a>,
         ttl: Ttl,
     }
     script script;
@@ -65,7 +65,7 @@ operation! {
     /// Releases the lock.
     pub(super) struct ReleaseForeign<'a> {
         script: &'static Script,
-        held: Held<'a>,
+        held: HeldForeign<'a>,
         /// The list that wakes a waiter, where the protocol has one.
         signal: Option<&'a str>,
         /// The channel of the waiters, where the script publishes.

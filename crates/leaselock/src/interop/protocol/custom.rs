@@ -3,26 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{ExtendForeign, Held, ReleaseForeign, TakeForeign};
+use super::calls::{ExtendForeign, HeldForeign, ReleaseForeign, TakeForeign};
 use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
 };
-use crate::base::{StoreError, Token, Ttl, debug_as};
-use crate::engine::values::calls;
-use crate::engine::values::calls::CompareAndDelete;
+use crate::base::{StoreError, Ttl, debug_as};
+use crate::engine::values::calls::{CompareAndDelete, Extend};
 use crate::engine::values::custom::{
     BoxFuture, Connections, CustomLock, CustomProtocol, OwnConnection, ReleaseSignal, TakeOutcome,
 };
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, HeldFor};
 use crate::quorum::executor::Executor;
 
 /// One acquisition, created before its request is sent, with a value of its own.
 pub(crate) struct ForeignLock {
     protocol: Protocol,
-    resource: Resource,
-    token: Token,
+    held: Held,
     /// The value, in a protocol with its own values. A secret like the token.
     value: Option<String>,
     /// The list that wakes other waiters, where the protocol has one.
@@ -39,22 +37,17 @@ pub(crate) struct Custom {
 }
 
 impl Custom {
-    /// Returns the lock; `None` for the native protocol, which needs none.
-    pub(crate) fn of(protocol: Protocol, prefix: &str) -> Option<Arc<dyn CustomProtocol>> {
-        if protocol.is_native() {
-            return None;
-        }
+    /// Returns the lock in this protocol, which is not the native one.
+    pub(crate) fn of(protocol: Protocol, prefix: &str) -> Arc<dyn CustomProtocol> {
         let prefix = prefix.to_owned();
-        Some(Arc::new(Custom { protocol, prefix }))
+        Arc::new(Custom { protocol, prefix })
     }
 }
 
 impl CustomProtocol for Custom {
     fn prepare<'a>(
         &'a self,
-        resource: &'a Resource,
-        token: &'a Token,
-        ttl: Ttl,
+        HeldFor { held, ttl }: HeldFor<'a>,
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,
@@ -67,8 +60,8 @@ impl CustomProtocol for Custom {
                 _ => None,
             };
             let is_python = protocol == Protocol::PythonRedisLock;
-            let signal =
-                is_python.then(|| python_redis_lock::signal(&self.prefix, &resource.lock).into());
+            let signal = is_python
+                .then(|| python_redis_lock::signal(&self.prefix, &held.resource.lock).into());
             let line = match before.and_then(|before| before.connection()) {
                 None if protocol == Protocol::WatchMulti => {
                     Some(Arc::new(watch_multi::open(connections, within).await?))
@@ -77,8 +70,7 @@ impl CustomProtocol for Custom {
             };
             let lock: Arc<dyn CustomLock> = Arc::new(ForeignLock {
                 protocol,
-                resource: resource.clone(),
-                token: token.clone(),
+                held: held.clone(),
                 value,
                 signal,
                 line,
@@ -98,12 +90,12 @@ pub(crate) async fn wake_one(protocol: Protocol, store: &Executor, prefix: &str,
 
 impl ForeignLock {
     fn value(&self) -> &str {
-        self.value.as_deref().unwrap_or(self.token.secret())
+        self.value.as_deref().unwrap_or(self.held.token.secret())
     }
 
-    fn held(&self) -> Held<'_> {
-        let (lock, value) = (&*self.resource.lock, self.value());
-        Held { lock, value }
+    fn at_key(&self) -> HeldForeign<'_> {
+        let (lock, value) = (self.lock(), self.value());
+        HeldForeign { lock, value }
     }
 
     /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
@@ -125,7 +117,7 @@ impl ForeignLock {
         if reply != ReleaseAnswer::Taken || self.value.is_some() {
             return Ok(reply);
         }
-        let broken = self.token.broken();
+        let broken = self.held.token.broken();
         let broken = self.release_as(broken.secret(), store, within).await?;
         Ok(match broken {
             ReleaseAnswer::Released => broken,
@@ -139,18 +131,18 @@ impl ForeignLock {
         store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let lock = &*self.resource.lock;
+        let lock = self.lock();
         let (script, channel) = match self.protocol {
             Protocol::PythonRedisLock => (&python_redis_lock::RELEASE_FOREIGN, None),
             Protocol::Redisson => (&redisson::RELEASE_FOREIGN, Some(redisson::channel(lock))),
             _ => {
-                let release = CompareAndDelete { lock, token: value };
+                let release = CompareAndDelete { lock, value };
                 return store.ask_one(&release, within).await;
             }
         };
         let release = ReleaseForeign {
             script,
-            held: Held { lock, value },
+            held: HeldForeign { lock, value },
             signal: self.signal.as_deref(),
             channel,
         };
@@ -168,7 +160,7 @@ impl CustomLock for ForeignLock {
     }
 
     fn lock(&self) -> &str {
-        &self.resource.lock
+        &self.held.resource.lock
     }
 
     fn connection(&self) -> Option<Arc<OwnConnection>> {
@@ -181,7 +173,7 @@ impl CustomLock for ForeignLock {
         ttl: Ttl,
         within: Duration,
     ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
-        let (lock, value) = (&*self.resource.lock, self.value());
+        let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             let script = match self.protocol {
                 Protocol::SetnxGetset => {
@@ -196,7 +188,7 @@ impl CustomLock for ForeignLock {
                     &setnx_pexpire::TAKE_FOREIGN
                 }
             };
-            let held = self.held();
+            let held = self.at_key();
             let take = TakeForeign { script, held, ttl };
             store.ask_one(&take, within).await
         })
@@ -214,17 +206,12 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
             if self.extends_itself() {
-                let (script, held) = (&redisson::EXTEND_FOREIGN, self.held());
+                let (script, held) = (&redisson::EXTEND_FOREIGN, self.at_key());
                 let extend = ExtendForeign { script, held, ttl };
                 return store.ask_one(&extend, within).await;
             }
-            let (resource, token) = (&self.resource, &self.token);
-            let extend = calls::Extend {
-                resource,
-                token,
-                ttl,
-            };
-            store.ask(&extend, within).await
+            let held_for = self.held.for_ttl(ttl);
+            store.ask(&Extend { held_for }, within).await
         })
     }
 
@@ -234,7 +221,7 @@ impl CustomLock for ForeignLock {
         left: Duration,
         within: Duration,
     ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>> {
-        let (lock, value) = (&*self.resource.lock, self.value());
+        let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             match (self.protocol, &self.line) {
                 (Protocol::SetnxGetset, _) => {
@@ -276,4 +263,4 @@ impl CustomLock for ForeignLock {
 }
 
 // The value is a secret.
-debug_as!(ForeignLock, it => "ForeignLock({} {})", it.protocol, it.resource.lock);
+debug_as!(ForeignLock, it => "ForeignLock({} {})", it.protocol, it.held.resource.lock);

@@ -5,6 +5,7 @@ use crate::client::views::*;
 use crate::engine::values::Note;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
+use crate::engine::values::kind::{Held, HeldFor};
 use crate::mutex::MUTEX;
 use crate::script::Value;
 use crate::script_tests::lab::*;
@@ -270,24 +271,26 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
     on_every_engine(async |lab| {
         let (keys, holder, successor) = (keys("job"), token(), token());
         let (stranger, its_successor) = (token(), token());
-        let detach = |from, to| Detach {
+        let (held, strange) = (Held::of(&keys, &holder), Held::of(&keys, &stranger));
+        let detach = |from, successor| Detach {
             script: MUTEX.detach.as_ref().unwrap(),
-            resource: &keys,
-            token: from,
-            successor: to,
-            ttl: ttl(60_000),
+            held_for: HeldFor {
+                held: from,
+                ttl: ttl(60_000),
+            },
+            successor,
         };
         assert_eq!(
-            lab.ask(&detach(&holder, &successor)).await,
+            lab.ask(&detach(&held, &successor)).await,
             Err(LostReason::KeyMissing)
         );
         lab.granted(&keys, &holder, &TRY).await;
         assert_eq!(
-            lab.ask(&detach(&stranger, &its_successor)).await,
+            lab.ask(&detach(&strange, &its_successor)).await,
             Err(LostReason::TakenOver)
         );
         for _ in 0..2 {
-            assert_eq!(lab.ask(&detach(&holder, &successor)).await, Ok(()));
+            assert_eq!(lab.ask(&detach(&held, &successor)).await, Ok(()));
             assert!(lab.holds(&keys, &successor).await);
         }
         assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);
@@ -330,7 +333,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             lab.meddle(&ADD_HASH, key, &[]).await;
             let error = lab
                 .store
-                .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+                .ask(&acquire(&Held::of(&keys, &ours), &WAIT), WITHIN)
                 .await
                 .unwrap_err();
             assert_eq!(
@@ -349,7 +352,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
         lab.granted(&keys, &token(), &TRY).await;
         let error = lab
             .store
-            .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+            .ask(&acquire(&Held::of(&keys, &ours), &WAIT), WITHIN)
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -363,7 +366,8 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &token(), &WAIT).await;
-        lab.ask(&Note::of(&keys, &holder, "x", ttl(1_000)).unwrap())
+        let held = Held::of(&keys, &holder);
+        lab.ask(&Note::of(held.for_ttl(ttl(1_000)), "x").unwrap())
             .await;
         for key in [
             &keys.lock.to_string(),

@@ -3,12 +3,10 @@
 
 use proptest::prelude::*;
 
-use crate::base::clock::Ttl;
 use crate::base::token::Token;
-use crate::engine::values::calls::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::Resource;
+use crate::engine::values::kind::{Held, Resource};
 use crate::mutex::MUTEX;
 use crate::script::Value;
 use crate::script_tests::lab::*;
@@ -28,7 +26,7 @@ fn some_keys(letter: char) -> Resource {
 }
 
 fn item(keys: &Resource, token: &Token) -> Item {
-    Item::of(keys, token, ttl(30_000), true).unwrap()
+    Item::of(Held::of(keys, token).for_ttl(ttl(30_000)), true).unwrap()
 }
 
 impl Lab {
@@ -49,12 +47,8 @@ impl Lab {
     }
 
     async fn extend_many(&self, items: &[Item], ms: u64) -> Replies<ExtendAnswer> {
-        let each = items.iter().map(|item| Extend {
-            resource: &item.resource,
-            token: &item.token,
-            ttl: ttl(ms),
-        });
-        let each: Vec<Extend<'_>> = each.collect();
+        let each = items.iter().map(|item| item.held.for_ttl(ttl(ms)));
+        let each: Vec<_> = each.collect();
         self.ask(&ExtendMany::of(&each).unwrap()).await
     }
 
@@ -393,7 +387,6 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8
         set_up(lab, &many[number], *before, &ours).await;
     }
     let items: Vec<Item> = many.iter().map(|keys| item(keys, &ours)).collect();
-    let short: Ttl = ttl(30_000);
     let at_once: Vec<Option<String>> = match kind {
         0 => words(lab.acquire_many(&items, true).await),
         1 => words(lab.release_many(&items).await),
@@ -407,14 +400,7 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8
         let one = match kind {
             0 => word(&lab.acquire(keys, &ours, &TRY).await),
             1 => word(&lab.release(keys, &ours).await),
-            _ => word(
-                &lab.ask(&Extend {
-                    resource: keys,
-                    token: &ours,
-                    ttl: short,
-                })
-                .await,
-            ),
+            _ => word(&lab.extend(keys, &ours, 30_000).await),
         };
         assert_eq!(answer, &one, "{}: {:?}", lab.engine, befores[number]);
         let holds = lab.holds(&many[number], &ours).await;

@@ -5,7 +5,7 @@ use leaselock_fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Kind, LockMode, Resource};
+use crate::engine::values::kind::{Held, Kind, LockMode, Resource};
 use crate::mutex::MUTEX;
 use crate::rwlock::{DOWNGRADE, READ, UPGRADE};
 use crate::script::Value;
@@ -370,7 +370,8 @@ fn damaged_side_keys_leave_the_way_in_which_it_is_held() {
         let fence = job.read.fence().to_string();
         lab.meddle(&SET, &fence, &["x"]).await;
         lab.release(&job.read, &reader).await;
-        let request = acquire(&job.upgrade, &up, &WAIT);
+        let held = Held::of(&job.upgrade, &up);
+        let request = acquire(&held, &WAIT);
         let refused = lab.store.ask_one(&request, WITHIN).await;
         assert!(refused.is_err(), "{}: {refused:?}", lab.engine);
         let mode = LockMode::Upgradable;
@@ -379,7 +380,8 @@ fn damaged_side_keys_leave_the_way_in_which_it_is_held() {
         lab.meddle(&DELETE, &fence, &[]).await;
         lab.meddle(&SET, &job.read.queue().to_string(), &["x"])
             .await;
-        let request = acquire(&job.upgrade, &up, &WAIT);
+        let held = Held::of(&job.upgrade, &up);
+        let request = acquire(&held, &WAIT);
         assert!(lab.store.ask_one(&request, WITHIN).await.is_err());
         assert!(lab.granted(&job.to_read, &up, &TRY).await.is_some());
     });

@@ -5,7 +5,7 @@ use leaselock_fence::Fence;
 use crate::base::token::Token;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Kind, Resource};
+use crate::engine::values::kind::{Held, Kind, Resource};
 use crate::rwlock::READ;
 use crate::script::Value;
 use crate::script_tests::lab::*;
@@ -30,7 +30,8 @@ pub(crate) fn mutex_of(read: &Resource) -> Resource {
 }
 
 pub(crate) fn item(read: &Resource, token: &Token) -> Item {
-    Item::of(read, token, ttl(30_000), token.is_fenced()).unwrap()
+    let held = Held::of(read, token);
+    Item::of(held.for_ttl(ttl(30_000)), token.is_fenced()).unwrap()
 }
 
 pub(crate) fn new_token(fenced: bool) -> Token {
@@ -225,5 +226,6 @@ fn a_call_of_more_reads_than_the_limit_has_no_effect() {
 #[test]
 fn no_upgradable_read_is_an_item() {
     let up = as_kind(&READ, "u", "job");
-    assert!(Item::of(&up, &token(), ttl(30_000), true).is_none());
+    let held = Held::of(&up, &token());
+    assert!(Item::of(held.for_ttl(ttl(30_000)), true).is_none());
 }

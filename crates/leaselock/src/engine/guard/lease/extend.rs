@@ -48,15 +48,11 @@ impl<M> Lease<M> {
             return Err(lost.into());
         }
         let t0 = self.engine.clock.now();
-        let extend = Extend {
-            resource: &self.record.resource,
-            token: &self.record.token,
-            ttl,
-        };
+        let held_for = self.record.held.for_ttl(ttl);
         let within = self.engine.request_timeout(ttl);
         let answer = match &self.record.custom {
             Some(custom) => custom.extend(&self.engine.store, ttl, within).await,
-            None => self.engine.ask(&extend, within).await,
+            None => self.engine.ask(&Extend { held_for }, within).await,
         };
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {

@@ -213,11 +213,11 @@ impl<M> Lease<M> {
         let until = self.record.core().deadline();
         self.record.end(LostReason::Released);
         let custom = self.record.custom.clone();
-        let (resource, token) = (self.record.resource.clone(), self.record.token.clone());
+        let held = self.record.held.clone();
         let pending = if self.late_requests {
-            PendingCleanup::acquisition(resource, token, until)
+            PendingCleanup::acquisition(held, until)
         } else {
-            PendingCleanup::release(resource, token, until)
+            PendingCleanup::release(held, until)
         };
         let pending = pending.queued(self.record.was_queued());
         CleanupGuard::new(self.engine.cleanup(), pending.with_custom(custom))

@@ -43,7 +43,7 @@ impl LeaseView {
 
     /// Returns how the name is held.
     pub fn mode(&self) -> LockMode {
-        LockMode::of(&self.record.resource)
+        LockMode::of(&self.record.held.resource)
     }
 }
 

@@ -39,7 +39,7 @@ impl<M> Lease<M> {
             let lost = lost.filter(|lost| lost.reason != LostReason::Released);
             return lost.map_or(Ok(()), |lost| Err(ReleaseError::NotHeld(lost)));
         }
-        let left = self.remaining();
+        let left = self.record.remaining();
         let guard = self.give_up();
         let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
         let within = engine.request_timeout(record.ttl());
@@ -72,8 +72,7 @@ pub(super) async fn release_record(
 /// Returns the request that releases this lease alone.
 pub(super) fn release_of(record: &LeaseRecord) -> Release<'_> {
     Release {
-        resource: &record.resource,
-        token: &record.token,
+        held: &record.held,
         was_queued: record.was_queued(),
     }
 }
@@ -194,7 +193,7 @@ async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError
     let (engine, ttl) = (Arc::clone(first.parts().0), first.parts().1.ttl());
     let within = engine.request_timeout(ttl);
     let guards: Vec<CleanupGuard> = leases.iter_mut().map(|lease| lease.give_up()).collect();
-    let item = |lease: &Lease| Item::of(&lease.record.resource, &lease.record.token, ttl, true);
+    let item = |lease: &Lease| Item::of(lease.record.held.for_ttl(ttl), true);
     let items: Vec<Item> = leases.iter().filter_map(item).collect();
     let asked = match items.first() {
         Some(first) => {
@@ -285,10 +284,7 @@ impl<M> Lease<M> {
         let guard = self.give_up();
         let (engine, record, _) = self.parts();
         engine.erase_note(record);
-        let cancel = Cancel {
-            resource: &record.resource,
-            token: &record.token,
-        };
+        let cancel = Cancel { held: &record.held };
         let within = engine.request_timeout(record.ttl());
         engine.ask(&cancel, within).await?;
         guard.end();

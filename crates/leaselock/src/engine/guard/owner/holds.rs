@@ -72,13 +72,13 @@ impl Holds {
     pub(crate) fn add(&mut self, mode: LockMode, lease: &Lease, request: &AcquireRequest) -> u64 {
         self.guards += 1;
         let (_, record, id) = lease.parts();
-        let key = Arc::clone(&record.resource.lock);
+        let key = Arc::clone(&record.held.resource.lock);
         self.by_key.entry(key).or_default().push(Hold {
             mode,
             record: Arc::clone(record),
             id,
             late_requests: lease.expects_late_requests(),
-            fences: request.fences,
+            fences: request.terms.fences,
             copies: request.copies,
             changing: false,
             guards: vec![(self.guards, record.core().terms())],
@@ -95,7 +95,7 @@ impl Holds {
             terms.renews && terms.hold_until.is_none() && hold.record.lost_by_now().is_none()
         });
         let named = |hold: &Hold| {
-            let token = &hold.record.token;
+            let token = &hold.record.held.token;
             Some((client_of(token.as_bytes())?.to_owned(), token.digest()))
         };
         lasting.filter_map(named).collect()
@@ -139,7 +139,7 @@ impl Hold {
         request: &AcquireRequest,
     ) -> Result<Lease, InvalidInput> {
         let name = &self.record.name;
-        if request.fences && !self.fences {
+        if request.terms.fences && !self.fences {
             return Err(InvalidInput::new(format!(
                 "the owner holds `{name}` without a fencing token: acquire it with one first, or switch fencing off here too"
             )));
@@ -151,8 +151,8 @@ impl Hold {
         }
         let now = engine.clock.now();
         let terms = LeaseTerms {
-            ttl: request.ttl,
-            renews: request.renews,
+            ttl: request.terms.ttl,
+            renews: request.terms.renews,
             hold_until: request.max_hold.map(|longest| now.plus(longest)),
         };
         self.guards.push((guard, terms));
@@ -166,7 +166,7 @@ impl Hold {
 
     /// Goes on as the lease that its only guard was changed into.
     pub(super) fn becomes(&mut self, record: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
-        self.mode = LockMode::of(&record.resource);
+        self.mode = LockMode::of(&record.held.resource);
         (self.record, self.id) = (Arc::clone(record), id);
         self.late_requests = late_requests;
         self.changing = false;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::driver::{Acquires, BatchDriver, BatchState, Batchable, ContentionFilter, Releases};
 use super::queue::{BatchOutcome, BatchQueue, PendingReply, pair};
 use crate::base::{Clock, Moment, StoreError, Ttl, hold};
-use crate::engine::values::{Acquire, Acquired, Item, Release, ReleaseAnswer};
+use crate::engine::values::{Acquire, Acquired, Held, Item, Release, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
 
@@ -49,21 +49,15 @@ impl Requests {
         now: Moment,
         within: Duration,
     ) -> Result<Acquired, StoreError> {
-        let item = || {
-            Item::of(
-                acquire.resource,
-                acquire.token,
-                acquire.ttl,
-                acquire.fencing,
-            )
-        };
+        let Acquire { held, terms, .. } = *acquire;
+        let item = || Item::of(held.for_ttl(terms.ttl), terms.fences);
         let until = now.plus(within);
         let answer = self.acquires.ask(acquire, item, within).await?;
         if matches!(answer, Acquired::Granted { .. }) {
             return Ok(answer);
         }
         let now = self.clock.now();
-        self.contended.note(&acquire.resource.lock, now);
+        self.contended.note(&held.resource.lock, now);
         if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
         {
             // A batched request does not join the queue.
@@ -163,7 +157,7 @@ impl<B: Batchable> Batcher<B> {
         within: Duration,
     ) -> Option<PendingReply<B::Reply>> {
         let shared = &self.0;
-        if shared.contended.contains(&item.resource.lock, now)
+        if shared.contended.contains(&item.held.resource.lock, now)
             || !shared.is_watched.load(Ordering::Relaxed)
         {
             return None;
@@ -227,20 +221,19 @@ impl Batcher<Releases> {
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let item = || Item::of(release.resource, release.token, Ttl::DEFAULT, true);
+        let Held { resource, token } = release.held;
+        let item = || Item::of(release.held.for_ttl(Ttl::DEFAULT), true);
         let reply = self.ask(release, item, within).await?;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
-        let may_be_broken = match release.resource.mode {
+        let may_be_broken = match resource.mode {
             None => ReleaseAnswer::Taken,
             Some(_) => ReleaseAnswer::Expired,
         };
         if reply != may_be_broken {
             return Ok(reply);
         }
-        let broken = Release {
-            token: &release.token.broken(),
-            ..*release
-        };
+        let held = &Held::of(resource, &token.broken());
+        let broken = Release { held, ..*release };
         match Box::pin(self.ask(&broken, || None, within)).await? {
             ReleaseAnswer::Released => Ok(ReleaseAnswer::Released),
             ReleaseAnswer::Expired | ReleaseAnswer::Taken => Ok(reply),

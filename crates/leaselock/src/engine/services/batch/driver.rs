@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::queue::{BatchOutcome, BatchQueue, BatchSlot, Late, Sent};
 use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
-use crate::engine::values::ballot::many::vote_together;
+use crate::engine::values::ballot::vote_together;
 use crate::engine::values::calls_many::{AcquireMany, ReleaseMany};
 use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
 use crate::quorum::executor::Executor;
@@ -208,7 +208,7 @@ impl<B: Batchable> BatchDriver<B> {
                     asked.reply.set(match answer {
                         Some(answer) => BatchOutcome::Answer(Ok(answer)),
                         None => {
-                            self.shared.contended.note(&item.resource.lock, now);
+                            self.shared.contended.note(&item.held.resource.lock, now);
                             BatchOutcome::NotPlain
                         }
                     });

@@ -11,17 +11,16 @@ use leaselock_fence::{Fence, Name, Sequencer};
 
 use super::state::{LeaseMachine, NextStep};
 use crate::base::error::{Lost, LostReason};
-use crate::base::{Clock, Moment, Token, Ttl, debug_as, fence, hold, rounded};
+use crate::base::{Clock, Moment, Ttl, debug_as, fence, hold, rounded};
 use crate::engine::services::log::EventLog;
 use crate::engine::services::totals::of_client::CountedHold;
-use crate::engine::values::{CustomLock, LockMode, LogEntry, LogEvent, Resource};
+use crate::engine::values::{CustomLock, Held, HeldFor, LockMode, LogEntry, LogEvent};
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
 pub(crate) struct LeaseRecord {
     pub(crate) name: Name,
-    pub(crate) resource: Resource,
-    pub(crate) token: Token,
+    pub(crate) held: Held,
     pub(crate) fence: Option<Fence>,
     /// The last fencing token that the grant reserved; 0 when it reserved none but its own.
     last_fence: AtomicU64,
@@ -45,8 +44,7 @@ pub(crate) struct LeaseRecord {
 impl LeaseRecord {
     pub(crate) fn new(
         name: Name,
-        resource: Resource,
-        token: Token,
+        held: Held,
         fence: Option<Fence>,
         why: Option<String>,
         clock: Clock,
@@ -55,8 +53,7 @@ impl LeaseRecord {
         let (core, hooks) = (Mutex::new(core), Mutex::default());
         LeaseRecord {
             name,
-            resource,
-            token,
+            held,
             fence,
             last_fence: AtomicU64::new(0),
             why,
@@ -88,8 +85,7 @@ impl LeaseRecord {
     pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
         let next = LeaseRecord::new(
             self.name.clone(),
-            self.resource.clone(),
-            self.token.clone(),
+            self.held.clone(),
             fence,
             None,
             self.clock.clone(),
@@ -125,8 +121,8 @@ impl LeaseRecord {
 
     /// Returns what the holder shows to a protected resource; `None` without fencing.
     pub(crate) fn sequencer(&self) -> Option<Sequencer> {
-        let mode = LockMode::of(&self.resource);
-        mode.sequencer(&self.name, self.fence?, &self.token)
+        let mode = LockMode::of(&self.held.resource);
+        mode.sequencer(&self.name, self.fence?, &self.held.token)
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
@@ -135,6 +131,10 @@ impl LeaseRecord {
 
     pub(crate) fn ttl(&self) -> Ttl {
         self.core().ttl()
+    }
+
+    pub(crate) fn held_for(&self) -> HeldFor<'_> {
+        self.held.for_ttl(self.ttl())
     }
 
     /// Takes the next step of the state machine, and sets the loss signal before it returns a loss.

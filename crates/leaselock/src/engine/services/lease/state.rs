@@ -52,11 +52,9 @@ pub(crate) struct LeaseTerms {
 
 #[derive(Debug)]
 pub(crate) struct LeaseMachine {
-    ttl: Ttl,
+    terms: LeaseTerms,
     drift: Drift,
     deadline: Moment,
-    hold_until: Option<Moment>,
-    renews: bool,
     renew_at: Moment,
     renewing: bool,
     /// The error of the latest renewal.
@@ -87,12 +85,15 @@ impl LeaseMachine {
         renews: bool,
         max_hold: Option<Duration>,
     ) -> Self {
-        let mut core = LeaseMachine {
+        let terms = LeaseTerms {
             ttl,
+            renews,
+            hold_until: max_hold.map(|hold| began.plus(hold)),
+        };
+        let mut core = LeaseMachine {
+            terms,
             drift,
             deadline: began,
-            hold_until: max_hold.map(|hold| began.plus(hold)),
-            renews,
             renew_at: began,
             renewing: false,
             trouble: None,
@@ -118,17 +119,20 @@ impl LeaseMachine {
         } else {
             self.renew_at
         };
-        LeaseMachine {
+        let terms = LeaseTerms {
             ttl,
-            deadline,
             hold_until,
+            ..self.terms
+        };
+        LeaseMachine {
+            terms,
+            deadline,
             renew_at,
             renewing: false,
             changing: false,
             offered: true,
             phase: LeasePhase::Held,
             drift: self.drift,
-            renews: self.renews,
             trouble: self.trouble.clone(),
             confirmed: self.confirmed,
             kept: self.kept,
@@ -139,7 +143,7 @@ impl LeaseMachine {
     /// Notes that the task has taken the lease. True if a renewal is due already.
     pub(crate) fn take_up(&mut self, now: Moment) -> bool {
         self.offered = false;
-        self.renews && now >= self.renew_at
+        self.terms.renews && now >= self.renew_at
     }
 
     /// Notes that the lease is ready for a task that has not taken it yet.
@@ -152,7 +156,7 @@ impl LeaseMachine {
     }
 
     pub(crate) fn ttl(&self) -> Ttl {
-        self.ttl
+        self.terms.ttl
     }
 
     /// Returns true if the latest renewal failed and the deadline has not passed.
@@ -174,7 +178,7 @@ impl LeaseMachine {
         let left = self.deadline.saturating_since(now).as_micros();
         let whole = left + self.unconfirmed_for(now).as_micros();
         let share = left * 1_000_000 / whole.max(1);
-        let is_whole = self.hold_until != Some(self.deadline);
+        let is_whole = self.terms.hold_until != Some(self.deadline);
         u64::try_from(share).ok().filter(|_| is_whole)
     }
 
@@ -221,13 +225,13 @@ impl LeaseMachine {
     }
 
     fn may_renew(&self) -> bool {
-        let at_end = self.hold_until == Some(self.deadline);
-        self.renews && !self.renewing && !at_end
+        let at_end = self.terms.hold_until == Some(self.deadline);
+        self.terms.renews && !self.renewing && !at_end
     }
 
     /// Returns true for a lease to renew now with others, although it is not due yet. The report is as after `Renew`.
     pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
-        let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
+        let early = EARLY_MAX.min(self.ttl().as_duration() / EARLY_SHARE);
         let held = self.phase == LeasePhase::Held && now < self.deadline && !self.offered;
         // A lease whose last renewal failed keeps its own time for the next try.
         let goes =
@@ -237,7 +241,8 @@ impl LeaseMachine {
     }
 
     fn ran_out(&self) -> LostReason {
-        if self.hold_until.is_some_and(|until| self.deadline >= until) {
+        let hold_until = self.terms.hold_until;
+        if hold_until.is_some_and(|until| self.deadline >= until) {
             LostReason::MaxHoldReached
         } else if self.trouble.is_some() || self.renewing {
             LostReason::StoreUnreachable
@@ -264,7 +269,7 @@ impl LeaseMachine {
     fn held_until(&mut self, deadline: Moment, now: Moment) {
         // The store never shortens, so the later of both deadlines holds.
         let end = deadline.max(self.deadline);
-        self.deadline = self.hold_until.map_or(end, |until| end.min(until));
+        self.deadline = self.terms.hold_until.map_or(end, |until| end.min(until));
         self.renew_at = now.plus(pause(
             self.deadline.saturating_since(now),
             RENEW_AFTER_SHARE,
@@ -283,27 +288,22 @@ impl LeaseMachine {
 
     /// Sets the ttl that later renewals ask for.
     pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
-        self.ttl = ttl;
+        self.terms.ttl = ttl;
     }
 
     pub(crate) fn terms(&self) -> LeaseTerms {
-        LeaseTerms {
-            ttl: self.ttl,
-            renews: self.renews,
-            hold_until: self.hold_until,
-        }
+        self.terms
     }
 
     /// Sets what later renewals ask for, and until when it may be held. True if that is a change.
     ///
     /// A renewal for a longer ttl than before is due at once.
     pub(crate) fn set_terms(&mut self, terms: LeaseTerms, now: Moment) -> bool {
-        let before = self.terms();
+        let before = std::mem::replace(&mut self.terms, terms);
         if before == terms {
             return false;
         }
-        (self.ttl, self.renews, self.hold_until) = (terms.ttl, terms.renews, terms.hold_until);
-        if let Some(until) = self.hold_until {
+        if let Some(until) = terms.hold_until {
             self.deadline = self.deadline.min(until);
         }
         let third = self.deadline.saturating_since(now) / RENEW_AFTER_SHARE;

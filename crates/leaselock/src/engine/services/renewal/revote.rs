@@ -45,11 +45,8 @@ impl Renewal {
     }
 
     async fn ask_again(&self, quorum: &QuorumStore, id: Id, record: &LeaseRecord, nodes: u32) {
-        let (resource, token) = (&record.resource, &record.token);
         let vote = CastVote {
-            resource,
-            token,
-            ttl: record.ttl(),
+            held_for: record.held_for(),
             proposed: 0, // a majority has accepted this lease's fencing token, so these votes need none
             behind: quorum.behind(),
             caller: "",
@@ -64,7 +61,7 @@ impl Renewal {
             return;
         }
         // The lease was released meanwhile, and the release may have reached the nodes before these votes.
-        let withdraw = Withdraw::of(resource, token);
+        let withdraw = Withdraw::of(&record.held);
         let maybe_has = |at| among(at) && poll.votes().may_have(at, VoteAnswer::is_ours);
         let mut taking_back = quorum.poll(&withdraw, NodeQuestion::ToSay, maybe_has, within);
         while taking_back.next().await.is_some() {}

@@ -32,12 +32,8 @@ impl Renewal {
             return self.renew_alone(*id, record).await;
         }
         let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
-        let each = batch.iter().map(|(_, record)| Extend {
-            resource: &record.resource,
-            token: &record.token,
-            ttl,
-        });
-        let each: Vec<Extend<'_>> = each.collect();
+        let each = batch.iter().map(|(_, record)| record.held.for_ttl(ttl));
+        let each: Vec<_> = each.collect();
         let Some(many) = ExtendMany::of(&each) else {
             return; // it is of a kind that has the script: `send` has chosen it
         };
@@ -81,7 +77,10 @@ impl Renewal {
         let mut reported = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                self.start_alone((id, record));
+                let renewal = Arc::clone(self);
+                drop(tokio::spawn(async move {
+                    renewal.renew_alone(id, &record).await
+                }));
                 continue;
             };
             let record = self.current(id, &record);
@@ -97,20 +96,9 @@ impl Renewal {
         self.set_alarms(reported);
     }
 
-    fn start_alone(self: &Arc<Self>, (id, record): DueLease) {
-        let renewal = Arc::clone(self);
-        drop(tokio::spawn(async move {
-            renewal.renew_alone(id, &record).await
-        }));
-    }
-
     async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
         let (t0, ttl) = (self.clock.now(), record.ttl());
-        let extend = Extend {
-            resource: &record.resource,
-            token: &record.token.clone(),
-            ttl,
-        };
+        let held_for = record.held.for_ttl(ttl);
         let within = self.within(record, t0);
         let answer = match &record.custom {
             Some(custom) => {
@@ -125,7 +113,7 @@ impl Renewal {
                 let on_reply = move |at, answer: &ExtendAnswer| {
                     renewal.note_missing_votes(at, std::iter::once((&id, Some(*answer))));
                 };
-                self.ask(&extend, t0, within, on_reply).await
+                self.ask(&Extend { held_for }, t0, within, on_reply).await
             }
         };
         let record = self.current(id, record);
@@ -157,12 +145,10 @@ impl Renewal {
         let ttl = record.ttl();
         let within = request_timeout(self.request_timeout, ttl);
         if keeps {
-            let keep = Keep {
-                resource: &record.resource,
-            };
-            drop(self.store.ask(&keep, within).await);
+            let resource = &record.held.resource;
+            drop(self.store.ask(&Keep { resource }, within).await);
         }
-        let note = |why| Note::of(&record.resource, &record.token, why, ttl);
+        let note = |why| Note::of(record.held.for_ttl(ttl), why);
         if let Some(note) = record.why.as_deref().and_then(note) {
             drop(self.store.ask(&note, within).await);
         }
@@ -206,14 +192,15 @@ impl Renewal {
 pub(super) fn batches(renewals: &mut [DueLease], most: usize) -> Vec<&[DueLease]> {
     let alone = |record: &LeaseRecord| {
         let custom = record.custom.as_ref();
-        record.resource.kind.extend_many.is_none()
+        record.held.resource.kind.extend_many.is_none()
             || custom.is_some_and(|custom| custom.extends_itself())
     };
     let end = |(_, record): &DueLease| record.core().deadline();
-    let kind = |(_, record): &DueLease| (record.resource.kind.name, record.ttl(), alone(record));
-    renewals.sort_by_cached_key(|due| (kind(due), end(due)));
+    let kind = |record: &LeaseRecord| record.held.resource.kind;
+    let group = |(_, record): &DueLease| (kind(record).name, record.ttl(), alone(record));
+    renewals.sort_by_cached_key(|due| (group(due), end(due)));
     let alike = |(_, one): &DueLease, (_, other): &DueLease| {
-        let together = one.resource.kind == other.resource.kind && one.ttl() == other.ttl();
+        let together = kind(one) == kind(other) && one.ttl() == other.ttl();
         together && !alone(one) && !alone(other)
     };
     let alike = renewals.chunk_by(alike);

@@ -8,7 +8,7 @@ use super::send::batches;
 use super::*;
 use crate::base::{ClientId, Drift, StoreError, Token};
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::{ExtendAnswer, Resource};
+use crate::engine::values::{ExtendAnswer, Held, Resource};
 use crate::mutex::MUTEX;
 use crate::store::EmbeddedStore;
 
@@ -37,11 +37,12 @@ fn lease_of(clock: &Clock, ttl_ms: u64) -> LeaseRecord {
     let name = Name::new("job").unwrap();
     let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+    let held = Held { resource, token };
     let (ttl, drift) = (Ttl::whole_ms(ttl_ms).unwrap(), Drift { ppm: 0 });
     let now = clock.now();
     let deadline = drift.deadline(now, ttl);
     let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
-    LeaseRecord::new(name, resource, token, None, None, clock.clone(), core)
+    LeaseRecord::new(name, held, None, None, clock.clone(), core)
 }
 
 fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {

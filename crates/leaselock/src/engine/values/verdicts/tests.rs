@@ -81,14 +81,3 @@ fn a_release_is_confirmed_by_a_majority_and_nothing_less() {
         assert_eq!(decided(released(&votes(said, answer))), expected, "{said}");
     }
 }
-
-#[test]
-fn what_one_node_knows_of_a_client_is_known() {
-    let about = |letter: char| (letter == 'k').then(|| "host".to_owned());
-    assert_eq!(
-        decided(known(&votes("n.k", about))),
-        Some(Some("host".into()))
-    );
-    assert_eq!(decided(known(&votes("nn.", about))), Some(None));
-    assert_eq!(decided(known(&votes("n..", about))), None);
-}

@@ -13,11 +13,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::base::error::{AcquireError, LostReason};
-use crate::base::{Moment, Ttl, debug_as, hold};
+use crate::base::{Moment, debug_as, hold};
 use crate::engine::guard::lease::{Lease, PassOn};
 use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
-use crate::engine::values::{AcquireRequest, Kind, OnWait, Seen, Wait};
-use crate::engine::ways::outcome::PASSED;
+use crate::engine::values::{AcquireRequest, AcquireTerms, Kind, OnWait, Seen, Wait};
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::run::Patience;
 use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
@@ -81,9 +80,7 @@ debug_as!(Handoff, _it => {});
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupTerms {
     pub(crate) kind: &'static Kind,
-    pub(crate) ttl: Ttl,
-    pub(crate) priority: i32,
-    pub(crate) fencing: bool,
+    pub(crate) asked: AcquireTerms,
 }
 
 impl GroupTerms {
@@ -91,12 +88,10 @@ impl GroupTerms {
     /// task, and copies are counted for each grant.
     pub(crate) fn of(kind: &'static Kind, request: &AcquireRequest, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
-        let plain = request.renews && request.why.is_none() && request.copies.is_none();
+        let plain = request.terms.renews && request.why.is_none() && request.copies.is_none();
         (waits && plain && kind.local_hand_over).then_some(GroupTerms {
             kind,
-            ttl: request.ttl,
-            priority: request.priority,
-            fencing: request.fences,
+            asked: request.terms,
         })
     }
 }
@@ -218,7 +213,9 @@ impl LocalGroup {
         fence: Option<leaselock_fence::Fence>,
         now: Moment,
     ) {
-        let core = kept.core().passed_on(now, self.terms.ttl, waiter.max_hold);
+        let core = kept
+            .core()
+            .passed_on(now, self.terms.asked.ttl, waiter.max_hold);
         let longest = waiter.max_hold.unwrap_or(Duration::MAX);
         engine.store.limit_session(now.plus(longest));
         let next = Arc::new(kept.passed_on(fence, core));
@@ -244,7 +241,7 @@ impl LocalGroup {
     ) -> Option<Lease> {
         // A late request is undone when the lease ends, so the lease ends with its first task. A more urgent task may be
         // about to enter the queue.
-        let (key, priority) = (&self.key, self.terms.priority);
+        let (key, priority) = (&self.key, self.terms.asked.priority);
         let urgent = self
             .groups
             .upgrade()
@@ -298,7 +295,7 @@ impl PassOn for LocalGroup {
             return false;
         }
         let left = kept.core().deadline().saturating_since(now);
-        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let granted = self.terms.asked.passed().as_duration();
         let fit = !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
@@ -357,9 +354,7 @@ mod handoff_tests {
     fn unlisted_group(lease: &Lease) -> Arc<LocalGroup> {
         let terms = GroupTerms {
             kind: &MUTEX,
-            ttl: lease.parts().1.ttl(),
-            priority: 0,
-            fencing: true,
+            asked: AcquireTerms::plain(lease.parts().1.ttl()),
         };
         let unlisted = Weak::<LocalGroups>::new();
         Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms))

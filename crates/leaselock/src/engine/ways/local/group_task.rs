@@ -33,10 +33,7 @@ pub(crate) fn start(engine: &Arc<Engine>, group: &Arc<LocalGroup>, name: &Name) 
         group: Arc::clone(group),
         name: name.clone(),
         request: AcquireRequest {
-            ttl: group.terms.ttl,
-            priority: group.terms.priority,
-            renews: true,
-            fences: group.terms.fencing,
+            terms: group.terms.asked,
             max_hold: None,
             why: None,
             on_wait: None,
@@ -133,7 +130,7 @@ impl GroupTask {
             let patience = Patience::after(self.latest_answer());
             (QueueEntry::new(&ask, ask.guard_from(self.now())), patience)
         });
-        ask.token = entry.registration.token().clone();
+        ask.held.token = entry.registration.token().clone();
         let poller = Poller::new(&ask, Some(&ask.background.store), LOCAL_TURNS);
         let mut queued = Queued { poller, entry };
         let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
@@ -181,7 +178,7 @@ impl GroupTask {
 
     /// How long a request may take, by the member that waits longest.
     fn request_time(&self, patience: &Patience) -> Duration {
-        let longest = self.engine.request_timeout(self.request.ttl);
+        let longest = self.engine.request_timeout(self.request.terms.ttl);
         let state = self.group.state();
         let give_up_at = state.latest_end(NEVER_ANSWERED);
         let forever = state

@@ -16,7 +16,7 @@ use crate::engine::services::Engine;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::queue::entry::QueueEntry;
-use crate::engine::ways::queue::way::{Queue, QueueEnd};
+use crate::engine::ways::queue::way::QueueEnd;
 use crate::engine::ways::run::Patience;
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
 
@@ -202,7 +202,7 @@ impl LocalGroups {
         // A more urgent task does not wait while others pass the lease on.
         for other in local_groups
             .iter()
-            .filter(|group| group.terms.priority < terms.priority)
+            .filter(|group| group.terms.asked.priority < terms.asked.priority)
         {
             let mut state = other.state();
             state.turns.end();
@@ -241,7 +241,7 @@ impl Registry for LocalGroups {
         let table = hold(&self.0);
         let mut local_groups = table.by_key.get(key).into_iter().flatten();
         local_groups.any(|group| {
-            group.terms.priority > priority && {
+            group.terms.asked.priority > priority && {
                 let state = group.state();
                 state.has_solo && state.current.is_none() || !state.turns.waiters.is_empty()
             }
@@ -281,7 +281,7 @@ impl Ask<'_> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(self.start);
         loop {
-            let (engine, lock, now) = (self.engine, &self.resource.lock, fresh.take());
+            let (engine, lock, now) = (self.engine, self.lock(), fresh.take());
             let waiter = || GroupWaiter {
                 handoff: Handoff::default(),
                 start: self.start,
@@ -297,9 +297,9 @@ impl Ask<'_> {
                     member
                 }
                 Arrival::SoloWaiter(sharing) => {
-                    let queue = Queue::new(self, begun.take());
-                    let queue = queue.for_turns(LOCAL_TURNS, now);
-                    let waiting = Box::pin(queue.wait(Some(&sharing.group.called))); // large
+                    let called = Some(&sharing.group.called);
+                    let waiting = self.wait_in_queue(begun.take(), now, LOCAL_TURNS, called);
+                    let waiting = Box::pin(waiting); // large
                     match waiting.await? {
                         QueueEnd::Granted(lease, share) => return Ok(sharing.granted(lease, share)),
                         QueueEnd::HandedOver(handed) => sharing.joins(self.name, *handed, waiter()),
@@ -354,10 +354,8 @@ mod tests {
         drop(arrive(&client, &name, terms));
         assert!(Arc::ptr_eq(&first, &spare(&client).unwrap()));
 
-        let urgent = GroupTerms {
-            priority: 1,
-            ..terms
-        };
+        let mut urgent = terms;
+        urgent.asked.priority = 1;
         let (alone, other) = (
             arrive(&client, &name, terms),
             arrive(&client, &name, urgent),

@@ -31,7 +31,7 @@ impl QueueEntry {
     /// Registers for wake-ups. Nothing is sent.
     pub(crate) fn new(ask: &Ask<'_>, guard: CleanupGuard) -> Self {
         QueueEntry {
-            registration: ask.background.notifier.register(&ask.token),
+            registration: ask.background.notifier.register(&ask.held.token),
             guard,
             in_queue: false,
             reading: None,

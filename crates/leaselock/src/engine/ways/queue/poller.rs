@@ -11,8 +11,7 @@ use crate::engine::services::wakeups::notifier::Notifier;
 use crate::engine::services::{ClockSample, NodeSubscription};
 use crate::engine::values::Seen;
 use crate::engine::values::calls_optional::{Position, PositionReply};
-use crate::engine::ways::ask::Ask;
-use crate::engine::ways::outcome::Outcome;
+use crate::engine::ways::ask::{Ask, Outcome};
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 
@@ -25,10 +24,6 @@ pub(crate) struct Poller<'w, 'a> {
     range: u64,
     /// Where it listens, if that depends on the node of the lock.
     pub(super) subscription: NodeSubscription,
-}
-
-fn may_soon_be_next(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Waiting(_, position, _) if *position <= SOON)
 }
 
 impl<'w, 'a> Poller<'w, 'a> {
@@ -70,7 +65,8 @@ impl<'w, 'a> Poller<'w, 'a> {
         let outcome = self.request(enters, channel, t0, within).await?;
         // One that enters near the head finds out with its next poll how often the file was written: asking now would
         // cost each of a few waiters who come back all the time.
-        if entry.in_queue || !may_soon_be_next(&outcome) {
+        let is_near = matches!(outcome, Outcome::Waiting(_, position, _) if position <= SOON);
+        if entry.in_queue || !is_near {
             entry.far = self.far(&outcome);
         }
         Ok(outcome)
@@ -94,7 +90,7 @@ impl<'w, 'a> Poller<'w, 'a> {
         if *position <= NEAR {
             return None;
         }
-        let traffic = self.ask.engine.store.traffic(&self.ask.resource.lock)?;
+        let traffic = self.ask.engine.store.traffic(self.ask.lock())?;
         Some(Far {
             position: *position,
             commits: traffic.commits,
@@ -106,7 +102,7 @@ impl<'w, 'a> Poller<'w, 'a> {
     fn as_before(&self, far: Far, entry: &QueueEntry, seen: Option<&Seen>) -> Option<Outcome> {
         let (reading, mut seen) = (entry.reading?, seen.cloned()?);
         let now = self.ask.now();
-        let traffic = self.ask.engine.store.traffic(&self.ask.resource.lock)?;
+        let traffic = self.ask.engine.store.traffic(self.ask.lock())?;
         if !far.may_rest(now, traffic) {
             return None;
         }
@@ -211,7 +207,7 @@ impl Poller<'_, '_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (engine, lock) = (self.ask.engine, &self.ask.resource.lock);
+        let (engine, lock) = (self.ask.engine, self.ask.lock());
         let at = || engine.store.subscriptions_at(lock);
         let name = |sharded| keys::wake_channel_at(&engine.ids.channel, lock, sharded);
         // A message names the waiter that it wakes. The subscription itself says only that messages may have been missed.
@@ -221,7 +217,7 @@ impl Poller<'_, '_> {
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        let (store, lock) = (&self.ask.engine.store, &self.ask.resource.lock);
+        let (store, lock) = (&self.ask.engine.store, self.ask.lock());
         self.subscription.node_changed(store, lock)
     }
 }

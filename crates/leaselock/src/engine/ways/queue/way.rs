@@ -12,10 +12,9 @@ use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
 use crate::engine::values::{Cancel, CancelAnswer, LogEvent, Seen};
-use crate::engine::ways::ask::Ask;
+use crate::engine::ways::ask::{Ask, Outcome};
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
-use crate::engine::ways::outcome::Outcome;
 use crate::engine::ways::run::{
     AttemptReply, Attempts, Callers, Patience, Solo, WaitEnd, Wake, run,
 };
@@ -133,7 +132,7 @@ impl Ask<'_> {
     ) -> Duration {
         let store = &self.engine.store;
         let most = entry::polls_at_least_each(store.capabilities().look_every, position);
-        let can_be_woken = self.can_be_woken(&self.token, channel);
+        let can_be_woken = self.can_be_woken(&self.held.token, channel);
         let pause = schedule::next_poll(seen, position, can_be_woken, most);
         let pause = schedule::spread(pause, position);
         if position > 1 || seen.holder.is_some() {
@@ -142,7 +141,7 @@ impl Ask<'_> {
         }
         let now = self.engine.clock.now();
         foreign.polled(now, || {
-            let news = store.news_of(&self.resource.lock)?;
+            let news = store.news_of(self.lock())?;
             Some(
                 self.background
                     .subscriptions
@@ -174,10 +173,7 @@ impl Queued<'_, '_> {
         if let (None, false, Some(source)) = (&patience.seen, may_exist, &patience.error) {
             return Err(failed(ask, guard, source.clone(), false)); // nothing of ours can be there
         }
-        let cancel = Cancel {
-            resource: &ask.resource,
-            token: &ask.token,
-        };
+        let cancel = Cancel { held: &ask.held };
         let left = ask.engine.ask_over(poller.store(), &cancel, within);
         Err(match left.await {
             Ok(CancelAnswer::Upgraded) => {
@@ -228,17 +224,6 @@ fn failed(ask: &Ask<'_>, guard: CleanupGuard, source: StoreError, may_exist: boo
     error
 }
 
-/// Waits in the queue until the lock is granted or the time is over.
-pub(crate) struct Queue<'w, 'a> {
-    ask: &'w Ask<'a>,
-    /// The clock, if it was read just before.
-    now: Option<Moment>,
-    /// The first try, if it was made with others.
-    begun: Option<Box<StartedWait>>,
-    /// How many fencing tokens a grant reserves.
-    range: u64,
-}
-
 /// How a wait ended that others may take over.
 pub(crate) enum QueueEnd {
     Granted(Lease, Share),
@@ -246,31 +231,22 @@ pub(crate) enum QueueEnd {
     HandedOver(Box<(QueueEntry, Patience)>),
 }
 
-impl<'w, 'a> Queue<'w, 'a> {
-    pub(crate) fn new(ask: &'w Ask<'a>, begun: Option<Box<StartedWait>>) -> Self {
-        Queue {
-            ask,
-            now: begun.is_none().then_some(ask.start), // after a first try the clock is read again
-            begun,
-            range: 1,
-        }
-    }
-
-    /// The same with a grant for several tasks, for one that comes again: `now` is `None` unless the clock was read just
-    /// before.
-    pub(crate) fn for_turns(mut self, range: u64, now: Option<Moment>) -> Self {
-        (self.range, self.now) = (range, now);
-        self
-    }
-
-    /// Waits until the lock is granted, the time is over, or `called` says that others take the entry over.
-    pub(crate) async fn wait(self, called: Option<&Notify>) -> Result<QueueEnd, AcquireError> {
-        let ask = self.ask;
-        let clock = &ask.engine.clock;
-        let now = self.now.unwrap_or_else(|| clock.now());
+impl Ask<'_> {
+    /// Waits in the queue until the lock is granted, the time is over, or `called` says that others take the entry over.
+    /// `begun`: the first try, if it was made with others. `now`: the clock, if it was read just before. `range`: how many
+    /// fencing tokens a grant reserves.
+    pub(crate) async fn wait_in_queue(
+        &self,
+        begun: Option<Box<StartedWait>>,
+        now: Option<Moment>,
+        range: u64,
+        called: Option<&Notify>,
+    ) -> Result<QueueEnd, AcquireError> {
+        let (ask, clock) = (self, &self.engine.clock);
+        let now = now.unwrap_or_else(|| clock.now());
         let solo = Solo::in_queue(ask, called);
         let (mut fresh, mut patience) = (Some(now), Patience::default());
-        let entry = match self.begun.map(|begun| *begun) {
+        let entry = match begun.map(|begun| *begun) {
             None => QueueEntry::new(ask, ask.guard_from(now)),
             Some(begun) => {
                 let ambiguous = begun.is_ambiguous();
@@ -285,7 +261,7 @@ impl<'w, 'a> Queue<'w, 'a> {
                 entry
             }
         };
-        let poller = Poller::new(ask, None, self.range);
+        let poller = Poller::new(ask, None, range);
         let mut queued = Queued { poller, entry };
         let mut circle = None;
         let ended = {
@@ -346,8 +322,12 @@ impl<'w, 'a> Queue<'w, 'a> {
     }
 
     /// The same without others that take it over.
-    pub(crate) async fn run(self) -> Result<Lease, AcquireError> {
-        match self.wait(None).await? {
+    pub(crate) async fn wait_alone(
+        &self,
+        begun: Option<Box<StartedWait>>,
+    ) -> Result<Lease, AcquireError> {
+        let now = begun.is_none().then_some(self.start); // after a first try the clock is read again
+        match self.wait_in_queue(begun, now, 1, None).await? {
             QueueEnd::Granted(lease, _) => Ok(lease),
             QueueEnd::HandedOver(..) => Err(AcquireError::Closed), // not without a call
         }
@@ -357,6 +337,6 @@ impl<'w, 'a> Queue<'w, 'a> {
 /// Searches for a deadlock while an owner waits that holds something else.
 fn detector(ask: &Ask<'_>) -> Option<Detector> {
     let owner = &ask.owner.as_ref()?.state;
-    let digest = ask.token.digest();
-    Detector::new(ask.engine, owner, &ask.resource.lock, digest, ask.within())
+    let digest = ask.held.token.digest();
+    Detector::new(ask.engine, owner, ask.lock(), digest, ask.within())
 }

@@ -67,12 +67,10 @@ impl Ask<'_> {
         patience: Duration,
     ) -> Result<Round, StoreError> {
         let _straight = self.engine.requests.acquires.solo_permit();
-        let fenced = self.request.fences;
-        let proposed = quorum.propose_if(fenced, within).await;
+        let terms = self.request.terms;
+        let proposed = quorum.propose_if(terms.fences, within).await;
         let vote = CastVote {
-            resource: &self.resource,
-            token: &self.token,
-            ttl: self.request.ttl,
+            held_for: self.held.for_ttl(terms.ttl),
             proposed,
             behind: quorum.behind(),
             caller,
@@ -118,7 +116,7 @@ impl Ask<'_> {
         };
         if won {
             return Ok(Round::Won {
-                fence: fenced.then(|| Fence::new(proposed)),
+                fence: terms.fences.then(|| Fence::new(proposed)),
                 unanimous: poll.votes().is_unanimous(VoteAnswer::is_ours),
             });
         }
@@ -141,8 +139,7 @@ impl Ask<'_> {
     ) -> Option<Fence> {
         let proposed = Fence::new(quorum.propose(within).await);
         let accept = Accept {
-            resource: &self.resource,
-            token: &self.token,
+            held: &self.held,
             proposed,
             behind: quorum.behind(),
         };
@@ -167,8 +164,7 @@ impl Ask<'_> {
     async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<VoteAnswer>, within: Duration) {
         let maybe_has = |at| votes.may_have(at, VoteAnswer::is_ours);
         let withdraw = Withdraw {
-            resource: &self.resource,
-            token: &self.token,
+            held: &self.held,
             tells: false,
             caller: "",
         };
@@ -226,8 +222,7 @@ fn counted(votes: &Votes<VoteAnswer>) -> LostRound {
         seen: Seen {
             remaining: ends.get(missing.saturating_sub(1)).copied(),
             holder: most.and_then(|one| one.holder.clone()),
-            time_us: 0,
-            quarantine: None,
+            ..Seen::default()
         },
     }
 }

@@ -13,7 +13,7 @@ use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Registration;
-use crate::engine::values::Resource;
+use crate::engine::values::Held;
 use crate::engine::values::ballot::Withdraw;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
@@ -195,7 +195,7 @@ pub(super) struct VoteWakeups {
     pub(super) registration: Registration,
     quorum: QuorumStore,
     handle: tokio::runtime::Handle,
-    resource: Resource,
+    held: Held,
     /// As the nodes have it.
     text: Arc<str>,
     asked: bool,
@@ -204,7 +204,7 @@ pub(super) struct VoteWakeups {
 
 impl VoteWakeups {
     pub(super) fn new(ask: &Ask<'_>, quorum: &QuorumStore) -> Self {
-        let (background, token) = (ask.background, &ask.token);
+        let (background, token) = (ask.background, &ask.held.token);
         let registration = background.notifier.register(token);
         registration.enters_queue();
         background.notifier.want();
@@ -212,7 +212,7 @@ impl VoteWakeups {
             registration,
             quorum: quorum.clone(),
             handle: background.handle.clone(),
-            resource: ask.resource.clone(),
+            held: ask.held.clone(),
             text: format!("{} {}", token.secret(), ask.engine.ids.channel).into(),
             asked: false,
             won: false,
@@ -238,13 +238,11 @@ impl Drop for VoteWakeups {
         if !self.asked {
             return;
         }
-        let (quorum, resource) = (self.quorum.clone(), self.resource.clone());
-        let token = self.registration.token().clone();
+        let (quorum, held) = (self.quorum.clone(), self.held.clone());
         let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
-                resource: &resource,
-                token: &token,
+                held: &held,
                 tells,
                 caller: &text,
             };

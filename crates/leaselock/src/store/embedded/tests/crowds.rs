@@ -7,6 +7,7 @@ use super::*;
 use crate::base::clock::Ttl;
 use crate::engine::values::calls::Acquire;
 use crate::engine::values::calls_optional::{Position, PositionReply};
+use crate::engine::values::{AcquireTerms, Held};
 use crate::script::Operation;
 use crate::store::Event;
 
@@ -48,16 +49,11 @@ impl Crowd {
     }
 
     async fn position(&self, token: &Token) -> Option<u64> {
-        let (keys, ttl) = (mutex_keys("job"), Ttl::whole_ms(60_000).unwrap());
         let asks = Acquire {
-            resource: &keys,
-            token,
-            ttl,
-            passed: Ttl::whole_ms(5_000).unwrap(),
+            held: &Held::of(&mutex_keys("job"), token),
+            terms: AcquireTerms::plain(Ttl::whole_ms(60_000).unwrap()),
             waits: true,
-            priority: 0,
             channel: CHANNEL,
-            fencing: true,
             range: 1,
         };
         let position = Position::of(&asks).unwrap();

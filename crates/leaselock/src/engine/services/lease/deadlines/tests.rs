@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::{ClientId, Clock, Drift, Token, Ttl};
 use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::Resource;
+use crate::engine::values::{Held, Resource};
 use crate::mutex::MUTEX;
 
 fn lease() -> Arc<LeaseRecord> {
@@ -20,9 +20,8 @@ fn lease() -> Arc<LeaseRecord> {
     let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let resource = Resource::at(&MUTEX, Arc::from(&name), None);
-    Arc::new(LeaseRecord::new(
-        name, resource, token, None, None, clock, core,
-    ))
+    let held = Held { resource, token };
+    Arc::new(LeaseRecord::new(name, held, None, None, clock, core))
 }
 
 #[derive(Debug, Clone)]

@@ -7,7 +7,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 
 use super::*;
-use crate::base::{ClientId, Drift};
+use crate::base::{ClientId, Drift, Token};
+use crate::engine::values::Resource;
 use crate::mutex::MUTEX;
 
 #[derive(Default, Clone)]
@@ -48,11 +49,12 @@ fn lease(clock: &Clock) -> LeaseRecord {
     let name = Name::new("job").unwrap();
     let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+    let held = Held { resource, token };
     let (now, ttl) = (clock.now(), Ttl::whole_ms(9_000).unwrap());
     let drift = Drift { ppm: 0 };
     let core = LeaseMachine::granted(now, drift.deadline(now, ttl), now, ttl, drift, true, None);
     let fence = Some(Fence::new(7));
-    LeaseRecord::new(name, resource, token, fence, None, clock.clone(), core)
+    LeaseRecord::new(name, held, fence, None, clock.clone(), core)
 }
 
 #[test]
