@@ -22,6 +22,8 @@ const STEP_MS = 10;
 const GRACE_MS = 100;
 // A release that takes longer is left to the child: it may be frozen.
 const RELEASE_MS = 5000;
+// A timer of Node's takes no longer pause.
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The lock could not be taken or released; `exitCode` says why, as in docs/command.md. */
 export class LeaselockError extends Error {
@@ -51,11 +53,13 @@ export function hold(name, { url, kill, ...flags } = {}) {
   for (const [flag, value] of Object.entries(flags)) {
     const word = "--" + flag.replace(/[A-Z]/g, (letter) => "-" + letter.toLowerCase());
     for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined && one !== null && one !== false) words.push(one === true ? word : `${word}=${one}`);
+      const text = Number.isFinite(one) && !Number.isInteger(one) ? one.toFixed(9) : one; // no exponent
+      if (one !== undefined && one !== null && one !== false) words.push(one === true ? word : `${word}=${text}`);
     }
   }
   const program = process.env.LEASELOCK_BIN || "leaselock";
-  const env = url === undefined ? process.env : { ...process.env, LEASELOCK_URL: url };
+  // A file of URLs in the environment would count before a URL there.
+  const env = url === undefined ? process.env : { ...process.env, LEASELOCK_URL: url, LEASELOCK_URL_FILE: "" };
   // In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
   const child = spawn(program, [...words, "--", name], { env, detached: true });
   return new Promise((granted, refused) => new Lease(name, program, child, granted, refused));
@@ -134,10 +138,12 @@ class Lease {
 
   async #end() {
     const isLost = this.remainingMs() === 0;
-    for (const one of [this.#child, this.#child.stdout, this.#child.stdin]) one.ref();
+    const links = [this.#child, this.#child.stdout, this.#child.stdin];
+    for (const one of links) one.ref();
     this.#child.stdin.end("release\n");
     let late;
     const code = await Promise.race([this.#exit, new Promise((ended) => (late = setTimeout(ended, RELEASE_MS)))]);
+    for (const one of links) one.unref(); // a frozen child does not keep the process alive
     clearTimeout(late);
     clearTimeout(this.#timer);
     if (isLost) this.check();
@@ -178,7 +184,8 @@ class Lease {
       else this.#watch();
     };
     // Behind the messages that came while this process did something else.
-    this.#timer = setTimeout(() => setTimeout(late, GRACE_MS).unref(), this.remainingMs());
+    const pauseMs = Math.min(this.remainingMs(), LONGEST_TIMER_MS);
+    this.#timer = setTimeout(() => setTimeout(late, GRACE_MS).unref(), pauseMs);
     this.#timer.unref();
   }
 

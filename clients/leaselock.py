@@ -55,8 +55,11 @@ def hold(name, *, url=None, kill=False, **flags):
     for flag, value in dict(flags, kill=os.getpid() if kill else None).items():
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if one is not None and one is not False:
+                one = f"{one:.9f}" if isinstance(one, float) else one  # no exponent
                 words.append("--" + flag.replace("_", "-") + ("" if one is True else f"={one}"))
-    pipe, environment = subprocess.PIPE, dict(os.environ, **({"LEASELOCK_URL": url} if url else {}))
+    # A file of URLs in the environment would count before a URL there.
+    pipe, handed = subprocess.PIPE, {"LEASELOCK_URL": url, "LEASELOCK_URL_FILE": ""} if url else {}
+    environment = dict(os.environ, **handed)
     try:
         # In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
         child = subprocess.Popen(words + ["--", name], stdin=pipe, stdout=pipe, stderr=pipe,

@@ -144,6 +144,55 @@ os.kill(lease.pid, signal.SIGCONT)",
 }
 
 #[test]
+fn a_url_that_is_handed_in_counts_before_a_file_of_urls_in_the_environment() {
+    both_print(
+        "os.environ['LEASELOCK_URL_FILE'] = '/nowhere/url'
+print(int(leaselock.hold('job', url=os.environ.pop('LEASELOCK_URL')).release()))",
+        "const url = process.env.LEASELOCK_URL;
+         delete process.env.LEASELOCK_URL;
+         process.env.LEASELOCK_URL_FILE = '/nowhere/url';
+         console.log(Number(await (await hold('job', { url })).release()));",
+        "1",
+    );
+}
+
+#[test]
+fn a_very_short_wait_and_a_very_long_ttl_are_taken_as_they_are() {
+    let store = Store::file();
+    let ended = |running: Running| {
+        let done = prints(running, "75");
+        assert_eq!(done.err, "");
+    };
+    for interpreter in pythons() {
+        let script = "lease = leaselock.hold('job', ttl='30d', priority=5)
+try: leaselock.hold('job', wait=0.00000005)
+except leaselock.Busy as busy: print(busy.exit_code)
+lease.release()";
+        ended(python(&store, interpreter, script));
+    }
+    for interpreter in nodes() {
+        let script = "const lease = await hold('job', { ttl: '30d', priority: 5 });
+            await hold('job', { wait: 0.00000005 }).catch((busy) => console.log(busy.exitCode));
+            await lease.release();";
+        ended(node(&store, interpreter, script));
+    }
+}
+
+#[test]
+fn a_frozen_hold_does_not_keep_node_alive_after_the_release() {
+    let store = Store::file();
+    for interpreter in nodes() {
+        let script = "const lease = await hold('job', { ttl: '5m' });
+            process.kill(lease.pid, 'SIGSTOP');
+            await lease.release();
+            console.log(lease.pid);";
+        let done = node(&store, interpreter, script).end().gives(0);
+        let frozen = done.out.trim().parse().expect("a pid");
+        signal(frozen, Signal::CONT);
+    }
+}
+
+#[test]
 fn without_a_descriptor_for_the_pipes_the_error_can_be_caught() {
     let store = Store::file();
     let catches = |interpreter: &str, flags: &[&str], script: &str| {
