@@ -158,10 +158,13 @@ impl FileFenceChecker {
     }
 }
 
-/// Writes a file so that a crash leaves the old or the new one.
+/// Writes a file so that a crash leaves the old or the new one. It keeps the mode of the old one.
 fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = folder.join(NEW);
     let mut file = File::create(&new)?;
+    if let Ok(old) = fs::metadata(path) {
+        file.set_permissions(old.permissions())?;
+    }
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -170,6 +173,8 @@ fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn checker() -> (tempfile::TempDir, FileFenceChecker) {
@@ -181,6 +186,23 @@ mod tests {
 
     fn shown(text: &str) -> Sequencer {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_file_that_is_written_again_keeps_its_mode() {
+        let (folder, checker) = checker();
+        checker.write(&shown("34.b.x"), "july", b"7").unwrap();
+        let mode = |mode| fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path().join("july"), mode(0o600)).unwrap();
+        checker.write(&shown("35.c.x"), "july", b"8").unwrap();
+        checker.write(&shown("35.c.x"), "august", b"8").unwrap();
+        let found = |file| {
+            fs::metadata(folder.path().join(file))
+                .unwrap()
+                .permissions()
+        };
+        assert_eq!(found("july").mode() & 0o777, 0o600);
+        assert_ne!(found("august").mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -118,6 +118,8 @@ impl Checkers {
         name: Name,
         shown: &Sequencer,
     ) -> Result<OwnedRwLockReadGuard<FenceChecker>, FenceRefused> {
+        // What is shown for another name is refused before the name of the request is kept.
+        let _admission = FenceChecker::new(name.clone()).admit(shown)?;
         let checker = {
             let mut checkers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let checker = checkers.entry(name.clone());
