@@ -47,7 +47,8 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
         let found = client.log(args.since.unwrap_or(Duration::MAX)).await?;
         let is_open = print(found.iter(), args, globals)?;
         if !args.follow {
-            if !found.iter().any(|entry| is_asked_for(entry, args)) && !globals.quiet {
+            let is_told = !globals.quiet && !globals.json;
+            if is_told && !found.iter().any(|entry| is_asked_for(entry, args)) {
                 output::say("leaselock: the log has no such entry\n");
             }
             return Ok(Exit::OK);
