@@ -105,8 +105,8 @@ impl Cron {
     /// Requires that `count` replicas confirm a claim within `timeout`, as [`Mutex::min_replicas`](crate::Mutex::min_replicas).
     ///
     /// Otherwise the claim is taken back, as if the tick had never begun, and the error is
-    /// [`TooFewReplicas`](crate::AcquireError::TooFewReplicas). A failover that loses a record makes the latest tick run
-    /// again; this makes it less likely, and does not rule it out.
+    /// [`TooFewReplicas`](crate::AcquireError::TooFewReplicas). A failover that loses a record may have the latest ticks
+    /// run again; this makes it less likely, and does not rule it out.
     pub fn min_replicas(mut self, count: u32, timeout: Duration) -> Self {
         self.named.options = self.named.options.min_replicas(count, timeout);
         self

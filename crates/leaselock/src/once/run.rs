@@ -37,8 +37,9 @@ impl Once {
     ///
     /// # Waiting
     /// For the run of another caller, as [`wait`](Once::wait) says, in no queue: a message tells all of them the result.
-    /// A caller that hears no message asks when the run's lease would end and every 15 s, or once a second where messages
-    /// do not arrive. It fails after 2 s when the store never replied.
+    /// A caller that hears no message asks when the run's lease would end and every 15 s. Without a subscription it asks
+    /// once a second, every 2 s while that is pending; one whose connection has gone counts until the client notices.
+    /// It fails after 2 s when the store never replied.
     ///
     /// # Cancel safety
     /// A caller that waits leaves nothing behind. A body that is dropped counts as crashed.
