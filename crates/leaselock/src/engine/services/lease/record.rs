@@ -126,7 +126,7 @@ impl LeaseRecord {
     /// Returns what the holder shows to a protected resource; `None` without fencing.
     pub(crate) fn sequencer(&self) -> Option<Sequencer> {
         let mode = LockMode::of(&self.resource);
-        mode.sequencer(&self.name, self.fence?, &self.token)
+        mode.sequencer(&self.name, self.fence?, &self.token.owner_id())
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
