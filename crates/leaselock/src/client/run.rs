@@ -22,7 +22,7 @@ pub enum RunError<E, T = ()> {
     /// The lease was lost; the body was dropped at its next await.
     #[error(transparent)]
     Lost(Lost),
-    /// The body's own error. The lease was released.
+    /// The body's own error, whether or not the lease was held to its end. It was released, or ends at its ttl.
     #[error("{0}")]
     Body(E),
     /// The body ended after the deadline, or the release found the lease gone: others may have held the lock before its end.
