@@ -10,7 +10,7 @@ use crate::base::{ClientId, InvalidInput, StoreError, Token, Ttl, token};
 use crate::engine::guard::lease::handle::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
-use crate::engine::values::calls_optional::Detach;
+use crate::engine::values::calls_optional::{Detach, Keep};
 use crate::engine::values::{Announce, Extend, ExtendAnswer, Kind, Note, Release, Resource, Who};
 use crate::script::{Script, keys};
 
@@ -216,6 +216,8 @@ impl DetachedLease {
         };
         match self.engine.ask(&step, within).await {
             Ok(ExtendAnswer::Extended { .. }) => {
+                let resource = &resource;
+                drop(self.engine.ask(&Keep { resource }, within).await); // it may be held for days
                 self.keep_record(ttl, within).await;
                 Ok(())
             }
