@@ -38,6 +38,8 @@ pub(crate) struct LeaseRecord {
     is_told: AtomicBool,
     /// Where its loss is noted; without effect once the client is gone.
     log: Weak<EventLog>,
+    /// What the followers of a leader read: the value of the latest campaign of its owner.
+    pub(crate) proclaims: Mutex<Arc<str>>,
     core: Mutex<LeaseMachine>,
     hooks: Mutex<Vec<Hook>>,
 }
@@ -67,6 +69,7 @@ impl LeaseRecord {
             is_told: AtomicBool::new(false),
             hold: OnceLock::new(),
             log: Weak::new(),
+            proclaims: Mutex::default(),
             core,
             hooks,
         }
