@@ -16,8 +16,8 @@
 /// PostgreSQL.
 ///
 /// READ COMMITTED, the default, is enough: a late holder that waits for the row of the next one checks the condition
-/// again on the row that was committed, and gets none. Under REPEATABLE READ and SERIALIZABLE it gets the error 40001
-/// there; the transaction that is then repeated gets no row.
+/// again on the row that was committed, and gets none. Under REPEATABLE READ and SERIALIZABLE any holder whose
+/// transaction waited for that of another may get the error 40001: repeat it, and a late one gets no row.
 pub mod postgresql {
     /// Creates the table.
     pub const TABLE: &str = "\

@@ -11,7 +11,7 @@ use crate::engine::guard::lease::handle::{Detachable, SingleName, Typed};
 use crate::engine::guard::lease::{Lease, release};
 use crate::engine::services::ids::{Announce, Who};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord, PendingCleanup};
-use crate::engine::values::calls_optional::Detach;
+use crate::engine::values::calls_optional::{Detach, Keep};
 use crate::engine::values::{Extend, ExtendAnswer, Held, Kind, Note, Release};
 use crate::script::{Script, keys};
 
@@ -212,6 +212,8 @@ impl DetachedLease {
         let held_for = held.for_ttl(ttl);
         match self.engine.ask(&Extend { held_for }, within).await {
             Ok(ExtendAnswer::Extended { .. }) => {
+                let resource = &held.resource;
+                drop(self.engine.ask(&Keep { resource }, within).await); // it may be held for days
                 self.keep_record(ttl, within).await;
                 Ok(())
             }

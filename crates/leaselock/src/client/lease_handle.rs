@@ -25,6 +25,8 @@ pub struct Handle {
     name: Name,
     token: Token,
     fence: Option<Fence>,
+    /// Whose grant it is, by the token with which the lease was acquired.
+    owner: String,
     ttl: Ttl,
     /// The name of the kind of lock.
     kind: String,
@@ -41,6 +43,7 @@ impl Handle {
             name: record.name.clone(),
             token,
             fence: record.fence,
+            owner: record.held.token.owner_id(),
             ttl: record.ttl(),
             kind: resource.kind.name.to_owned(),
             mode: resource.mode.clone(),
@@ -90,10 +93,11 @@ impl Handle {
         self.ttl.as_duration()
     }
 
-    /// Returns what its bearer shows to the resource that the lease protects; `None` without fencing.
+    /// Returns what its bearer shows to the resource that the lease protects, as its holder did before; `None` without
+    /// fencing.
     pub fn sequencer(&self) -> Option<Sequencer> {
         let mode = LockMode::of_mode(self.mode.as_deref());
-        mode.sequencer(&self.name, self.fence?, &self.token)
+        mode.sequencer(&self.name, self.fence?, &self.owner)
     }
 
     /// Returns what is locked: `mutex`, `read-write lock` (the lease is that of a reader) or `semaphore`.
@@ -111,11 +115,11 @@ impl Handle {
         let (name, token) = (self.name.as_str(), self.token.secret());
         let mode = self.mode.as_deref().unwrap_or_default();
         let fence = self.fence.map_or(0, Fence::get);
-        let texts = [name, token, &self.kind, mode];
-        let [name, token, kind, mode] = texts.map(|text| token::base64url(text.as_bytes()));
+        let texts = [name, token, &self.owner, &self.kind, mode];
+        let [name, token, owner, kind, mode] = texts.map(|text| token::base64url(text.as_bytes()));
         let lent = if self.may_release { "" } else { LENT };
         let ttl_ms = self.ttl.as_ms();
-        format!("{VERSION}.{name}.{token}.{fence}.{kind}.{mode}.{ttl_ms}{lent}")
+        format!("{VERSION}.{name}.{token}.{fence}.{owner}.{kind}.{mode}.{ttl_ms}{lent}")
     }
 }
 
@@ -141,6 +145,7 @@ fn parse(text: &str) -> Option<Handle> {
     let decoded = |part: Option<&str>| String::from_utf8(token::from_base64url(part?)?).ok();
     let (name, token) = (decoded(parts.next())?, decoded(parts.next())?);
     let fence = parts.next()?.parse().ok()?;
+    let owner = decoded(parts.next())?;
     let (kind, mode) = (decoded(parts.next())?, decoded(parts.next())?);
     let ttl = Ttl::whole_ms(parts.next()?.parse().ok()?)?;
     let whole = version == VERSION && parts.next().is_none();
@@ -148,12 +153,14 @@ fn parse(text: &str) -> Option<Handle> {
         name: Name::new(name).ok()?,
         token: Token::parse(&token)?,
         fence: fence::of_reply(fence),
+        owner,
         ttl,
         kind,
         mode: (!mode.is_empty()).then(|| mode.into()),
         may_release,
     };
-    whole.then_some(handle)
+    let can_show = handle.fence.is_none() || handle.sequencer().is_some();
+    (whole && can_show).then_some(handle)
 }
 
 #[cfg(test)]
@@ -167,6 +174,7 @@ mod tests {
             name: Name::new("jobs/α.1").unwrap(),
             token: Token::random(&client, true).unwrap(),
             fence: Some(Fence::new(7)),
+            owner: "0123456789abcdef".to_owned(),
             ttl: Ttl::DEFAULT,
             kind: "mutex".to_owned(),
             mode: None,
@@ -209,6 +217,7 @@ mod tests {
             String::new(),
             "ll1".into(),
             good.replace("ll1", "ll2"),
+            good.replace(&token::base64url(b"0123456789abcdef"), "IQ"), // an owner of no grant
             format!("{good}.x"),
             format!("{good}.bXV0ZXg"),
             format!("{good}.bXV0ZXg.."),

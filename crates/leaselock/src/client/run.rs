@@ -22,15 +22,15 @@ pub enum RunError<E, T = ()> {
     /// The lease was lost; the body was dropped at its next await.
     #[error(transparent)]
     Lost(Lost),
-    /// The body's own error. The lease was released.
+    /// The body's own error, whether or not the lease was held to its end. It was released, or ends at its ttl.
     #[error("{0}")]
     Body(E),
-    /// The body ended, and the release found the lease gone: others may have held the lock before its end.
+    /// The body ended after the deadline, or the release found the lease gone: others may have held the lock before its end.
     #[error("the work ended, but not under the lock to its end: {lost}")]
     ReleasedLate {
         /// What the body returned.
         value: T,
-        /// What the release found.
+        /// Which loss that was.
         lost: Lost,
     },
 }
@@ -72,6 +72,8 @@ where
     let span = tracing::debug_span!(target: "leaselock", "hold", lock = %record.name, fence);
     let body = body(lease.view()).instrument(span);
     let ended = until_lost(lease.lost(), body).await;
+    // A body that blocked its thread may have ended after the deadline, when nothing could stop it any more.
+    let late = lease.check().err();
     let value = match ended {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {
@@ -80,13 +82,14 @@ where
         }
         Err(lost) => return Err(RunError::Lost(lost)),
     };
-    match lease.release().await.map_err(not_to_the_end) {
-        Ok(()) | Err(None) => Ok(value),
-        Err(Some(lost)) => Err(RunError::ReleasedLate { value, lost }),
+    let found = lease.release().await.err().and_then(not_to_the_end);
+    match late.or(found) {
+        None => Ok(value),
+        Some(lost) => Err(RunError::ReleasedLate { value, lost }),
     }
 }
 
-/// Returns the loss that a release has found. Without a reply there is none: the body ended before its deadline.
+/// Returns the loss that a release has found. Without a reply it has found none.
 fn not_to_the_end(error: ReleaseError) -> Option<Lost> {
     match error {
         ReleaseError::NotHeld(lost) => Some(lost),

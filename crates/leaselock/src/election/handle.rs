@@ -168,7 +168,8 @@ impl Election {
     /// [`lead_until`](Election::lead_until) campaigns again.
     ///
     /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it led to its end.
+    /// [`RunError`]: every variant says whether the body ran. One that returned `Ok` led to its end, unless the error is
+    /// [`ReleasedLate`](RunError::ReleasedLate).
     ///
     /// # Examples
     /// ```

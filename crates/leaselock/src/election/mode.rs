@@ -60,7 +60,7 @@ impl Lease<Leader> {
         self.fence()
     }
 
-    /// Returns what followers read.
+    /// Returns what followers read, unless its owner has campaigned again with another value.
     pub fn value(&self) -> &str {
         &self.known().value
     }
@@ -124,7 +124,6 @@ pub(super) struct Proclaimer {
     /// The lease stores the hook that writes again. So the hook must not keep the lease.
     record: Weak<LeaseRecord>,
     id: Id,
-    value: Arc<str>,
     channel: String,
     within: Duration,
     clock: Clock,
@@ -144,10 +143,10 @@ impl Proclaimer {
     ) -> Option<Proclaimer> {
         let (engine, record, id) = lease.parts();
         let background = engine.started()?;
+        *hold(&record.proclaims) = Arc::clone(value);
         Some(Proclaimer {
             record: Arc::downgrade(record),
             id,
-            value: Arc::clone(value),
             channel: broadcast::channel_of(engine, NOUN, &record.held.resource.lock),
             within: engine.request_timeout(record.ttl()),
             clock: engine.clock.clone(),
@@ -193,9 +192,10 @@ impl Proclaimer {
 
     pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
         let kept_until = *hold(&self.kept_until);
+        let value = Arc::clone(&hold(&record.proclaims));
         let proclaim = Proclaim {
             held: &record.held,
-            value: &self.value,
+            value: &value,
             term: Granted::of(record.fence),
             kept: kept_until.saturating_since(self.clock.now()),
             channel: &self.channel,

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 use super::calls::LEADERSHIP;
 use super::handle::Election;
 use super::mode::{Leader, Proclaimer};
-use crate::base::StoreError;
 use crate::base::error::LostReason;
+use crate::base::{Clock, StoreError};
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
@@ -136,4 +136,33 @@ async fn a_leadership_that_is_over_leaves_no_task_behind() {
         }
     };
     tokio::time::timeout(BEFORE_A_READ, ended).await.unwrap();
+}
+
+/// The record of the first campaign is due a day after it was written, and that of the second one later.
+#[tokio::test]
+async fn followers_read_the_value_of_the_latest_campaign_of_an_owner_for_the_whole_term() {
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    let clock = Clock::manual();
+    let client = Client::builder().url("mem:").clock(clock).open().unwrap();
+    let me = client.owner("import 42");
+    let campaign = async |value| {
+        let leading = election(&client, value)
+            .owner(&me)
+            .campaign()
+            .await
+            .unwrap();
+        leading.proclaimed().await.unwrap();
+        leading
+    };
+    let first = campaign("first").await;
+    first.extend(hours(12)).await.unwrap();
+    let second = campaign("second").await;
+    first.extend(hours(30)).await.unwrap();
+    // The client's thread sends this later than what the extension was to send.
+    let marker = client.election("marker").campaign().await.unwrap();
+    marker.proclaimed().await.unwrap();
+    let seen = election(&client, "").leader().await.unwrap().unwrap();
+    assert_eq!((&*seen.value, seen.term), ("second", first.term()));
+    second.release().await.unwrap();
+    first.release().await.unwrap();
 }

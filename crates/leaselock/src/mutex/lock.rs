@@ -236,7 +236,8 @@ impl Mutex {
     /// Safe: the body is dropped and the lease is released in the background.
     ///
     /// # Errors
-    /// [`RunError`]: every variant says whether the body ran, and whether it was alone to its end.
+    /// [`RunError`]: every variant says whether the body ran. A body that returned `Ok` was alone to its end, unless the
+    /// error is [`ReleasedLate`](RunError::ReleasedLate).
     ///
     /// # Examples
     /// ```

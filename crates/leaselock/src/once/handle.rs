@@ -50,7 +50,7 @@ const FINGERPRINT_BYTES: usize = 16;
 ///     .once("charge/42")
 ///     .fingerprint("42,00 EUR from card 7")
 ///     .on_crash(OnCrash::Refuse)
-///     .keep_failures(true); // nobody is charged twice
+///     .keep_failures(true); // nobody is charged twice, while the store keeps the record
 /// let receipt = charged.run(|run| async move { charge(run.fence()).await }).await?;
 /// let again = charged.run(|run| async move { charge(run.fence()).await }).await?;
 /// assert_eq!(receipt.value, again.value);

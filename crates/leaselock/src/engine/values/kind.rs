@@ -353,13 +353,13 @@ impl LockMode {
     }
 
     /// Returns what a holder in this way shows to a protected resource. `None`: no number that we grant.
-    pub(crate) fn sequencer(self, name: &Name, fence: Fence, token: &Token) -> Option<Sequencer> {
+    pub(crate) fn sequencer(self, name: &Name, fence: Fence, owner: &str) -> Option<Sequencer> {
         let owner = match self {
-            LockMode::Exclusive | LockMode::Permits(_) => token.owner_id(),
+            LockMode::Exclusive | LockMode::Permits(_) => owner,
             // Readers that hold together have one fencing token.
-            LockMode::Shared | LockMode::Upgradable => Sequencer::SHARED.to_owned(),
+            LockMode::Shared | LockMode::Upgradable => Sequencer::SHARED,
         };
-        Sequencer::new(name.clone(), fence, &owner).ok()
+        Sequencer::new(name.clone(), fence, owner).ok()
     }
 
     /// What a request comes to while its owner holds the name in this way.

@@ -7,7 +7,7 @@
 //! **Behind a foreign holder** a release is noticed after half a second at the latest, whatever the server announces. The
 //! head polls every 500 ms, and sooner only when the lease ends sooner or the server says that the key changed. The n-th
 //! waiter polls every n half seconds, at least every five seconds too. However short the holder's leases are, and whatever
-//! is announced about the key, a head makes no more than ten polls in any second ([`RateLimit`]).
+//! is announced about the key, a head makes no more than nine polls in any second ([`RateLimit`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -119,7 +119,8 @@ fn spread_most(wait: Duration, position: u64) -> Duration {
     }
 }
 
-/// Between two tries for a lock without a queue, so that one client asks at most ten times a second, and mostly twice.
+/// Between two tries for a lock without a queue, so that one client that nothing wakes asks at most ten times a second,
+/// and mostly twice.
 const TRIES_LEAST: Duration = Duration::from_millis(100);
 
 /// How long to wait before the next try for a lock without a queue: until it ends, if that is known to be soon. Otherwise
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_reasons_to_poll_there_are_there_are_ten_in_a_second_at_most() {
+    fn however_many_reasons_to_poll_there_are_there_are_nine_in_a_second_at_most() {
         let start = Moment::from_nanos(1_000_000_000);
         let (mut pace, mut now, mut polls) = (RateLimit::default(), start, Vec::new());
         while polls.len() < 200 {
@@ -238,8 +239,8 @@ mod tests {
         }
         assert_eq!(polls[0], polls[2], "a few are made at once");
         assert!(polls[3] > polls[2]);
-        for window in polls.windows(11) {
-            assert!(window[10].saturating_since(window[0]) >= Duration::from_secs(1));
+        for window in polls.windows(10) {
+            assert!(window[9].saturating_since(window[0]) >= Duration::from_secs(1));
         }
         let rested = now.plus(Duration::from_secs(1));
         assert_eq!(pace.next(rested), rested);

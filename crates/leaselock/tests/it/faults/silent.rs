@@ -1,9 +1,11 @@
 //! Answers and requests that vanish, come twice, come in pieces, or come too late.
 
+use std::convert::Infallible;
+
 use leaselock::barrier::BarrierError;
 use leaselock::error::BreakError;
 use leaselock::inspect::BreakOptions;
-use leaselock::{AcquireError, Client, LostReason};
+use leaselock::{AcquireError, Client, LostReason, RunError};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, calls, eventually, is_free, leftovers, millis, pttl, soon};
@@ -177,6 +179,22 @@ async fn a_holder_that_is_cut_off_is_told_before_the_lock_can_be_anothers() {
     assert!(left > 0, "{left} ms left on the server");
     assert_eq!(lost.reason, LostReason::StoreUnreachable);
     assert!(!lease.is_held() && lease.extend(LONG).await.is_err());
+}
+
+/// A body that blocks its thread cannot be stopped. No reply says later whether others held the lock before its end.
+#[tokio::test]
+async fn work_that_blocked_past_the_deadline_was_not_alone_to_its_end_without_a_reply_either() {
+    let (_server, proxy, client, _rival) = rig().await;
+    let mutex = client.mutex("job").ttl(millis(1_000)).renewal(false);
+    let blocks = mutex.run(async |lease| {
+        proxy.set(Way::Both, Fault::Swallow);
+        std::thread::sleep(lease.remaining());
+        Ok::<_, Infallible>("worked")
+    });
+    let Err(RunError::ReleasedLate { value, lost }) = soon(blocks).await else {
+        panic!("others may have held it")
+    };
+    assert_eq!((value, lost.name.as_str()), ("worked", "job"));
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use leaselock::counter::CounterError;
+use leaselock::detached::Handle;
 use leaselock::{Client, Lease, Sequencer};
+use leaselock_fence::{Admission, FenceChecker};
 
 /// The sequencer of a lease, after its way through text.
 fn through_text(shown: Option<Sequencer>) -> Sequencer {
@@ -80,6 +83,34 @@ async fn a_sequencer_stays_while_the_lease_lives_and_is_new_with_the_next_one() 
     let next = through_text(mutex.acquire().await.unwrap().sequencer());
     assert!(next.fence() > shown.fence());
     assert_ne!(next.owner(), shown.owner());
+}
+
+/// One process has worked under the lease, and another goes on with it.
+#[tokio::test]
+async fn a_detached_lease_is_admitted_where_it_was_before_and_an_earlier_holder_is_late() {
+    let [client, other] = [0, 1].map(|_| Client::open("mem:sequencer-detached").unwrap());
+    let mutex = client.mutex("invoices");
+    let mut checker = FenceChecker::new("invoices".parse().unwrap());
+    let earlier = mutex.acquire().await.unwrap();
+    let late = through_text(earlier.sequencer());
+    earlier.release().await.unwrap();
+    let lease = mutex.acquire().await.unwrap();
+    let before = through_text(lease.sequencer());
+    assert_eq!(checker.admit(&before).unwrap(), Admission::Raised);
+    let settled = client.counter("settled");
+    settled.clone().fenced(&before).add(1).await.unwrap();
+    let handle = lease.detach().await.unwrap().to_secret_string();
+
+    let goes_on = other.attach(handle.parse::<Handle>().unwrap());
+    let after = through_text(goes_on.handle().sequencer());
+    assert_eq!(after, before);
+    assert_eq!(checker.admit(&after).unwrap(), Admission::Known);
+    let settles = other.counter("settled");
+    assert_eq!(settles.fenced(&after).add(1).await.unwrap(), 2);
+    checker.admit(&late).unwrap_err();
+    let refused = settled.fenced(&late).add(1).await.unwrap_err();
+    assert!(matches!(refused, CounterError::Stale { .. }), "{refused:?}");
+    goes_on.release().await.unwrap();
 }
 
 #[tokio::test]

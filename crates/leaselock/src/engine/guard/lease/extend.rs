@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use super::handle::Lease;
 use crate::base::Ttl;
 use crate::base::error::{LeaseError, LostReason};
+use crate::engine::values::calls_optional::Keep;
 use crate::engine::values::{Extend, ExtendAnswer};
 
 impl<M> Lease<M> {
@@ -15,7 +16,8 @@ impl<M> Lease<M> {
     /// It never shortens the present deadline, and never revives a lost lease.
     ///
     /// # Waiting
-    /// One request, within the request timeout; of several names one for each, all at once.
+    /// One request, within the request timeout; of several names one for each, all at once. Every six hours one more, for
+    /// what the store remembers beside the lease.
     ///
     /// # Cancel safety
     /// When dropped, the extension may have happened; the lease is held until its old deadline at least.
@@ -63,6 +65,10 @@ impl<M> Lease<M> {
                 self.record.core().set_ttl(renewed);
                 self.record.tell_hook();
                 self.engine.check_now(self.id);
+                if self.record.custom.is_none() && self.record.core().keep_is_due(now) {
+                    let resource = &self.record.held.resource;
+                    drop(self.engine.ask(&Keep { resource }, within).await);
+                }
                 self.record
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))

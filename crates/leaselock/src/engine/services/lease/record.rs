@@ -37,6 +37,8 @@ pub(crate) struct LeaseRecord {
     is_told: AtomicBool,
     /// Where its loss is noted; without effect once the client is gone.
     log: Weak<EventLog>,
+    /// What the followers of a leader read: the value of the latest campaign of its owner.
+    pub(crate) proclaims: Mutex<Arc<str>>,
     core: Mutex<LeaseMachine>,
     hooks: Mutex<Vec<Hook>>,
 }
@@ -64,6 +66,7 @@ impl LeaseRecord {
             is_told: AtomicBool::new(false),
             hold: OnceLock::new(),
             log: Weak::new(),
+            proclaims: Mutex::default(),
             core,
             hooks,
         }
@@ -122,7 +125,7 @@ impl LeaseRecord {
     /// Returns what the holder shows to a protected resource; `None` without fencing.
     pub(crate) fn sequencer(&self) -> Option<Sequencer> {
         let mode = LockMode::of(&self.held.resource);
-        mode.sequencer(&self.name, self.fence?, &self.held.token)
+        mode.sequencer(&self.name, self.fence?, &self.held.token.owner_id())
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {

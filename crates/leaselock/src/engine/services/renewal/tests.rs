@@ -172,6 +172,30 @@ async fn a_lease_that_is_held_for_days_keeps_its_number_and_that_of_the_permits(
     assert!(permits.is_some_and(|it| it.pinned && it.total == 5));
 }
 
+#[tokio::test]
+async fn a_lease_that_is_extended_by_hand_for_days_keeps_its_number_and_one_by_its_handle_too() {
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    let clock = Clock::manual();
+    let client = crate::Client::builder().url("mem:").clock(clock.clone());
+    let client = client.open().unwrap();
+    let by_hand = |name| client.mutex(name).ttl(hours(24)).renewal(false);
+    let lease = by_hand("job").acquire().await.unwrap();
+    let detached = by_hand("moved").acquire().await.unwrap();
+    let detached = client.attach(detached.detach().await.unwrap());
+    for _ in 0..12 {
+        clock.advance(hours(9));
+        lease.extend(hours(24)).await.unwrap();
+        detached.extend(hours(24)).await.unwrap();
+    }
+    let fence = async |name| {
+        let seen = client.inspect(name).await.unwrap();
+        seen.state.exclusive().unwrap().fence
+    };
+    assert_eq!(fence("job").await, lease.fence());
+    assert_eq!(fence("moved").await, detached.handle().fence());
+    detached.release().await.unwrap();
+}
+
 /// The replies of the store that has renewed two leases.
 fn both_extended() -> Vec<Option<Result<ExtendAnswer, StoreError>>> {
     vec![Some(Ok(ExtendAnswer::Extended { time_us: 0 })); 2]
