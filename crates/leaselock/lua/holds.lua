@@ -13,7 +13,6 @@
 -- 'permits' is how many there are, 'pinned' that an operator has said so; hold -> its fencing token. A script without
 -- `usage` cannot judge permits.
 local CLEARED_MAX = '512' -- expired holds that one call removes
-local HOLDS_MAX = 10000
 local USAGE_KEPT_MS = '614800000' -- how long the number of permits is kept after the latest request
 local ENDS_MIN = '0' -- the least end of a hold: above the score of the readers' fencing token
 
@@ -113,7 +112,7 @@ end
 -- own read, which the caller has seen.
 local function holds_fit(h, kind)
   if kind == 'x' then return h.readers == 0 and h.upgradable == true end
-  if h.exclusive or h.count >= HOLDS_MAX then return false end
+  if h.exclusive then return false end
   local weight = holds_weight(kind)
   if weight then
     if h.readers > 0 or h.upgradable then return false end
