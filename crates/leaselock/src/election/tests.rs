@@ -137,3 +137,26 @@ async fn a_leadership_that_is_over_leaves_no_task_behind() {
     };
     tokio::time::timeout(BEFORE_A_READ, ended).await.unwrap();
 }
+
+/// As a failover does between the grant and the proclamation.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_record_that_the_store_has_lost_is_written_again_over_the_next_connection() {
+    let server = testkit::Server::start();
+    let [leader, follower] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
+    let leading = election(&leader, "me").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    server.cli(&["DEL", "{job}:ll:leader"]);
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let is_seen = async {
+        loop {
+            let seen = election(&follower, "").leader().await;
+            if seen.is_ok_and(|leader| leader.is_some()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await; // between two checks of a condition
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, is_seen).await.unwrap();
+    leading.release().await.unwrap();
+}
