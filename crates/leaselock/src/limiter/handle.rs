@@ -310,7 +310,8 @@ impl Limiter {
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
         let id = limiter.new_token()?;
         let until = limit.map(|limit| clock.now().plus(limit));
-        let mut reservation = Leftover::new(engine, GiveBackPermits { request, id });
+        let moment = limit.map_or(longest, |limit| limit.min(longest)); // it is no later
+        let mut reservation = Leftover::new(engine, GiveBackPermits { request, id }, moment);
         loop {
             let patience = until.map_or(longest, |until| clock.left(until).min(longest));
             let taken = reserve(&limiter, &mut reservation, patience).await?;
