@@ -230,11 +230,8 @@ impl Batcher<Releases> {
         let item = || Item::of(release.resource, release.token, Ttl::DEFAULT, true);
         let reply = self.ask(release, item, within).await?;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
-        let may_be_broken = match release.resource.mode {
-            None => ReleaseAnswer::Taken,
-            Some(_) => ReleaseAnswer::Expired,
-        };
-        if reply != may_be_broken {
+        let may_be_a_hold = reply == ReleaseAnswer::Expired && release.resource.mode.is_some();
+        if reply != ReleaseAnswer::Taken && !may_be_a_hold {
             return Ok(reply);
         }
         let broken = Release {
