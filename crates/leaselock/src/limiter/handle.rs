@@ -331,7 +331,8 @@ impl Limiter {
 }
 
 /// Uses the permits, or reserves the moment at which they may be used. When the reply is lost it asks once more: a
-/// reservation is then the same. What a dropped caller has reserved is given back in the background.
+/// reservation is then the same, and permits that the first request used may limit the second one. What a dropped caller
+/// has reserved is given back in the background.
 async fn reserve(
     limiter: &ValidNoun,
     reservation: &mut Leftover<GiveBackPermits>,
@@ -346,7 +347,10 @@ async fn reserve(
     };
     let is_lost = |failure: &NounFailure| failure.source.maybe_applied();
     let (outcome, was_lost) = match limiter.ask(&take).await {
-        Err(failure) if is_lost(&failure) => (limiter.ask(&take).await, true),
+        Err(failure) if is_lost(&failure) => match limiter.ask(&take).await {
+            Ok(Taken::Limited { .. }) => (Err(failure), true),
+            again => (again, true),
+        },
         outcome => (outcome, false),
     };
     match &outcome {
