@@ -36,13 +36,15 @@ local only, at_once, foreign, channel = ARGV[1], ARGV[2] == '1', ARGV[3] == '1',
 local function refuse_renewals(h, hold)
   local token, pttl_ms = hold, redis.call('PTTL', h.lock)
 --#inline broken
+  -- First, because memory pressure does not refuse it, nor what follows it then.
+  if pttl_ms > 0 then redis.call('PEXPIRE', h.lock, pttl_ms) end
   if h.exclusive then
     redis.call('SET', h.lock, broken, 'PX', pttl_ms)
     return pttl_ms
   end
   local ends = redis.call('ZSCORE', h.lock, hold)
   if broken ~= hold then
-    redis.call('ZADD', h.lock, ends, broken) -- first what memory pressure refuses
+    redis.call('ZADD', h.lock, ends, broken)
     redis.call('ZREM', h.lock, hold)
     local number = h.weighted and redis.call('HGET', usage, hold)
     if number then
