@@ -46,7 +46,7 @@ local function refuse_renewals(h, hold)
   if broken ~= hold then
     redis.call('ZADD', h.lock, ends, broken)
     redis.call('ZREM', h.lock, hold)
-    local number = h.weighted and redis.call('HGET', usage, hold)
+    local number = h.usage and redis.call('HGET', usage, hold)
     if number then
       redis.call('HSET', usage, broken, number)
       redis.call('HDEL', usage, hold)
@@ -74,7 +74,7 @@ end
 -- What is to be broken: the value of the lock, or members of the set.
 local found, number = {}, h.exclusive and fence_of(h.exclusive, fence) or h.shared or '0'
 for _, hold in ipairs(h.exclusive and { h.exclusive } or redis.call('ZRANGE', lock, '0', '-1')) do
-  local its = weighted and (redis.call('HGET', usage, hold) or '0') or number
+  local its = weighted and (h.usage and redis.call('HGET', usage, hold) or '0') or number
   if hold ~= 'u' and not member_fence(hold) and (only == '' or only == its) then
     found[#found + 1], number = hold, its
   end
