@@ -183,8 +183,10 @@ end
 local function holds_close(h)
   if not h.usage then return end -- it is damaged
   local sum = whole(h.used) .. ' ' .. whole(h.weighted and redis.call('ZCARD', h.lock) or 0)
-  if sum == h.kept[1] and whole(h.permits) == h.kept[2] then return end
-  redis.call('HSET', h.usage, 'sum', sum, 'permits', whole(h.permits))
+  local permits = h.permits > 0 and whole(h.permits)
+  if sum == (h.kept[1] or '0 0') and permits == (h.kept[2] or false) then return end
+  redis.call('HSET', h.usage, 'sum', sum)
+  if permits then redis.call('HSET', h.usage, 'permits', permits) end
   redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS)
 end
 
