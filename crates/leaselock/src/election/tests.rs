@@ -160,3 +160,21 @@ async fn a_record_that_the_store_has_lost_is_written_again_over_the_next_connect
     tokio::time::timeout(BEFORE_A_READ, is_seen).await.unwrap();
     leading.release().await.unwrap();
 }
+
+/// A request of the lease was cut off, so its end is a cancel: it may still come.
+#[tokio::test]
+async fn followers_are_told_when_a_leadership_is_cancelled() {
+    let client = Client::open("mem:").unwrap();
+    let leading = election(&client, "me").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    let mut observer = election(&client, "").observe();
+    observer.changed().await.unwrap();
+    assert_eq!(observer.current().unwrap().term, leading.term());
+    leading.undo().await.unwrap();
+    let told = async {
+        while observer.current().is_some() {
+            observer.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, told).await.unwrap();
+}

@@ -194,7 +194,7 @@ operation! {
     script resource.script(&resource.kind.cancel);
     votes elsewhere;
     fn encode(call) {
-        resource.write_keys(call);
+        resource.write_release_keys(call);
         call.arg(token);
         call.args(resource.mode.as_deref().into_iter());
     }
