@@ -291,6 +291,38 @@ async fn a_run_does_what_a_plain_model_does() {
     assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
 }
 
+/// The record of the failure before it has its own end again.
+#[tokio::test]
+async fn a_run_that_is_cancelled_keeps_no_earlier_failure_for_longer() {
+    let mut subject = Subject::new();
+    let mut asks = Asks {
+        token: 0,
+        call: 0,
+        number: 1,
+        request: 0,
+        limited: false,
+        refuses: false,
+        after: 0,
+    };
+    for token in 0..2 {
+        (asks.token, asks.call) = (subject.new_token(), token);
+        let (told, _) = subject.acquire(asks).await;
+        assert!(matches!(told, OnceReply::Run(_)), "{told:?}");
+        if token == 0 {
+            subject.finish(asks, Kind::Fail, "no paper").await.unwrap();
+            subject.clock.advance(Duration::from_millis(KEPT_MS - 100));
+        }
+    }
+    assert_eq!(subject.cancel(asks.token).await, CancelAnswer::Released);
+    let inspect = InspectRun {
+        resource: &subject.resource,
+    };
+    let known = subject.ask(&inspect).await;
+    assert!(matches!(known, OnceState::Failed { .. }), "{known:?}");
+    subject.clock.advance(Duration::from_millis(100 + STEP_MS));
+    assert_eq!(subject.ask(&inspect).await, OnceState::Absent);
+}
+
 /// An end that was recorded is stale too, once later runs have begun.
 #[tokio::test]
 async fn an_end_that_is_stale_after_a_request_without_a_reply_is_not_confirmed() {
