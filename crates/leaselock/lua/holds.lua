@@ -13,7 +13,6 @@
 -- 'permits' is how many there are, 'pinned' that an operator has said so; hold -> its fencing token. A script without
 -- `usage` cannot judge permits.
 local CLEARED_MAX = '512' -- expired holds that one call removes
-local HOLDS_MAX = 10000
 local USAGE_KEPT_MS = '614800000' -- how long the number of permits is kept after the latest request
 local ENDS_MIN = '0' -- the least end of a hold: above the score of the readers' fencing token
 
@@ -38,7 +37,7 @@ local function holds_read_set(h)
   end
   if over[1] then
     redis.call('ZREM', h.lock, unpack(over))
-    if h.usage then redis.call('HDEL', h.usage, unpack(over)) end
+    if h.usage then redis.pcall('HDEL', h.usage, unpack(over)) end
     first = redis.call('ZRANGE', h.lock, '0', '1')
   end
   h.shared = member_fence(first[1] or '')
@@ -55,9 +54,10 @@ local function holds_read_set(h)
 end
 
 -- How many permits there are, 0 when no one has said so since `usage` was lost, and how many are used. `wanted`: how
--- many there are by the caller's word.
+-- many there are by the caller's word. With another type under `usage` this call cannot judge permits.
 local function holds_read_usage(h, wanted)
-  local kept = redis.call('HMGET', h.usage, 'sum', 'permits', 'pinned')
+  local kept, other = of_type(redis.pcall('HMGET', h.usage, 'sum', 'permits', 'pinned'))
+  if other then h.usage, kept = nil, {} end
   local used, count = string.match(kept[1] or '', '^(%d+) (%d+)$')
   if h.weighted and tonumber(count) == h.count then
     h.used = tonumber(used)
@@ -113,7 +113,7 @@ end
 -- own read, which the caller has seen.
 local function holds_fit(h, kind)
   if kind == 'x' then return h.readers == 0 and h.upgradable == true end
-  if h.exclusive or h.count >= HOLDS_MAX then return false end
+  if h.exclusive then return false end
   local weight = holds_weight(kind)
   if weight then
     if h.readers > 0 or h.upgradable then return false end
@@ -169,7 +169,7 @@ local function holds_remove(h, kind, token)
   if weight then
     h.used = h.used - weight
     h.weighted = h.used > 0
-    redis.call('HDEL', h.usage, member)
+    if h.usage then redis.call('HDEL', h.usage, member) end
   elseif kind == 'u' then
     redis.call('ZREM', h.lock, 'u')
     h.upgradable = false
@@ -181,9 +181,12 @@ end
 
 -- Writes down what was counted, if it has changed; last, and for permits only.
 local function holds_close(h)
+  if not h.usage then return end -- it is damaged
   local sum = whole(h.used) .. ' ' .. whole(h.weighted and redis.call('ZCARD', h.lock) or 0)
-  if sum == h.kept[1] and whole(h.permits) == h.kept[2] then return end
-  redis.call('HSET', h.usage, 'sum', sum, 'permits', whole(h.permits))
+  local permits = h.permits > 0 and whole(h.permits)
+  if sum == (h.kept[1] or '0 0') and permits == (h.kept[2] or false) then return end
+  redis.call('HSET', h.usage, 'sum', sum)
+  if permits then redis.call('HSET', h.usage, 'permits', permits) end
   redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS)
 end
 

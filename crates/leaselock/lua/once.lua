@@ -4,7 +4,8 @@
 -- does not hold the name any more; 'done', it has a result; 'fail', it failed, and another may begin from at_us on; 'kept', a
 -- failure that is kept as a result is. Behind a 'run' come the first token of the call that began it, and the number of the
 -- request that did. 'fingerprint' is that of the request. 'result' is what the latest run that ended returned, or the text of
--- its failure. 'before' is the state when the present run began. 'channel' is where changes are broadcast (lua/broadcast.lua).
+-- its failure. 'before' is the state when the present run began, and 'before_ends_ms' when the record of that
+-- would have ended, by the server's clock. 'channel' is where changes are broadcast (lua/broadcast.lua).
 local ONCE_RUN_KEPT_MS = 604800000 -- a run that has not ended is remembered for seven days at least
 
 -- Reads only: the record, nil when there is none; nil and true when the key has another type.

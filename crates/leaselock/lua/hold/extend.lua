@@ -18,15 +18,16 @@ local token, ttl_ms, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local now_us = clock_us()
 local hold = member_of(mode, token)
 local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
+--#inline broken
 if other then
   -- An upgrade of this read may have been granted before its reader knows.
-  if mode ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken', whole(now_us) } end
+  local held = mode == 'u' and redis.pcall('GET', lock)
+  if held ~= token then return { held == broken and 'broken' or 'taken', whole(now_us) } end
   if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
   return { 'extended', ttl_ms, whole(now_us) }
 end
 ends = tonumber(ends or '-1')
 if ends < now_us then
---#inline broken
   return { redis.call('ZSCORE', lock, member_of(mode, broken)) and 'broken' or 'expired', whole(now_us) }
 end
 local until_us = now_us + ttl_ms * 1000

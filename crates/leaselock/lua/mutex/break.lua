@@ -36,15 +36,17 @@ local only, at_once, foreign, channel = ARGV[1], ARGV[2] == '1', ARGV[3] == '1',
 local function refuse_renewals(h, hold)
   local token, pttl_ms = hold, redis.call('PTTL', h.lock)
 --#inline broken
+  -- First, because memory pressure does not refuse it, nor what follows it then.
+  if pttl_ms > 0 then redis.call('PEXPIRE', h.lock, pttl_ms) end
   if h.exclusive then
     redis.call('SET', h.lock, broken, 'PX', pttl_ms)
     return pttl_ms
   end
   local ends = redis.call('ZSCORE', h.lock, hold)
   if broken ~= hold then
-    redis.call('ZADD', h.lock, ends, broken) -- first what memory pressure refuses
+    redis.call('ZADD', h.lock, ends, broken)
     redis.call('ZREM', h.lock, hold)
-    local number = h.weighted and redis.call('HGET', usage, hold)
+    local number = h.usage and redis.call('HGET', usage, hold)
     if number then
       redis.call('HSET', usage, broken, number)
       redis.call('HDEL', usage, hold)
@@ -72,7 +74,7 @@ end
 -- What is to be broken: the value of the lock, or members of the set.
 local found, number = {}, h.exclusive and fence_of(h.exclusive, fence) or h.shared or '0'
 for _, hold in ipairs(h.exclusive and { h.exclusive } or redis.call('ZRANGE', lock, '0', '-1')) do
-  local its = weighted and (redis.call('HGET', usage, hold) or '0') or number
+  local its = weighted and (h.usage and redis.call('HGET', usage, hold) or '0') or number
   if hold ~= 'u' and not member_fence(hold) and (only == '' or only == its) then
     found[#found + 1], number = hold, its
   end

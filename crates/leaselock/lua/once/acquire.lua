@@ -106,7 +106,10 @@ local attempt = (r and r.attempt or 0) + (is_own and 0 or 1)
 answer[6] = attempt
 local run = { kind = 'run', token = token, fence = answer[2], attempt = attempt, at_us = h.now_us, call = call,
   request = request }
-if not is_own then redis.call('HSET', record, 'before', r and once_state(r) or '') end
+if not is_own then
+  redis.call('HSET', record, 'before', r and once_state(r) or '')
+  if r then redis.call('HSET', record, 'before_ends_ms', whole(h.now_us / 1000 + redis.call('PTTL', record))) end
+end
 redis.call('HSET', record, 'state', once_state(run), 'fingerprint', fingerprint, 'channel', channel)
 redis.call('PEXPIRE', record, math.max(kept_ms, ONCE_RUN_KEPT_MS))
 return answer

@@ -22,12 +22,13 @@ gate_hide_waiters(gate)
 local lock, queue, waiters, fence, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token = ARGV[1]
 
-local r = once_read(record)
-local answer = grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, '1', token)
+local r, now_us = once_read(record), clock_us()
+local answer = grant_cancel(holds_read(lock, fence, now_us), queue, waiters, '1', token)
 if r and r.kind == 'run' and r.token == token then
-  local before = redis.call('HGET', record, 'before')
+  local before, ends_ms = unpack(redis.call('HMGET', record, 'before', 'before_ends_ms'))
   if before and before ~= '' then
     redis.call('HSET', record, 'state', before)
+    if ends_ms then redis.call('PEXPIRE', record, whole(math.max(0, ends_ms - now_us / 1000))) end -- none of an older version
   else
     redis.call('DEL', record)
   end

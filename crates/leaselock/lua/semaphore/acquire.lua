@@ -76,6 +76,7 @@ end
 --#include prelude fence queue member holds grant
 local kind = 'w' .. weight
 local h = holds_read(lock, fence, clock_of(time), usage, tonumber(permits))
+if not h.usage then return redis.call('HGET', usage, 'sum') end -- which the server refuses
 local answer
 if holds_weight(kind) > h.permits and not holds_has(h, kind, token) then
   local member = queue_known(waiters, token)

@@ -28,7 +28,8 @@ if redis.call('EXISTS', queue) == 0 then
   local now_us = time[1] * 1000000 + time[2]
   local ends = redis.pcall('ZSCORE', lock, member)
   if type(ends) == 'string' and tonumber(ends) >= now_us then
-    local used, counted = string.match(redis.call('HGET', usage, 'sum') or '', '^(%d+) (%d+)$')
+    local sum = redis.pcall('HGET', usage, 'sum')
+    local used, counted = string.match(type(sum) == 'string' and sum or '', '^(%d+) (%d+)$')
     local count = redis.call('ZCARD', lock)
     if tonumber(counted) == count and tonumber(used) >= tonumber(weight) then
       redis.call('ZREM', lock, member)

@@ -141,7 +141,7 @@ impl Barrier {
         let engine = &self.noun.engine;
         let (keys, token) = (barrier.keys.clone(), barrier.new_token()?);
         let (channel, mut watch) = (barrier.channel(), barrier.watch(until));
-        let mut place = Leftover::new(engine, Leave { keys, token });
+        let mut place = Leftover::new(engine, Leave { keys, token }, self.lease);
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
         let told = hold(&self.told).pop();

@@ -10,7 +10,7 @@ use crate::engine::values::grant::StepReply;
 use crate::engine::values::{Held, Kind, Resource, kind, operation, step};
 use crate::script::{Answer, Malformed, Script, script};
 
-/// The mutex, but for the step in which the leader gives it up.
+/// The mutex, but for the steps in which the leader gives it up.
 ///
 /// Campaigners queue with those who acquire the mutex of that name. A leadership belongs to one task, so it is not
 /// handed over among the tasks of a client.
@@ -22,7 +22,7 @@ pub(crate) static LEADERSHIP: Kind = kind! {
     acquire: step!("mutex/acquire"),
     extend: script!("mutex/extend"),
     release: step!("election/resign"),
-    cancel: step!("mutex/cancel"),
+    cancel: step!("election/cancel"),
     release_keys: &["leader"],
     extend_many: script!("mutex/extend_many"),
     release_alone: &COMPARE_AND_DELETE,

@@ -22,8 +22,9 @@ use crate::quorum::executor::Executor;
 pub(super) const NOUN: &str = "election";
 /// For how much longer than the lease the store keeps the record. A leader that leads for longer writes it again.
 const KEPT_BEYOND: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// It is written again when the store would keep it for less than this beyond the lease: once a day.
-const KEPT_AT_LEAST: Duration = Duration::from_secs(6 * 24 * 60 * 60);
+/// It is written again when the store would keep it for less than this beyond the lease: once an hour, because a store may
+/// lose it alone.
+const KEPT_AT_LEAST: Duration = Duration::from_secs(167 * 60 * 60);
 /// Pauses between two attempts while the store does not reply or refuses; the last one repeats.
 const PAUSES_MS: &[u64] = &[20, 100, 500, 2000, 15_000];
 
@@ -116,7 +117,8 @@ impl LeaseView<Leader> {
 /// The reply to the latest attempt: `None` before the first one, and an error only before the first success.
 type WriteOutcome = Option<Result<(), StoreError>>;
 
-/// Writes who leads, and again with a renewal before the store forgets it.
+/// Writes who leads, and again with a renewal: before the store forgets it, and over another connection, behind which
+/// another server may lack it.
 ///
 /// The same request twice does no harm. One that arrives after the resignation changes nothing, because the token no
 /// longer holds the name.
@@ -130,8 +132,8 @@ pub(super) struct Proclaimer {
     thread: Handle,
     store: Executor,
     renewal: Arc<Renewal>,
-    /// Until when the store keeps what was written last.
-    kept_until: Mutex<Moment>,
+    /// Until when the store keeps what was written last, and over which connection that was.
+    written: Mutex<(Moment, Option<u64>)>,
     tell: watch::Sender<WriteOutcome>,
 }
 
@@ -153,17 +155,18 @@ impl Proclaimer {
             thread: background.handle.clone(),
             store: background.store.clone(),
             renewal: Arc::clone(&background.renewal),
-            kept_until: Mutex::new(Moment::from_nanos(0)),
+            written: Mutex::new((Moment::from_nanos(0), None)),
             tell,
         })
     }
 
-    /// Writes the record, unless the store keeps it for long enough beyond this deadline.
+    /// Writes the record, unless the server has it for long enough beyond this deadline.
     fn lasts_beyond(self: &Arc<Self>, deadline: Moment) {
-        let mut kept_until = hold(&self.kept_until);
-        if *kept_until < deadline.plus(KEPT_AT_LEAST) {
-            *kept_until = deadline.plus(KEPT_BEYOND);
-            drop(kept_until);
+        let over = self.store.epoch().map(|made| made.max(1)); // the first one is made for this request
+        let mut written = hold(&self.written);
+        if written.0 < deadline.plus(KEPT_AT_LEAST) || written.1 != over {
+            *written = (deadline.plus(KEPT_BEYOND), over);
+            drop(written);
             drop(self.thread.spawn(Arc::clone(self).repeat()));
         }
     }
@@ -191,7 +194,7 @@ impl Proclaimer {
     }
 
     pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
-        let kept_until = *hold(&self.kept_until);
+        let (kept_until, _) = *hold(&self.written);
         let value = Arc::clone(&hold(&record.proclaims));
         let proclaim = Proclaim {
             held: &record.held,

@@ -166,3 +166,44 @@ async fn followers_read_the_value_of_the_latest_campaign_of_an_owner_for_the_who
     second.release().await.unwrap();
     first.release().await.unwrap();
 }
+
+/// As a failover does between the grant and the proclamation.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_record_that_the_store_has_lost_is_written_again_over_the_next_connection() {
+    let server = testkit::Server::start();
+    let [leader, follower] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
+    let leading = election(&leader, "me").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    server.cli(&["DEL", "{job}:ll:leader"]);
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let is_seen = async {
+        loop {
+            let seen = election(&follower, "").leader().await;
+            if seen.is_ok_and(|leader| leader.is_some()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await; // between two checks of a condition
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, is_seen).await.unwrap();
+    leading.release().await.unwrap();
+}
+
+/// A request of the lease was cut off, so its end is a cancel: it may still come.
+#[tokio::test]
+async fn followers_are_told_when_a_leadership_is_cancelled() {
+    let client = Client::open("mem:").unwrap();
+    let leading = election(&client, "me").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    let mut observer = election(&client, "").observe();
+    observer.changed().await.unwrap();
+    assert_eq!(observer.current().unwrap().term, leading.term());
+    leading.undo().await.unwrap();
+    let told = async {
+        while observer.current().is_some() {
+            observer.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, told).await.unwrap();
+}

@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl Latch {
-    /// Sets how long the latch is kept after the latest arrival: 1 s to 30 days, seven days by default.
+    /// Sets how long the latch is kept after the latest arrival: a minute to 30 days, seven days by default.
     pub fn keep_for(mut self, kept: Duration) -> Self {
         self.kept = kept;
         self
@@ -75,8 +75,11 @@ impl Latch {
         let (count, kept) = (self.count, self.kept);
         let wrong = if !(1..=PARTIES_MAX).contains(&count) {
             format!("a latch has 1 to {PARTIES_MAX} parties, and not {count}")
-        } else if !(Duration::from_secs(1)..=longest).contains(&kept) {
-            format!("a latch is kept for 1 s to 30 days, and not {}", span(kept))
+        } else if !(Duration::from_secs(60)..=longest).contains(&kept) {
+            format!(
+                "a latch is kept for 1 min to 30 days, and not {}",
+                span(kept)
+            )
         } else {
             return self.noun.valid();
         };
@@ -230,5 +233,22 @@ impl Latch {
             ours,
             theirs,
         }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latch_is_kept_for_longer_than_a_waiter_pauses_that_hears_no_message() {
+        let client = Client::open("mem:").unwrap();
+        let kept = |seconds| {
+            client
+                .latch("phase", 1)
+                .keep_for(Duration::from_secs(seconds))
+        };
+        assert!(kept(59).validate().is_err());
+        assert!(kept(60).validate().is_ok());
     }
 }

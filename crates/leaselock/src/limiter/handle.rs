@@ -310,7 +310,8 @@ impl Limiter {
         let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
         let id = limiter.new_token()?;
         let until = limit.map(|limit| clock.now().plus(limit));
-        let mut reservation = Leftover::new(engine, GiveBackPermits { request, id });
+        let moment = limit.map_or(longest, |limit| limit.min(longest)); // it is no later
+        let mut reservation = Leftover::new(engine, GiveBackPermits { request, id }, moment);
         loop {
             let patience = until.map_or(longest, |until| clock.left(until).min(longest));
             let taken = reserve(&limiter, &mut reservation, patience).await?;
@@ -330,7 +331,8 @@ impl Limiter {
 }
 
 /// Uses the permits, or reserves the moment at which they may be used. When the reply is lost it asks once more: a
-/// reservation is then the same. What a dropped caller has reserved is given back in the background.
+/// reservation is then the same, and permits that the first request used may limit the second one. What a dropped caller
+/// has reserved is given back in the background.
 async fn reserve(
     limiter: &ValidNoun,
     reservation: &mut Leftover<GiveBackPermits>,
@@ -345,7 +347,10 @@ async fn reserve(
     };
     let is_lost = |failure: &NounFailure| failure.source.maybe_applied();
     let (outcome, was_lost) = match limiter.ask(&take).await {
-        Err(failure) if is_lost(&failure) => (limiter.ask(&take).await, true),
+        Err(failure) if is_lost(&failure) => match limiter.ask(&take).await {
+            Ok(Taken::Limited { .. }) => (Err(failure), true),
+            again => (again, true),
+        },
         outcome => (outcome, false),
     };
     match &outcome {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::calls::LimiterError;
 use super::handle::RateDecision;
 use super::rate::Rate;
 use crate::base::clock::Clock;
@@ -48,4 +49,23 @@ async fn a_caller_that_wakes_up_later_than_a_burst_takes_asks_again() {
             "{late:?}"
         );
     }
+}
+
+/// Its own first request has used the permits, so `TimedOut` would say that nothing was used.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_request_that_is_limited_by_its_own_first_one_whose_reply_was_lost_may_count_as_used() {
+    use testkit::{Cut, Fault, Proxy, Server, Way};
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let client = Client::open(&proxy.url()).unwrap();
+    let limiter = |name: &str| client.limiter(name, Rate::per_minute(1));
+    limiter("warm").acquire().await.unwrap();
+    let how = Cut::Reset;
+    proxy.set(Way::ToClient, Fault::CutAfter { bytes: 0, how });
+    let told = limiter("api").acquire_within(Duration::from_secs(1)).await;
+    let told = told.unwrap_err();
+    assert!(matches!(told, LimiterError::Store { .. }), "{told:?}");
+    let next = limiter("api").try_acquire().await.unwrap();
+    assert!(!next.is_allowed(), "it counts as used");
 }

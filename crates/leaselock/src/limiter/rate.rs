@@ -184,7 +184,7 @@ impl RateTerms {
         if burst == 0 {
             return refused("a burst has at least 1 permit, and not 0".into());
         }
-        let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+        let period_us = u64::try_from(period.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
         let common = common_divisor(period_us, u64::from(limit));
         let (per_permit, per_us) = (period_us / common, u64::from(limit) / common);
         let largest = EXACT / per_permit;
@@ -243,6 +243,13 @@ mod tests {
         );
         assert_eq!(rate.burst(), 7);
         assert_eq!(rate.tolerance(), second);
+    }
+
+    #[test]
+    fn a_period_is_rounded_up_so_that_no_more_is_allowed_than_asked_for() {
+        let period = Duration::from_millis(1) + Duration::from_nanos(1);
+        let rate = CheckedRates::new(&[rate(1, period, None)]).unwrap();
+        assert_eq!(rate.terms[0].period_us, 1001);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod model;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::model::{Asks, Kind, Model, State};
@@ -14,9 +15,11 @@ use leaselock_fence::Fence;
 use super::calls::{
     Acquire, AskedWork, Finish, Forget, InspectRun, NoRun, ONCE, OnceReply, OnceTerms,
 };
+use super::run::OnceStart;
 use super::state::OnceState;
 use crate::base::clock::Clock;
 use crate::base::clock::Ttl;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence;
 use crate::base::token::Token;
 use crate::client::Client;
@@ -279,4 +282,64 @@ async fn a_run_does_what_a_plain_model_does() {
     // Each way was taken often, so that the comparison means something.
     let seen = [model.runs, told_done, crashed, stale, repeated];
     assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
+
+/// The record of the failure before it has its own end again.
+#[tokio::test]
+async fn a_run_that_is_cancelled_keeps_no_earlier_failure_for_longer() {
+    let mut subject = Subject::new();
+    let mut asks = Asks {
+        token: 0,
+        call: 0,
+        number: 1,
+        request: 0,
+        limited: false,
+        refuses: false,
+        after: 0,
+    };
+    for token in 0..2 {
+        (asks.token, asks.call) = (subject.new_token(), token);
+        let (told, _) = subject.acquire(asks).await;
+        assert!(matches!(told, OnceReply::Run(_)), "{told:?}");
+        if token == 0 {
+            subject.finish(asks, Kind::Fail, "no paper").await.unwrap();
+            subject.clock.advance(Duration::from_millis(KEPT_MS - 100));
+        }
+    }
+    assert_eq!(subject.cancel(asks.token).await, CancelAnswer::Released);
+    let inspect = InspectRun {
+        resource: &subject.resource,
+    };
+    let known = subject.ask(&inspect).await;
+    assert!(matches!(known, OnceState::Failed { .. }), "{known:?}");
+    subject.clock.advance(Duration::from_millis(100 + STEP_MS));
+    assert_eq!(subject.ask(&inspect).await, OnceState::Absent);
+}
+
+/// An end that was recorded is stale too, once later runs have begun.
+#[tokio::test]
+async fn an_end_that_is_stale_after_a_request_without_a_reply_is_not_confirmed() {
+    let client = Client::open("mem:").unwrap();
+    for is_lost in [false, true] {
+        let begun = client.once("job").begin().await.unwrap();
+        let OnceStart::Run(run) = begun else {
+            panic!("{begun:?}")
+        };
+        let asked = &AtomicUsize::new(usize::from(!is_lost));
+        let request = || async move {
+            match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(StoreError::unknown(ErrorKind::NoReply, "lost")),
+                _ => Ok(Err::<(), _>("stale")),
+            }
+        };
+        let ended = run.end_by(request, Result::is_ok).await;
+        assert_eq!(ended.is_err(), is_lost, "{ended:?}");
+        let forget = Forget {
+            resource: &Resource::at(&ONCE, "job".into(), None),
+        };
+        let engine = &client.state.engine;
+        while engine.ask(&forget, OPERATOR_WITHIN).await.unwrap().is_err() {
+            tokio::task::yield_now().await; // the run is dropped
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use leaselock_fence::Fence;
 
 use super::lab::*;
+use super::rwlock::reads::{as_kind, mutex_of};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::client::views::*;
@@ -12,6 +13,7 @@ use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Resource};
 use crate::script::damage::Types;
 use crate::script::{Operation, Script, Value};
+use crate::semaphore::PERMITS;
 
 /// Fences that no grant writes: text, or ids.
 const DAMAGED: [&str; 7] = [
@@ -324,5 +326,37 @@ fn an_inspection_shows_which_side_key_is_damaged_and_how_to_repair_it() {
         };
         assert!(queue.starts_with("`{job}:ll:queue` is damaged"), "{queue}");
         assert!(fence.starts_with("`{job}:ll:fence` is damaged"), "{fence}");
+    });
+}
+
+/// What is held is in the lock's key, so permits are given back without a count of them.
+#[test]
+fn another_type_under_the_usage_of_permits_stops_no_release() {
+    on_every_engine(async |lab| {
+        let _ear = lab.listen("here").await;
+        for way in 0..3 {
+            for waits in [false, true] {
+                let name = format!("pool{way}{waits}");
+                let keys = as_kind(&PERMITS, "w1 2", &name);
+                let [holder, other, next] = [(); 3].map(|()| token());
+                for holder in [&holder, &other] {
+                    lab.granted(&keys, holder, &TRY).await;
+                }
+                if waits {
+                    lab.waiting(&mutex_of(&keys), &next, &WOKEN).await;
+                }
+                let usage = &keys.beside("usage").to_string();
+                lab.meddle(&DELETE, usage, &[]).await;
+                lab.meddle(&SET, usage, &["x"]).await;
+                let refused = lab.refused(&acquire(&keys, &token(), &WAIT)).await;
+                assert_eq!(refused.kind(), ErrorKind::WrongType, "{}", lab.engine);
+                ends(lab, &keys, &holder, way, None).await;
+                let held = if way == 2 { 0 } else { 1 };
+                let members = lab.members(&keys).await;
+                assert!(waits || members.len() == held, "{} {way}", lab.engine);
+                assert_eq!(lab.holds(&keys, &next).await, waits && way == 2);
+                assert_eq!(lab.value(usage).await, [Value::Bytes(b"x".to_vec())]);
+            }
+        }
     });
 }

@@ -6,8 +6,8 @@ use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Kind, Resource};
 use crate::mutex::MUTEX;
 use crate::rwlock::READ;
-use crate::script::Value;
 use crate::script::keys::LockKeys;
+use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;
 
 const SHORT: How<'static> = How {
@@ -124,4 +124,33 @@ fn a_holder_that_asks_again_with_more_permits_lets_a_waiter_in() {
             lab.engine
         );
     });
+}
+
+static TEN_THOUSAND: Script = Script::new(
+    "TEN_THOUSAND",
+    "for i = 1, 10000 do
+       redis.call('ZADD', KEYS[1], '9000000000000000', string.format('%022d.DEADDEAD1', i))
+     end
+     redis.call('PEXPIRE', KEYS[1], 60000)
+     return {'ok'}",
+);
+
+/// On a server alone: so many holds take the other stores long.
+#[tokio::test]
+async fn beyond_ten_thousand_holders_a_permit_that_is_given_back_is_the_next_waiters() {
+    let (lab, mutex) = (redis(), keys("pool"));
+    let pool = shared(&mutex, (&PERMITS, "w1 10002"));
+    lab.meddle(&TEN_THOUSAND, &pool.lock, &[]).await;
+    let [one, other, next] = [(); 3].map(|()| token());
+    lab.granted(&pool, &one, &TRY).await;
+    lab.granted(&pool, &other, &TRY).await;
+    let listener = lab.listen("next").await;
+    let waits = How {
+        channel: "next",
+        ..WAIT
+    };
+    assert_eq!(lab.waiting(&pool, &next, &waits).await, 1);
+    let released = lab.release(&pool, &one).await;
+    assert_eq!(released, ReleaseAnswer::Released);
+    assert!(listener.heard(&next).await.starts_with("grant "));
 }

@@ -28,7 +28,7 @@ pub(super) const WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Lab {
     pub(super) engine: &'static str,
     pub(super) store: Executor,
-    _server: Option<Server>,
+    pub(super) server: Option<Server>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn redis() -> Lab {
     Lab {
         engine: "redis",
         store,
-        _server: Some(server),
+        server: Some(server),
         _folder: None,
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn memory() -> Lab {
     Lab {
         engine: "mem",
         store,
-        _server: None,
+        server: None,
         _folder: None,
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn folder() -> Lab {
     Lab {
         engine: "file",
         store: Executor::Embedded(store),
-        _server: None,
+        server: None,
         _folder: Some(folder),
     }
 }

@@ -379,3 +379,25 @@ fn a_break_that_names_a_fence_spares_holders_without_one() {
         assert_eq!(lab.ask(&terms(fence)).await, spared);
     });
 }
+
+/// A server that is full refuses a script whose first write needs memory.
+#[tokio::test]
+async fn under_memory_pressure_a_lease_is_broken_as_at_any_time() {
+    let (lab, server) = (redis(), |lab: &Lab, most| {
+        let server = lab.server.as_ref().unwrap();
+        server.cli(&["CONFIG", "SET", "maxmemory", most]);
+    });
+    for (keys, holder) in every_hold() {
+        let fencing = How {
+            fencing: holder.is_fenced(),
+            ..TRY
+        };
+        lab.granted(&keys, &holder, &fencing).await;
+        server(&lab, "1");
+        let broke = lab.ask(&break_of(&keys, BreakOptions::default())).await;
+        assert!(matches!(broke, Broke::Broken { count: 1, .. }), "{broke:?}");
+        let renewed = lab.extend(&keys, &holder, 90_000).await;
+        assert_eq!(renewed, ExtendAnswer::BROKEN);
+        server(&lab, "0");
+    }
+}

@@ -70,6 +70,7 @@ scripts! {
     "once/cancel" RUN,
     "run/release" RUN,
     "election/proclaim" &[LOCK, LEADER],
+    "election/cancel" &[LOCK, QUEUE, WAITERS, FENCE, LEADER],
     "election/resign" &[LOCK, QUEUE, WAITERS, FENCE, LEADER],
     "quorum/vote" &[LOCK, FENCE, CALLERS],
     "quorum/withdraw" &[LOCK, CALLERS],

@@ -117,9 +117,30 @@ impl Semaphore {
         let engine = &self.named.state.engine;
         let (total, used) = engine.ask(&resize, OPERATOR_WITHIN).await?;
         Ok(PermitCount {
-            total,
+            total: if total == 0 { self.permits } else { total }, // no request has said it
             used,
             pinned: permits > 0,
         })
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use crate::client::Client;
+    use crate::client::inspection::PermitCount;
+
+    #[tokio::test]
+    async fn a_number_that_no_client_has_named_is_unpinned_to_that_of_each_handle() {
+        let client = Client::open("mem:").unwrap();
+        let all = |total| PermitCount {
+            total,
+            used: 0,
+            pinned: false,
+        };
+        let pool = client.semaphore("pool", 4);
+        assert_eq!(pool.unset_permits().await.unwrap(), all(4));
+        assert_eq!(pool.permits().await.unwrap(), all(4));
+        let other = client.semaphore("pool", 9);
+        assert_eq!(other.permits().await.unwrap(), all(9));
     }
 }

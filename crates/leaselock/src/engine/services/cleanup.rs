@@ -18,7 +18,7 @@ use crate::engine::values::{Cancel, CustomLock, Held, Release};
 use crate::quorum::executor::Executor;
 
 /// Pauses between two attempts while the store does not reply; the last one repeats.
-const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
+pub(super) const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
 /// When the second attempt follows the first: the server may run a request that was cut off just after the first
 /// cleanup, which uses another connection. Closing the client waits for this attempt.
 pub(super) const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
@@ -115,6 +115,11 @@ pub(crate) struct OpenCleanup {
 }
 
 impl OpenCleanup {
+    /// Waits before an attempt, at most until the store is back.
+    pub(super) async fn pause(&self, pause: Duration) {
+        self.counters.pause(pause).await;
+    }
+
     /// The store has confirmed that nothing is left.
     pub(crate) fn confirm(mut self) {
         self.is_confirmed = true;
@@ -240,6 +245,14 @@ impl Counters {
         finished.remove(index)
     }
 
+    /// Ends early when the store is back.
+    async fn pause(&self, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.retry_now.notified() => {}
+        }
+    }
+
     fn settle(&self, confirmed: bool) {
         let counter = if confirmed {
             &self.confirmed
@@ -298,10 +311,7 @@ impl CleanupClient {
         let give_up_at = pending.until.plus(RETRY_BEYOND_TTL);
         let mut backoff = Backoff::new(PAUSES_MS);
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(backoff.next()) => {}
-                () = self.counters.retry_now.notified() => {}
-            }
+            self.counters.pause(backoff.next()).await;
             let Err(error) = self.try_once(pending).await else {
                 return true;
             };

@@ -225,7 +225,7 @@ operation! {
     votes elsewhere;
     fn encode(call) {
         let Held { resource, token } = *held;
-        resource.write_keys(call);
+        resource.write_release_keys(call);
         call.arg(token);
         call.args(resource.mode.as_deref().into_iter());
     }

@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     /// Extends many leases in one call; without it, each renewal is a call of its own.
     pub(crate) extend_many: Option<Script>,
     pub(crate) release: StepScripts,
-    /// The side keys that `release` takes behind those of all three.
+    /// The side keys that `release` and `cancel` take behind those of `acquire`.
     pub(crate) release_keys: &'static [&'static str],
     pub(crate) cancel: StepScripts,
     /// Releases with the lock's own key alone, for a cluster node that does not have the side keys at the moment.
@@ -234,12 +234,12 @@ impl Resource {
         step.script(self.gate.is_some())
     }
 
-    /// Writes the keys that `acquire` and `cancel` take: the lock, its side keys, and the quarantine key in
-    /// strict mode.
+    /// Writes the keys that `acquire` takes: the lock, its side keys, and the quarantine key in strict mode.
     pub(crate) fn write_keys(&self, call: &mut Call) {
         self.write_keys_and(call, &[]);
     }
 
+    /// Writes the keys that `release` and `cancel` take.
     pub(crate) fn write_release_keys(&self, call: &mut Call) {
         self.write_keys_and(call, self.kind.release_keys);
     }

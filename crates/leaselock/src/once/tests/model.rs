@@ -45,7 +45,8 @@ pub(super) struct State {
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) state: State,
-    pub(super) before: Option<State>,
+    /// What was known when the run began, and until when.
+    pub(super) before: Option<(State, u64)>,
     pub(super) request: usize,
     pub(super) text: String,
     pub(super) ends_ms: u64,
@@ -161,12 +162,13 @@ impl Model {
             }
             return OnceReply::Run(state.attempt);
         }
-        let before = self.record.as_ref().map(|record| record.state);
+        let known = self.record.as_ref();
+        let before = known.map(|record| (record.state, record.ends_ms));
         let text = self
             .record
             .take()
             .map_or_else(String::new, |record| record.text);
-        let attempt = before.map_or(0, |state| state.attempt) + 1;
+        let attempt = before.map_or(0, |(state, _)| state.attempt) + 1;
         self.record = Some(Record {
             state: State {
                 kind: Kind::Run,
@@ -213,8 +215,8 @@ impl Model {
             assert!(!holds, "a run that holds has a record");
             return Err(None);
         };
-        let before = record.before.filter(|before| before.token == token);
-        if before.is_some_and(|before| before.kind == Kind::Fail) {
+        let before = record.before.filter(|(before, _)| before.token == token);
+        if before.is_some_and(|(before, _)| before.kind == Kind::Fail) {
             return Ok(()); // before the latest run began
         }
         if record.state.token != token {
@@ -254,7 +256,7 @@ impl Model {
             && record.state.token == token
         {
             match record.before {
-                Some(before) => record.state = before,
+                Some(before) => (record.state, record.ends_ms) = before,
                 None => self.record = None,
             }
         }

@@ -1,9 +1,16 @@
 //! Upgrades and downgrades of the read-write lock: one test per reply in the headers of their scripts.
 
+use std::sync::Arc;
+
 use leaselock_fence::Fence;
 
+use crate::base::clock::Clock;
 use crate::base::token::Token;
+use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
+use crate::engine::services::batch::batcher::Batcher;
+use crate::engine::services::batch::driver::Releases;
+use crate::engine::values::calls::Release;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Kind, LockMode, Resource};
 use crate::mutex::MUTEX;
@@ -384,5 +391,29 @@ fn damaged_side_keys_leave_the_way_in_which_it_is_held() {
         let request = acquire(&held, &WAIT);
         assert!(lab.store.ask_one(&request, WITHIN).await.is_err());
         assert!(lab.granted(&job.to_read, &up, &TRY).await.is_some());
+    });
+}
+
+/// The reply to the upgrade was lost: its client still holds a read, as far as it knows.
+#[test]
+fn an_upgrade_without_its_clients_knowledge_that_was_broken_is_told_and_given_back() {
+    on_every_engine(async |lab| {
+        let (job, up) = (job("job"), token());
+        lab.granted(&job.upgradable, &up, &TRY).await;
+        lab.granted(&job.upgrade, &up, &TRY).await;
+        lab.ask(&break_of(&job.write, BreakOptions::default()))
+            .await;
+        let renewed = lab.extend(&job.upgradable, &up, 30_000).await;
+        assert_eq!(renewed, ExtendAnswer::BROKEN, "{}", lab.engine);
+        let clock = Clock::boot();
+        let releases = Batcher::<Releases>::new(&lab.store, &clock, &Arc::default(), true);
+        let release = Release {
+            resource: &job.upgradable,
+            token: &up,
+            was_queued: false,
+        };
+        let released = releases.release(&release, WITHIN).await.unwrap();
+        assert_eq!(released, ReleaseAnswer::Released, "{}", lab.engine);
+        assert_eq!(modes(lab, &job).await, (vec![], 0), "{}", lab.engine);
     });
 }

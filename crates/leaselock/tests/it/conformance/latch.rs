@@ -90,7 +90,7 @@ pub(super) async fn a_latch_with_another_count_or_a_bad_one_is_refused(engine: &
         (one.latch("", 3).arrive("b").await, "at least one byte"),
         (
             latch(&one).keep_for(millis(1)).arrive("b").await,
-            "1 s to 30 days",
+            "1 min to 30 days",
         ),
     ] {
         let refused = refused.unwrap_err();

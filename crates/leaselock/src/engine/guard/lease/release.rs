@@ -239,35 +239,38 @@ const PAUSES_MS: &[u64] = &[20, 50, 100, 250];
 
 impl<M> Lease<M> {
     /// Makes the request, and ends the lease if by this reply the store has given it back in the same step.
+    ///
+    /// A refusal after a request without a reply tells nothing, because that one may have recorded the end: it is an error.
     pub(crate) async fn end_by<T, F: Future<Output = Result<T, StoreError>>>(
         mut self,
         request: impl Fn() -> F,
         is_recorded: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
         self.set_changing(true); // a renewal may come after the end
-        let reply = self.repeat_until_over(request).await?;
-        if is_recorded(&reply) {
-            self.retire();
-            let (engine, record, _) = self.parts();
-            engine.erase_note(record);
-            self.disown();
+        let (reply, lost) = self.repeat_until_over(request).await?;
+        if !is_recorded(&reply) {
+            return lost.map_or(Ok(reply), Err);
         }
+        self.retire();
+        let (engine, record, _) = self.parts();
+        engine.erase_note(record);
+        self.disown();
         Ok(reply)
     }
 
     /// Asks until the store replies, the lease ends or its ttl has passed: the work is done, and an end that is lost would
-    /// have it done again.
+    /// have it done again. Beside the reply: the error of an earlier request that may have had its effect.
     async fn repeat_until_over<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         request: impl Fn() -> F,
-    ) -> Result<T, StoreError> {
+    ) -> Result<(T, Option<StoreError>), StoreError> {
         let (engine, record, _) = self.parts();
         let (ttl, clock) = (record.ttl(), &engine.clock);
         let until = clock.now().plus(ttl.as_duration());
-        let mut backoff = Backoff::new(PAUSES_MS);
+        let (mut backoff, mut lost) = (Backoff::new(PAUSES_MS), None);
         loop {
             let error = match request().await {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => return Ok((reply, lost)),
                 Err(error) => error,
             };
             let may_pass = error.is_transient() || error.maybe_applied();
@@ -275,6 +278,7 @@ impl<M> Lease<M> {
                 return Err(error);
             }
             clock.sleep(backoff.next()).await;
+            lost = lost.or(error.maybe_applied().then_some(error));
         }
     }
 

@@ -225,11 +225,8 @@ impl Batcher<Releases> {
         let item = || Item::of(release.held.for_ttl(Ttl::DEFAULT), true);
         let reply = self.ask(release, item, within).await?;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
-        let may_be_broken = match resource.mode {
-            None => ReleaseAnswer::Taken,
-            Some(_) => ReleaseAnswer::Expired,
-        };
-        if reply != may_be_broken {
+        let may_be_a_hold = reply == ReleaseAnswer::Expired && resource.mode.is_some();
+        if reply != ReleaseAnswer::Taken && !may_be_a_hold {
             return Ok(reply);
         }
         let held = &Held::of(resource, &token.broken());

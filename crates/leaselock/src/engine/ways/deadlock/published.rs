@@ -13,6 +13,9 @@ use crate::engine::services::{Engine, Leftover, Undo};
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 
+/// How long the store keeps a wait that is not written again.
+const KEPT: Duration = Duration::from_secs(60);
+
 /// A wait of an owner that holds something. Dropping it withdraws what was published, in the background.
 pub(crate) struct Published {
     owner: Arc<OwnerState>,
@@ -54,7 +57,7 @@ impl Published {
         };
         Some(Published {
             owner: Arc::clone(owner),
-            publication: Leftover::new(engine, publication),
+            publication: Leftover::new(engine, publication, KEPT),
         })
     }
 
