@@ -72,7 +72,8 @@ impl FolderStore {
             return Ok(Arc::clone(folder));
         }
         let folder = Arc::new(Folder::open(&self.settings)?);
-        if self.settings.session && !opened.session.as_ref().is_some_and(Session::is_linked) {
+        let is_there = |session: &Session| session.is_linked(&folder.sessions);
+        if self.settings.session && !opened.session.as_ref().is_some_and(is_there) {
             opened.session = Some(folder.begin_session()?);
         }
         if let (Some(session), Some(until)) = (&opened.session, opened.limit) {

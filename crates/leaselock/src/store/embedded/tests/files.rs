@@ -353,3 +353,25 @@ async fn session_files_of_others_give_way_too_when_descriptors_run_out() {
         assert_eq!(tries_without_descriptors(&store).await, 1 + more);
     }
 }
+
+#[tokio::test]
+async fn who_holds_in_a_folder_that_was_moved_away_learns_it_and_goes_on_in_the_new_one() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
+    let (mine, theirs) = (one.token(), two.token());
+    one.take(&mine, 60_000).await.unwrap();
+    std::fs::rename(
+        scratch.path().join("locks here"),
+        scratch.path().join("elsewhere"),
+    )
+    .unwrap();
+    assert!(two.take(&theirs, 60_000).await.is_some());
+    assert_eq!(one.tag(&release("job", &mine)).await, "taken");
+    assert_eq!(two.tag(&release("job", &theirs)).await, "released");
+    assert!(one.take(&mine, 60_000).await.is_some());
+    assert_eq!(two.take(&theirs, 60_000).await, None, "the session is here");
+}
