@@ -107,10 +107,9 @@ fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
         let advice = "everybody can delete the locks of others: chmod 1777";
         return Finding::warn("permissions", found, advice);
     }
-    let shared = if mode & 0o022 != 0 {
-        "shared"
-    } else {
-        "private"
+    let shared = match mode & 0o022 {
+        0 => "private",
+        _ => "shared",
     };
     Finding::fit("permissions", format!("{found}, {shared}"))
 }

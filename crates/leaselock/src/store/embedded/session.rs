@@ -67,10 +67,8 @@ impl Session {
     /// Limits how long a job can hold after its process.
     pub(super) fn limit(&self, until: Moment) -> Result<(), Errno> {
         let text = format!("{:020}\n", until.as_nanos());
-        match &self.shared {
-            Some(file) => pwrite(file, text.as_bytes(), 0).map(|_| ()),
-            None => Ok(()),
-        }
+        let write = |file| pwrite(file, text.as_bytes(), 0).map(drop);
+        self.shared.as_ref().map_or(Ok(()), write)
     }
 }
 
@@ -141,6 +139,11 @@ fn see(folder: &OwnedFd, name: &str) -> Result<SessionState, Errno> {
             Err(Unopened::System(_)) => SessionState::Held(None),
         },
     )
+}
+
+/// True if a process or a job holds this file of a session.
+pub(super) fn is_held(folder: &OwnedFd, name: &str) -> bool {
+    matches!(see(folder, name), Ok(SessionState::Held(Some(_))))
 }
 
 /// Returns what remains of a client that had a session.

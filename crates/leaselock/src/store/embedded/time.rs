@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::file_format::{Found, Present, peek};
-use super::io_error::FileError;
+use super::io_error::{FileError, unfit};
 use super::opening::{self, Names, Unopened};
+use super::session;
 use crate::base::hex::hex;
 use crate::base::{Clock, ErrorKind, StoreError, clock, hold};
 
@@ -35,6 +36,8 @@ const RECORD_EVERY_US: u64 = 60_000_000;
 /// How many lock files are read when the `meta` file is lost, and for how long.
 const ASKED: usize = 256;
 const ASKING: Duration = Duration::from_millis(200);
+/// How many files of sessions are checked when the boot is another: less than a call may take.
+const SESSIONS: usize = 10_000;
 
 /// Returns the boot of this process; zeros where the system has no such number.
 pub(super) fn boot_id() -> BootId {
@@ -47,9 +50,8 @@ pub(super) fn boot_id() -> BootId {
 
 /// Returns the time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
 pub(super) fn namespace() -> String {
-    let link = std::fs::read_link("/proc/self/ns/time");
-    link.map(|link| link.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    let link = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    link.to_string_lossy().into_owned()
 }
 
 /// Returns the anchor for a boot: by the wall clock, unless that is not after the last recorded time.
@@ -149,10 +151,8 @@ impl Traces {
 }
 
 fn parse_hex(text: &str) -> Option<BootId> {
-    let number = u128::from_str_radix(text, 16)
-        .ok()
-        .filter(|_| text.len() == 32)?;
-    Some(number.to_be_bytes())
+    let number = u128::from_str_radix(text, 16).ok()?;
+    (text.len() == 32).then(|| number.to_be_bytes())
 }
 
 /// Device, inode and time of the last change, which differ for another `meta` file.
@@ -214,10 +214,15 @@ fn identity(folder: impl AsFd, meta: impl Arg) -> Option<Identity> {
 pub(super) fn load(
     path: &Path,
     root: &OwnedFd,
-    locks: &OwnedFd,
+    [locks, sessions]: [&OwnedFd; 2],
     clock: &Clock,
     mode: Mode,
 ) -> Result<TimeAnchor, FileError> {
+    if cfg!(target_os = "linux") && boot_id() == BootId::default() {
+        let why = "ends leases with the machine's boot, and this process cannot read which it is in \
+                   /proc/sys/kernel/random/boot_id; let it (ProcSubset=all in a unit of systemd)";
+        return Err(unfit(path, why).into());
+    }
     if let Some(meta) = usable(path, read(root))? {
         return in_use(path, root, &meta);
     }
@@ -227,6 +232,10 @@ pub(super) fn load(
     let found = read(root);
     if let Some(meta) = usable(path, found.clone())? {
         return in_use(path, root, &meta);
+    }
+    let mut others = Names::of(sessions).into_iter().flatten().take(SESSIONS);
+    if matches!(found, Ok(Some(_))) && others.any(|file| session::is_held(sessions, &file)) {
+        return Err(same_kernel(path).into());
     }
     // In this order: a delay between the two makes the store's time late and not early, so that fences are not ahead of
     // the clock.
@@ -260,27 +269,21 @@ fn in_use(path: &Path, root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileEr
 
 /// Returns the content, when it is of this boot; an error when the file must not be touched.
 fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option<Meta>, FileError> {
-    let shown = path.display();
-    let (kind, message) = match found {
+    let error = match found {
+        Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
         Ok(Some(meta)) if meta.boot != boot_id() => return Ok(None),
         Ok(Some(meta)) => match namespace() {
             here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
                 return Ok(Some(meta));
             }
-            _ => {
-                let message = format!(
-                    "the folder {shown} is used from another time namespace, where the clock differs; \
-                     use a server instead: redis://host"
-                );
-                (ErrorKind::UnsupportedFilesystem, message)
-            }
+            _ => unfit(
+                path,
+                "is used from another time namespace, where the clock differs",
+            ),
         },
         Err(Unreadable::Format(format)) => {
-            let ours = FORMAT;
-            let message = format!(
-                "the folder {shown} has format {format}, this leaselock knows format {ours}"
-            );
-            (ErrorKind::UnsupportedFilesystem, message)
+            let why = format!("has format {format}, and this leaselock knows format {FORMAT}");
+            unfit(path, &why)
         }
         Err(Unreadable::Implausible(us)) => {
             let meta = path.join(META);
@@ -289,14 +292,21 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option
                 "{meta} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
                  Delete {meta}, which is safe at any time: the time then goes on from the lock files and the clock"
             );
-            (ErrorKind::Corrupt, message)
+            StoreError::refused(ErrorKind::Corrupt, message)
         }
         Err(Unreadable::File(error)) => {
             return Err(error.trouble(FileError::Taken(META), "read", &path.join(META)));
         }
-        Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
     };
-    Err(StoreError::refused(kind, message).into())
+    Err(error.into())
+}
+
+/// Not a reboot, although the boot id is another: no session outlives one.
+pub(super) fn same_kernel(path: &Path) -> StoreError {
+    unfit(
+        path,
+        "is used by a living process that reads another boot_id: one is made up",
+    )
 }
 
 fn read(root: &OwnedFd) -> Result<Option<Meta>, Unreadable> {
