@@ -215,9 +215,10 @@ fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError>
 
 #[cfg(target_os = "linux")]
 fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
+    use super::fitness;
     let found = rustix::fs::fstatfs(root)
         .map_err(|error| system("look at the file system of", path, error))?;
-    let Some(name) = super::fitness::unfit(super::fitness::kind(&found)) else {
+    let Some(name) = fitness::find(fitness::UNFIT, fitness::kind(&found)) else {
         return Ok(());
     };
     let why = format!("lies on {name}, which cannot carry locks between machines");
