@@ -1,7 +1,7 @@
 //! Mutexes that are held for a few instructions; and one for each key: which task of this client tries next for a lock
 //! without a queue, or for a lock file.
 //!
-//! The task that has its turn may never be polled again. Who waits behind it may go on without it ([`Interest::stalled`]).
+//! The task that has its turn may never be polled again. Who waits behind it may go on without it ([`Interest::turn_unless_stalled`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A task that is polled tries more often than that, unless the request timeout was set to more.
-const STALLED_AFTER: Duration = Duration::from_secs(15);
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(15);
 
 /// One mutex for each lock that a task waits for.
 #[derive(Debug, Default)]
@@ -81,6 +81,19 @@ impl Interest {
         Arc::clone(&self.state.turn).lock_owned().await
     }
 
+    /// Waits as `turn` does; `None` when it has stalled.
+    pub(crate) async fn turn_unless_stalled(
+        &self,
+        clock: &Clock,
+        after: Duration,
+    ) -> Option<OwnedMutexGuard<()>> {
+        tokio::select! {
+            biased;
+            turn = self.turn() => Some(turn),
+            () = self.stalled(clock, after) => None,
+        }
+    }
+
     pub(crate) fn enter(self, turn: OwnedMutexGuard<()>) -> KeyedMutexGuard {
         KeyedMutexGuard {
             _turn: turn,
@@ -88,16 +101,16 @@ impl Interest {
         }
     }
 
-    /// Ends when no task has tried for so long, because the one whose turn it is is not polled. Waits that begin then go
+    /// Ends when no task has tried for that long, because the one whose turn it is is not polled. Waits that begin then go
     /// on without it.
-    pub(crate) async fn stalled(&self, clock: &Clock) {
+    async fn stalled(&self, clock: &Clock, after: Duration) {
         loop {
             let now = clock.now();
             let tried = *hold(&self.state.tried).get_or_insert(now);
-            if now >= tried.plus(STALLED_AFTER) {
+            if now >= tried.plus(after) {
                 return self.leave_table(&mut hold(&self.table.0));
             }
-            clock.sleep_until(tried.plus(STALLED_AFTER)).await;
+            clock.sleep_until(tried.plus(after)).await;
         }
     }
 
@@ -250,7 +263,9 @@ mod tests {
         idle.tries(clock.now());
         let waiters = [(); 2].map(|()| locks.interest(&lock));
         let stalled = async || {
-            let ended = waiters.each_ref().map(|one| one.stalled(&clock));
+            let ended = waiters
+                .each_ref()
+                .map(|one| one.stalled(&clock, STALLED_AFTER));
             let both = futures_util::future::join_all(ended);
             tokio::time::timeout(Duration::ZERO, both).await.is_ok()
         };

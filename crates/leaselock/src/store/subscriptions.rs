@@ -108,7 +108,7 @@ impl Subscriptions {
 
 /// For the task that keeps the channels of the set subscribed.
 impl Subscriptions {
-    /// True if a waiter wants the channel, or it is still subscribed.
+    /// True if the channel was not forgotten: a waiter wants it, or it was subscribed a moment ago.
     pub(super) fn has(&self, name: &str) -> bool {
         hold(&self.table).contains_key(name)
     }
@@ -119,8 +119,9 @@ impl Subscriptions {
         }
     }
 
+    /// True if no waiter wants a channel, and none is subscribed.
     pub(super) fn is_idle(&self) -> bool {
-        hold(&self.table).is_empty()
+        !hold(&self.table).values().any(Channel::is_live)
     }
 
     /// Waits for the next change; one that came since the last call counts. For one task.
@@ -183,12 +184,14 @@ impl Subscriptions {
         channel.is_some_and(|channel| channel.state() == ChannelState::Subscribed)
     }
 
-    /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
+    /// Reports a gap until each channel is subscribed again, and forgets those without waiters; true if some channel was
+    /// subscribed.
     pub(super) fn gap(&self) -> bool {
         let mut any = false;
-        for channel in hold(&self.table).values_mut() {
+        hold(&self.table).retain(|_, channel| {
             any |= channel.gap();
-        }
+            channel.is_live()
+        });
         if let Some(observer) = self.observer.as_ref().filter(|one| any && one.at_once) {
             (observer.sink)(Event::Gap);
         }

@@ -10,7 +10,7 @@ use super::run::{
 };
 use super::schedule;
 use crate::base::error::AcquireError;
-use crate::base::keyed_mutex::KeyedMutexGuard;
+use crate::base::keyed_mutex::{KeyedMutexGuard, STALLED_AFTER};
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::ReleaseSignal;
@@ -28,13 +28,12 @@ impl Ask<'_> {
             };
             let turn = tokio::select! {
                 biased;
-                turn = interest.turn() => Some(turn),
+                turn = interest.turn_unless_stalled(clock, STALLED_AFTER) => turn,
                 source = silence => {
                     let name = self.name.clone();
                     return Err(AcquireError::Store { name, source });
                 }
                 () = clock.sleep_until_end(self.end) => return Err(self.still_busy(None)),
-                () = interest.stalled(clock) => None,
             };
             if let Some(turn) = turn {
                 return Ok(interest.enter(turn));

@@ -198,10 +198,8 @@ impl Datagrams {
 
     /// Removes a socket whose process is dead, unless another one has its name by now.
     pub(super) fn sweep(&self, name: &str) {
-        let identity = || {
-            statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
-                .map(|stat| (stat.st_dev, stat.st_ino))
-        };
+        let stat = || statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let identity = || stat().map(|stat| (stat.st_dev, stat.st_ino));
         let probe = || {
             let found = SenderSocket::search(&self.folder, name)?;
             UnixDatagram::unbound()?.connect(found.address())

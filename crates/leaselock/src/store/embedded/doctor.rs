@@ -96,9 +96,14 @@ fn count(topic: &'static str, folder: &OwnedFd) -> Finding {
 fn file_system(folder: &Folder) -> rustix::io::Result<Finding> {
     use super::fitness;
     let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
-    let advice =
-        (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
-    Ok(Finding::advised("file system", fitness::name(kind), advice))
+    let (known, number) = (fitness::find(fitness::FIT, kind), format!("type {kind:#x}"));
+    let advice = match known {
+        None => Some("it is not known: make sure that no other machine mounts it"),
+        Some("tmpfs") => Some("fencing tokens go on from the wall clock after a reboot"),
+        Some(_) => None,
+    };
+    let found = known.unwrap_or(&number);
+    Ok(Finding::advised("file system", found, advice))
 }
 
 fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
@@ -107,10 +112,9 @@ fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
         let advice = "everybody can delete the locks of others: chmod 1777";
         return Finding::warn("permissions", found, advice);
     }
-    let shared = if mode & 0o022 != 0 {
-        "shared"
-    } else {
-        "private"
+    let shared = match mode & 0o022 {
+        0 => "private",
+        _ => "shared",
     };
     Finding::fit("permissions", format!("{found}, {shared}"))
 }

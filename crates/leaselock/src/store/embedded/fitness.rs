@@ -4,7 +4,7 @@
 //! share guarantee neither.
 
 /// File systems that cannot carry locks, by the type number of `statfs`.
-const UNFIT: &[(u64, &str)] = &[
+pub(super) const UNFIT: &[(u64, &str)] = &[
     (0x6969, "NFS"),
     (0xff53_4d42, "CIFS"),
     (0x517b, "SMB"),
@@ -22,9 +22,15 @@ const UNFIT: &[(u64, &str)] = &[
     (0x7461_636f, "OCFS2"),
     (0x0bd0_0bd0, "Lustre"),
     (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0xaad7_aaea, "PanFS"),
+    (0xbeef_dead, "StorNext"),
+    (0x6163_6673, "ACFS"),
+    (0x0131_11a8, "IBRIX"),
+    (0x7c7c_6673, "a Parallels shared folder"),
 ];
 /// The usual ones that can.
-const FIT: &[(u64, &str)] = &[
+pub(super) const FIT: &[(u64, &str)] = &[
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
     (0x9123_683e, "btrfs"),
@@ -34,15 +40,10 @@ const FIT: &[(u64, &str)] = &[
     (0xf2f5_2010, "f2fs"),
 ];
 
-/// Finds a name. The number is 32 bits wide and comes with its sign on some machines.
-fn find(table: &[(u64, &'static str)], kind: u64) -> Option<&'static str> {
+/// Finds the name of a file system in a table. The number is 32 bits wide and comes with its sign on some machines.
+pub(super) fn find(table: &[(u64, &'static str)], kind: u64) -> Option<&'static str> {
     let found = table.iter().find(|(known, _)| *known == kind & 0xffff_ffff);
     found.map(|(_, name)| *name)
-}
-
-/// Names a file system that cannot carry locks; `None` when it can.
-pub(super) fn unfit(kind: u64) -> Option<&'static str> {
-    find(UNFIT, kind)
 }
 
 /// Returns the type number, which is of a signed type on most machines.
@@ -53,12 +54,6 @@ pub(super) fn unfit(kind: u64) -> Option<&'static str> {
 #[allow(clippy::unnecessary_cast, reason = "its type differs between machines")]
 pub(super) fn kind(found: &rustix::fs::StatFs) -> u64 {
     found.f_type as u64
-}
-
-/// Returns the name of a file system, for display.
-pub(super) fn name(kind: u64) -> String {
-    let known = find(FIT, kind).or(unfit(kind));
-    known.map_or_else(|| format!("type {:#x}", kind & 0xffff_ffff), str::to_owned)
 }
 
 #[cfg(test)]
@@ -74,10 +69,17 @@ mod tests {
             0x517b,
             0x6573_5546,
             0x0102_1997,
+            0x1983_0326,
+            0xaad7_aaea,
+            0xbeef_dead,
+            0x6163_6673,
+            0x0131_11a8,
+            0x7c7c_6673,
         ] {
-            assert!(unfit(kind).is_some(), "{kind:#x}");
+            assert!(find(UNFIT, kind).is_some(), "{kind:#x}");
         }
-        assert_eq!(unfit(0xffff_ffff_ff53_4d42), Some("CIFS"), "with its sign");
+        let with_its_sign = 0xffff_ffff_ff53_4d42;
+        assert_eq!(find(UNFIT, with_its_sign), Some("CIFS"));
     }
 
     #[test]
@@ -91,7 +93,7 @@ mod tests {
             0x794c_7630,
             0x1234,
         ] {
-            assert_eq!(unfit(kind), None, "{kind:#x} {}", name(kind));
+            assert_eq!(find(UNFIT, kind), None, "{kind:#x}");
         }
     }
 }

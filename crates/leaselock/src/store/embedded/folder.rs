@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::datagram::Datagrams;
 use super::holds::Life;
-use super::io_error::{FileError, system};
+use super::io_error::{FileError, system, unfit};
 use super::open_files::{LockFile, OpenFiles};
 use super::opening;
 use super::session::{Living, Session, SessionRemains};
@@ -58,7 +58,7 @@ impl Folder {
         let locks = subfolder(&root, path, "locks", folder_mode)?;
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
-        let anchor = time::load(path, &root, &locks, &settings.clock, file_mode)?;
+        let anchor = time::load(path, &root, [&locks, &sessions], &settings.clock, file_mode)?;
         let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
             let message = format!("no socket for wake-ups: {error}");
             StoreError::refused(ErrorKind::Unreachable, message)
@@ -123,14 +123,9 @@ impl Folder {
 
     pub(super) fn begin_session(&self) -> Result<Session, FileError> {
         let client = &self.settings.client;
+        let (busy, path) = (FileError::Taken("sessions"), self.session_path(client));
         let session = Session::begin(&self.sessions, client, self.file_mode);
-        session.map_err(|error| {
-            error.trouble(
-                FileError::Taken("sessions"),
-                "begin a session in",
-                &self.session_path(client),
-            )
-        })
+        session.map_err(|error| error.trouble(busy, "begin a session in", &path))
     }
 
     fn session_path(&self, client: &str) -> PathBuf {
@@ -143,13 +138,9 @@ impl Folder {
         if is_own {
             return Ok(Life::Ttl);
         }
-        let left = self.living.look(&self.sessions, client).map_err(|lack| {
-            system(
-                "see whether its holder lives in",
-                &self.session_path(client),
-                lack,
-            )
-        })?;
+        let path = || self.session_path(client);
+        let unseen = |lack| system("see whether its holder lives in", &path(), lack);
+        let left = self.living.look(&self.sessions, client).map_err(unseen)?;
         let in_store_us = |limit: Moment| (limit.as_nanos() / 1000).saturating_add(self.anchor.us);
         Ok(match left {
             SessionRemains::Process => Life::Ttl,
@@ -194,10 +185,9 @@ fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
 }
 
 fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
+    use std::io::ErrorKind as IoKind;
     let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            ErrorKind::StorageFull
-        }
+        IoKind::StorageFull | IoKind::QuotaExceeded => ErrorKind::StorageFull,
         _ => ErrorKind::CannotCreate,
     };
     let path = path.display();
@@ -225,20 +215,14 @@ fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError>
 
 #[cfg(target_os = "linux")]
 fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
+    use super::fitness;
     let found = rustix::fs::fstatfs(root)
         .map_err(|error| system("look at the file system of", path, error))?;
-    let Some(name) = super::fitness::unfit(super::fitness::kind(&found)) else {
+    let Some(name) = fitness::find(fitness::UNFIT, fitness::kind(&found)) else {
         return Ok(());
     };
-    let path = path.display();
-    let message = format!(
-        "the folder {path} lies on {name}, which cannot carry locks between machines; \
-         use a server instead: redis://host"
-    );
-    Err(StoreError::refused(
-        ErrorKind::UnsupportedFilesystem,
-        message,
-    ))
+    let why = format!("lies on {name}, which cannot carry locks between machines");
+    Err(unfit(path, &why))
 }
 
 /// Returns the modes of folders and files within a folder of this mode.

@@ -39,9 +39,8 @@ impl Gc {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.calls
-            .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(EVERY)
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        calls.is_multiple_of(EVERY)
     }
 
     pub(super) fn step(&self, folder: &Folder) {
@@ -88,12 +87,12 @@ fn lock_file(folder: &Folder, name: &str) {
     let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
         return;
     };
+    let is_empty = || {
+        held.load(now_us)
+            .is_ok_and(|(image, _)| image.entries.is_empty())
+    };
     // Its creator holds its lock until it has its own name, and creates another when this one is removed before.
-    let is_over = lockfile::is_unnamed(name)
-        || held
-            .load(now_us)
-            .is_ok_and(|(image, _)| image.entries.is_empty());
-    if is_over {
+    if lockfile::is_unnamed(name) || is_empty() {
         held.remove();
     }
 }

@@ -43,6 +43,13 @@ pub(super) fn lacks_descriptors(error: &StoreError) -> bool {
     matches!(system, Some(&Errno::MFILE | &Errno::NFILE))
 }
 
+/// The folder cannot carry locks, and why.
+pub(super) fn unfit(path: &Path, why: &str) -> StoreError {
+    let path = path.display();
+    let message = format!("the folder {path} {why}; use a server instead: redis://host");
+    StoreError::refused(ErrorKind::UnsupportedFilesystem, message)
+}
+
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
     let path = path.display();
     let message = format!(

@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use super::entry::Content;
 use super::file_format::{self, Found, Present, Record, peek};
 use super::folder::{Folder, PRIVATE};
-use super::holds;
+use super::holds::{self, Life};
 use super::image::{self, Image};
 use super::io_error::{FileError, corrupt, system};
 use super::open_files::LockFile;
 use super::opening::{self, Unopened};
-use super::time::boot_id;
+use super::time::{boot_id, same_kernel};
 use crate::base::hex::hex;
 use crate::base::{clock, token};
 use crate::script::keys;
@@ -303,12 +303,10 @@ fn understand(
     let image = image::decode(&record.payload, anchor_us);
     let mut image =
         image.ok_or_else(|| corrupt(&folder.lock_path(name), "its content makes no sense"))?;
-    if !same_boot {
-        image
-            .entries
-            .retain(|entry| keys::outlives_reboot(&entry.key));
-    }
-    let life_of = |client: &str| folder.life_of(client);
+    let life_of = |client: &str| match folder.life_of(client)? {
+        life if same_boot || life == Life::Over => Ok(life),
+        _ => Err(same_kernel(&folder.settings.path)),
+    };
     for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
         match &entry.content {
             Content::Text(text) => {
@@ -321,6 +319,10 @@ fn understand(
             }
             Content::Hash(_) | Content::Stream(_) => {}
         }
+    }
+    if !same_boot {
+        let entries = &mut image.entries;
+        entries.retain(|entry| keys::outlives_reboot(&entry.key));
     }
     image.settle(now_us);
     Ok(image)

@@ -49,10 +49,9 @@ impl MemoryStore {
     pub(super) fn named(name: &str, clock: Clock) -> Self {
         static NAMED: Mutex<Option<HashMap<String, Weak<MemoryState>>>> = Mutex::new(None);
         let boot_us = clock.now().as_nanos() / 1000;
-        let anchor_us = if clock.is_manual() {
-            MANUAL_ANCHOR_US
-        } else {
-            clock::wall_us().saturating_sub(boot_us)
+        let anchor_us = match clock.is_manual() {
+            true => MANUAL_ANCHOR_US,
+            false => clock::wall_us().saturating_sub(boot_us),
         };
         let new = || {
             Arc::new(MemoryState {

@@ -22,7 +22,7 @@ use super::session::Session;
 #[cfg(target_os = "linux")]
 use super::session_watch::SessionWatch;
 use super::step::{Step, one_tag};
-use crate::base::keyed_mutex::KeyedMutex;
+use crate::base::keyed_mutex::{KeyedMutex, KeyedMutexGuard};
 use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded, slots};
 use crate::script::keys::is_broadcast;
 use crate::script::{Answer, Call};
@@ -72,7 +72,8 @@ impl FolderStore {
             return Ok(Arc::clone(folder));
         }
         let folder = Arc::new(Folder::open(&self.settings)?);
-        if self.settings.session && !opened.session.as_ref().is_some_and(Session::is_linked) {
+        let is_there = |session: &Session| session.is_linked(&folder.sessions);
+        if self.settings.session && !opened.session.as_ref().is_some_and(is_there) {
             opened.session = Some(folder.begin_session()?);
         }
         if let (Some(session), Some(until)) = (&opened.session, opened.limit) {
@@ -94,7 +95,7 @@ impl FolderStore {
 
     /// Retries while other processes hold the file.
     ///
-    /// Between two tries it holds nothing; once it takes long, it holds its turn among the tasks of this client.
+    /// Between two tries it holds nothing; once it takes long, its turn among this client's tasks, while it is polled.
     pub(super) async fn keep_trying<T>(
         &self,
         what: &str,
@@ -102,8 +103,9 @@ impl FolderStore {
         mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, FileError>,
     ) -> Result<T, StoreError> {
         let began = CLOCK.now();
-        let (mut turn, mut head) = (0, None);
+        let (mut turn, mut head) = (0, None::<KeyedMutexGuard>);
         loop {
+            head.iter().for_each(|head| head.tries(CLOCK.now()));
             let outcome = self.folder().and_then(|folder| {
                 let outcome = match attempt(&folder) {
                     // Idle files give way to the one that a call needs: a release must not fail for want of it.
@@ -138,8 +140,11 @@ impl FolderStore {
             }
             if is_busy && head.is_none() && (turn >= NAPS_UNTIL || self.tries.has(what)) {
                 let interest = self.tries.interest(&what.into());
-                let turn = timeout(within - waited, interest.turn()).await;
-                head = turn.ok().map(|turn| interest.enter(turn));
+                let first = interest.turn_unless_stalled(&CLOCK, NOT_POLLED);
+                match timeout(within - waited, first).await.ok().flatten() {
+                    Some(first) => head = Some(interest.enter(first)),
+                    None => turn = NAPS_UNTIL, // it queues again at once, as all behind it do
+                }
                 continue;
             }
             pause(turn, CLOCK.now()).await;
@@ -326,6 +331,8 @@ fn limit(session: &Session, until: Moment) {
 
 /// From this try on a task sleeps between two tries.
 const NAPS_UNTIL: u32 = 96;
+/// Several times the longest sleep between two tries: the task that tries is not polled any more.
+const NOT_POLLED: Duration = Duration::from_millis(100);
 
 /// Pauses between two tries, in three steps.
 ///

@@ -51,10 +51,12 @@ impl Session {
         })
     }
 
-    /// True if other processes still find these files, and false after the folder was emptied.
-    pub(super) fn is_linked(&self) -> bool {
+    /// True if other processes find these files in this folder, and false after it was emptied or replaced.
+    pub(super) fn is_linked(&self, folder: &OwnedFd) -> bool {
         let linked = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
-        [&self.shared, &self.main].into_iter().flatten().all(linked)
+        let place = |folder| rustix::fs::fstat(folder).map(|stat| (stat.st_dev, stat.st_ino));
+        let is_here = place(&self.folder) == place(folder);
+        is_here && [&self.shared, &self.main].into_iter().flatten().all(linked)
     }
 
     /// Returns a descriptor for a job to inherit: as long as it is open, this client's leases stay held.
@@ -65,10 +67,8 @@ impl Session {
     /// Limits how long a job can hold after its process.
     pub(super) fn limit(&self, until: Moment) -> Result<(), Errno> {
         let text = format!("{:020}\n", until.as_nanos());
-        match &self.shared {
-            Some(file) => pwrite(file, text.as_bytes(), 0).map(|_| ()),
-            None => Ok(()),
-        }
+        let write = |file| pwrite(file, text.as_bytes(), 0).map(drop);
+        self.shared.as_ref().map_or(Ok(()), write)
     }
 }
 
@@ -139,6 +139,11 @@ fn see(folder: &OwnedFd, name: &str) -> Result<SessionState, Errno> {
             Err(Unopened::System(_)) => SessionState::Held(None),
         },
     )
+}
+
+/// True if a process or a job holds this file of a session.
+pub(super) fn is_held(folder: &OwnedFd, name: &str) -> bool {
+    matches!(see(folder, name), Ok(SessionState::Held(Some(_))))
 }
 
 /// Returns what remains of a client that had a session.
@@ -247,7 +252,7 @@ mod tests {
         let scratch = Scratch::new();
         let folder = scratch.descriptor();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
-        assert!(exists(&folder, "client01") && session.is_linked());
+        assert!(exists(&folder, "client01") && session.is_linked(&folder));
         assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
         session.limit(Moment::from_nanos(77)).unwrap();
         let job = Job::inheriting(|| session.descriptor());
@@ -335,7 +340,7 @@ mod tests {
         let folder = scratch.descriptor();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         remove(&folder, "client01");
-        assert!(session.is_linked());
+        assert!(session.is_linked(&folder));
         assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
     }
 }

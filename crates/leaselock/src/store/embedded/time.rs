@@ -2,19 +2,21 @@
 //!
 //! The folder's `meta` file keeps the anchor and the last recorded time. So the store's time never steps while the
 //! machine runs, whatever becomes of the wall clock, and continues from there after a reboot. A process that uses an
-//! anchor detects changes of the file.
+//! anchor detects changes of the file, and that the path leads to the file of another folder.
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::file_format::{Found, Present, peek};
-use super::io_error::FileError;
+use super::io_error::{FileError, unfit};
 use super::opening::{self, Names, Unopened};
+use super::session;
 use crate::base::hex::hex;
 use crate::base::{Clock, ErrorKind, StoreError, clock, hold};
 
@@ -34,6 +36,8 @@ const RECORD_EVERY_US: u64 = 60_000_000;
 /// How many lock files are read when the `meta` file is lost, and for how long.
 const ASKED: usize = 256;
 const ASKING: Duration = Duration::from_millis(200);
+/// How many files of sessions are checked when the boot is another: less than a call may take.
+const SESSIONS: usize = 10_000;
 
 /// Returns the boot of this process; zeros where the system has no such number.
 pub(super) fn boot_id() -> BootId {
@@ -46,9 +50,8 @@ pub(super) fn boot_id() -> BootId {
 
 /// Returns the time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
 pub(super) fn namespace() -> String {
-    let link = std::fs::read_link("/proc/self/ns/time");
-    link.map(|link| link.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    let link = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    link.to_string_lossy().into_owned()
 }
 
 /// Returns the anchor for a boot: by the wall clock, unless that is not after the last recorded time.
@@ -148,53 +151,46 @@ impl Traces {
 }
 
 fn parse_hex(text: &str) -> Option<BootId> {
-    let number = u128::from_str_radix(text, 16)
-        .ok()
-        .filter(|_| text.len() == 32)?;
-    Some(number.to_be_bytes())
+    let number = u128::from_str_radix(text, 16).ok()?;
+    (text.len() == 32).then(|| number.to_be_bytes())
 }
 
-/// Inode and time of the last change, which differ for another `meta` file.
-type Identity = (u64, i64, i128);
+/// Device, inode and time of the last change, which differ for another `meta` file.
+type Identity = (u64, u64, i64, i128);
 
 /// The anchor that this process uses, and its file.
 #[derive(Debug)]
 pub(super) struct TimeAnchor {
     /// The store's time when the machine started: the distance from the machine's clock.
     pub(super) us: u64,
-    file: Mutex<MetaFile>,
-}
-
-/// The `meta` file as it was seen last.
-#[derive(Debug)]
-struct MetaFile {
-    identity: Identity,
-    last_us: u64,
+    path: PathBuf,
+    /// The `meta` file as it was seen last, and the time that was recorded in it.
+    seen: Mutex<(Identity, u64)>,
 }
 
 impl TimeAnchor {
-    /// Checks that the file confirms the anchor, which costs less than a microsecond.
+    /// Checks that the path still leads to the file, which confirms the anchor. Costs about a microsecond.
     pub(super) fn check(&self, root: &OwnedFd) -> Result<(), FileError> {
-        let mut file = hold(&self.file);
-        let identity = identity(root).ok_or(FileError::Gone)?;
-        if identity != file.identity {
+        let mut seen = hold(&self.seen);
+        let found = identity(CWD, &self.path).ok_or(FileError::Gone)?;
+        if found != seen.0 {
             let meta = read(root).ok().flatten().ok_or(FileError::Gone)?;
-            if meta.boot != boot_id() || meta.anchor_us != self.us {
+            let moved = identity(root, META) != Some(found);
+            if moved || meta.boot != boot_id() || meta.anchor_us != self.us {
                 return Err(FileError::Gone);
             }
-            let last_us = meta.last_us;
-            *file = MetaFile { identity, last_us };
+            *seen = (found, meta.last_us);
         }
         Ok(())
     }
 
     /// Records the store's time at intervals, so that it never goes back over a reboot. Any late process does it.
     pub(super) fn record(&self, root: &OwnedFd, now_us: u64, mode: Mode) {
-        let mut file = hold(&self.file);
-        if now_us.saturating_sub(file.last_us) < RECORD_EVERY_US {
+        let (file, last_us) = &mut *hold(&self.seen);
+        if now_us.saturating_sub(*last_us) < RECORD_EVERY_US {
             return;
         }
-        file.last_us = now_us;
+        *last_us = now_us;
         if let (Ok(_lock), Ok(Some(meta))) = (locked(root, mode), read(root)) {
             let meta = Meta {
                 last_us: now_us.max(meta.last_us),
@@ -202,34 +198,44 @@ impl TimeAnchor {
             };
             // Without waiting for the disk: the fences in the lock files make up for what a power cut loses here.
             if write(root, &meta, mode, false).is_ok() {
-                file.identity = identity(root).unwrap_or(file.identity);
+                *file = identity(root, META).unwrap_or(*file);
             }
         }
     }
 }
 
-fn identity(root: &OwnedFd) -> Option<Identity> {
-    let stat = statat(root, META, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some((stat.st_ino, stat.st_mtime, i128::from(stat.st_mtime_nsec)))
+fn identity(folder: impl AsFd, meta: impl Arg) -> Option<Identity> {
+    let stat = statat(folder, meta, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let changed_ns = i128::from(stat.st_mtime_nsec);
+    Some((stat.st_dev, stat.st_ino, stat.st_mtime, changed_ns))
 }
 
 /// Reads the anchor, or fixes it when this boot has none.
 pub(super) fn load(
     path: &Path,
     root: &OwnedFd,
-    locks: &OwnedFd,
+    [locks, sessions]: [&OwnedFd; 2],
     clock: &Clock,
     mode: Mode,
 ) -> Result<TimeAnchor, FileError> {
+    if cfg!(target_os = "linux") && boot_id() == BootId::default() {
+        let why = "ends leases with the machine's boot, and this process cannot read which it is in \
+                   /proc/sys/kernel/random/boot_id; let it (ProcSubset=all in a unit of systemd)";
+        return Err(unfit(path, why).into());
+    }
     if let Some(meta) = usable(path, read(root))? {
-        return in_use(root, &meta);
+        return in_use(path, root, &meta);
     }
     let _lock = locked(root, mode).map_err(|error| {
         error.trouble(FileError::Taken(META_LOCK), "lock", &path.join(META_LOCK))
     })?;
     let found = read(root);
     if let Some(meta) = usable(path, found.clone())? {
-        return in_use(root, &meta);
+        return in_use(path, root, &meta);
+    }
+    let mut others = Names::of(sessions).into_iter().flatten().take(SESSIONS);
+    if matches!(found, Ok(Some(_))) && others.any(|file| session::is_held(sessions, &file)) {
+        return Err(same_kernel(path).into());
     }
     // In this order: a delay between the two makes the store's time late and not early, so that fences are not ahead of
     // the clock.
@@ -248,40 +254,36 @@ pub(super) fn load(
     };
     write(root, &meta, mode, true)
         .map_err(|(name, error)| error.error("write", &path.join(name)))?;
-    in_use(root, &meta)
+    in_use(path, root, &meta)
 }
 
-fn in_use(root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
-    let (identity, last_us) = (identity(root).ok_or(FileError::Gone)?, meta.last_us);
+fn in_use(path: &Path, root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
+    // Not by the path, which may lead elsewhere by now.
+    let identity = identity(root, META).ok_or(FileError::Gone)?;
     Ok(TimeAnchor {
         us: meta.anchor_us,
-        file: Mutex::new(MetaFile { identity, last_us }),
+        path: path.join(META),
+        seen: Mutex::new((identity, meta.last_us)),
     })
 }
 
 /// Returns the content, when it is of this boot; an error when the file must not be touched.
 fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option<Meta>, FileError> {
-    let shown = path.display();
-    let (kind, message) = match found {
+    let error = match found {
+        Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
         Ok(Some(meta)) if meta.boot != boot_id() => return Ok(None),
         Ok(Some(meta)) => match namespace() {
             here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
                 return Ok(Some(meta));
             }
-            _ => {
-                let message = format!(
-                    "the folder {shown} is used from another time namespace, where the clock differs; \
-                     use a server instead: redis://host"
-                );
-                (ErrorKind::UnsupportedFilesystem, message)
-            }
+            _ => unfit(
+                path,
+                "is used from another time namespace, where the clock differs",
+            ),
         },
         Err(Unreadable::Format(format)) => {
-            let ours = FORMAT;
-            let message = format!(
-                "the folder {shown} has format {format}, this leaselock knows format {ours}"
-            );
-            (ErrorKind::UnsupportedFilesystem, message)
+            let why = format!("has format {format}, and this leaselock knows format {FORMAT}");
+            unfit(path, &why)
         }
         Err(Unreadable::Implausible(us)) => {
             let meta = path.join(META);
@@ -290,14 +292,21 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option
                 "{meta} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
                  Delete {meta}, which is safe at any time: the time then goes on from the lock files and the clock"
             );
-            (ErrorKind::Corrupt, message)
+            StoreError::refused(ErrorKind::Corrupt, message)
         }
         Err(Unreadable::File(error)) => {
             return Err(error.trouble(FileError::Taken(META), "read", &path.join(META)));
         }
-        Ok(None) | Err(Unreadable::Damaged) => return Ok(None),
     };
-    Err(StoreError::refused(kind, message).into())
+    Err(error.into())
+}
+
+/// Not a reboot, although the boot id is another: no session outlives one.
+pub(super) fn same_kernel(path: &Path) -> StoreError {
+    unfit(
+        path,
+        "is used by a living process that reads another boot_id: one is made up",
+    )
 }
 
 fn read(root: &OwnedFd) -> Result<Option<Meta>, Unreadable> {

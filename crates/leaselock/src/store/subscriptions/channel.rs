@@ -59,6 +59,11 @@ impl Channel {
         self.waiters.is_empty()
     }
 
+    /// True if a waiter wants it, or it is subscribed.
+    pub(super) fn is_live(&self) -> bool {
+        !self.waiters.is_empty() || self.state() == ChannelState::Subscribed
+    }
+
     pub(super) fn state(&self) -> ChannelState {
         *self.state.borrow()
     }

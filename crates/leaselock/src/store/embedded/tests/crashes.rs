@@ -11,18 +11,18 @@ use crate::base::error::ErrorKind;
 use crate::store::embedded::file_format::{self, Found, Present};
 use crate::store::embedded::time::{self, Meta};
 
-fn folder(scratch: &Scratch) -> PathBuf {
+pub(super) fn folder(scratch: &Scratch) -> PathBuf {
     scratch.path().join("locks here")
 }
 
-fn lock_file(scratch: &Scratch) -> File {
+pub(super) fn lock_file(scratch: &Scratch) -> File {
     let path = folder(scratch)
         .join("locks")
         .join(crate::store::embedded::lockfile::file_name("job"));
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-fn newest(file: &File) -> Present {
+pub(super) fn newest(file: &File) -> Present {
     match file_format::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
         Found::Current(present) => present,
         other => panic!("{other:?}"),
@@ -223,7 +223,7 @@ async fn lock_files_from_a_time_that_no_clock_had_do_not_bring_it_back() {
 }
 
 /// Makes one copy the only whole one, as if it had been written before the machine started.
-fn of_another_boot(file: &File, at: u64) {
+pub(super) fn of_another_boot(file: &File, at: u64) {
     let mut header = [0; 64];
     file.read_exact_at(&mut header, at).unwrap();
     let length = u32::from_le_bytes(header[12..16].try_into().unwrap());
@@ -321,6 +321,8 @@ async fn another_boot_voids_holds_and_keeps_the_numbers_of_a_semaphore() {
         ..present.record.clone()
     };
     file_format::write(file.as_fd(), present, before).unwrap();
+    drop(peer); // no process outlives a boot
+    let peer = Peer::on(&scratch, &Clock::boot(), true);
     assert_eq!(
         peer.run(&read).await.unwrap().values(),
         [0, 2].map(Value::Int)

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 
@@ -352,4 +353,53 @@ async fn session_files_of_others_give_way_too_when_descriptors_run_out() {
         }
         assert_eq!(tries_without_descriptors(&store).await, 1 + more);
     }
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_polled_keeps_no_other_from_a_lock_file() {
+    let scratch = Scratch::new();
+    let store = FolderStore::new(FolderSettings {
+        path: scratch.path().join("locks here"),
+        clock: Clock::boot(),
+        client: "client01".to_owned(),
+        session: false,
+    });
+    let tries = AtomicU32::new(0);
+    let mut idle = Box::pin(store.keep_trying("job", WITHIN, |_| {
+        tries.fetch_add(1, Ordering::Relaxed);
+        Err::<(), _>(FileError::Busy)
+    }));
+    // From then on it has its turn among the tasks of this client.
+    while tries.load(Ordering::Relaxed) < 100 {
+        let once = tokio::time::timeout(Duration::from_millis(1), &mut idle);
+        assert!(once.await.is_err());
+    }
+    let mut busy = Some(FileError::Busy);
+    let renewal = store.keep_trying("job", WITHIN, |_| busy.take().map_or(Ok(()), Err));
+    let renewed = tokio::time::timeout(WITHIN / 5, renewal).await;
+    renewed
+        .expect("it waits for a task that is not polled")
+        .unwrap();
+}
+
+#[tokio::test]
+async fn who_holds_in_a_folder_that_was_moved_away_learns_it_and_goes_on_in_the_new_one() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
+    let (mine, theirs) = (one.token(), two.token());
+    one.take(&mine, 60_000).await.unwrap();
+    std::fs::rename(
+        scratch.path().join("locks here"),
+        scratch.path().join("elsewhere"),
+    )
+    .unwrap();
+    assert!(two.take(&theirs, 60_000).await.is_some());
+    assert_eq!(one.tag(&release("job", &mine)).await, "taken");
+    assert_eq!(two.tag(&release("job", &theirs)).await, "released");
+    assert!(one.take(&mine, 60_000).await.is_some());
+    assert_eq!(two.take(&theirs, 60_000).await, None, "the session is here");
 }

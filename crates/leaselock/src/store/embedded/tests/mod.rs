@@ -16,6 +16,7 @@ use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script, Value};
 use crate::store::Store;
 
+mod boots;
 mod commands;
 mod crashes;
 mod crowds;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use testkit::proxy::Proxy;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -199,4 +200,36 @@ async fn over_a_connection_that_was_handed_in_nothing_is_subscribed() {
     let subscription = served.set.subscribe_to_all("ch");
     assert!(!subscription.ready(PATIENCE).await && is_still(&subscription).await);
     assert_eq!(store.news_of("job"), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connection_is_closed_some_time_after_the_last_waiter_has_left() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let served = Served::of(&store(&proxy.url()));
+    drop(served.subscribe("a").await);
+    is_left(&server, "a");
+    assert_eq!(proxy.open(), 1, "another wait may come soon");
+    wait_until(PATIENCE, "the connection is closed", || proxy.open() == 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_vanished_is_not_asked_again_once_nobody_waits_there() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let served = Served::of(&store(&proxy.url()));
+    let waiter = served.subscribe("a").await;
+    proxy.lead_nowhere();
+    let tried = |at_least| {
+        wait_until(PATIENCE, "another try", || proxy.connections() >= at_least);
+    };
+    tried(proxy.connections() + 2);
+    drop(waiter);
+    // A try that has begun goes on, after a pause of a second at most.
+    tokio::time::sleep(Duration::from_secs(2)).await; // until it is over
+    let before = proxy.connections();
+    tokio::time::sleep(Duration::from_secs(3)).await; // long enough for three tries
+    assert_eq!(proxy.connections(), before);
+    let _again = served.set.subscribe_to_all("a");
+    tried(before + 1);
 }
