@@ -269,7 +269,7 @@ Exit codes:
   69    the store cannot be reached or does not serve now
   70    internal fault
   71    the system lacks open files, processes, memory or /proc
-  73    the folder or file for the locks cannot be created
+  73    the folder for the locks cannot be made, or its disk or a lock file is full
   74    standard output cannot be written, for example on a full disk
   75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
         latch: not all have arrived; limit: the rate is used up

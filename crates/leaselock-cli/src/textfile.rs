@@ -103,7 +103,8 @@ impl<'a> Textfile<'a> {
         self.write(Some(exit));
     }
 
-    /// A run is worth more than its metrics, so a file that cannot be written is told once and changes nothing.
+    /// A run is worth more than its metrics, so a file that cannot be written is told once, even with `-q`, and changes
+    /// nothing.
     fn write(&self, exit: Option<Exit>) {
         let Some(file) = self.file else {
             return;
@@ -112,7 +113,7 @@ impl<'a> Textfile<'a> {
         let Err(error) = written else {
             return;
         };
-        if self.is_told.replace(true) || self.globals.quiet {
+        if self.is_told.replace(true) {
             return;
         }
         let text = format!("--textfile: {} cannot be written: {error}", file.display());

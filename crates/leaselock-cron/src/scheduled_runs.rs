@@ -20,8 +20,8 @@ const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Before a tick that is far the store is asked for its time once more, because our clock goes faster or slower.
 const ASK_BEFORE: Duration = Duration::from_secs(30);
-/// Further away, that much before the tick is this part of the time.
-const ASK_BEFORE_SHARE: u32 = 100;
+/// A store whose clock is set forward says so to nobody, so no host goes longer without its time.
+const LONGEST_UNASKED: Duration = Duration::from_secs(300);
 
 /// What was said of the store since its latest answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ impl ScheduledRuns {
     ///
     /// # Waiting
     /// Until there is such a tick, by the store's clock. For each tick it sends one request when the tick before is over,
-    /// one at its time, and a few in between for a tick that is far away, the last of them 30 s before it.
+    /// one at its time, and for a tick that is far away one every five minutes and 30 s before it.
     ///
     /// When another host has begun the tick, it asks once more a second later, because that host may take its claim back;
     /// with [`OnCrash::Again`](leaselock::options::OnCrash::Again) once a second while a host runs it and it may be run again. A store that does not reply is
@@ -268,9 +268,8 @@ fn clock_went_back(wait: Duration, tick: SystemTime, after: SystemTime) -> bool 
 
 /// Until the tick, or until the store is asked once more.
 fn until_next_look(wait: Duration) -> Duration {
-    let before = (wait / ASK_BEFORE_SHARE).max(ASK_BEFORE);
-    match wait > before * 2 {
-        true => wait - before,
+    match wait > ASK_BEFORE * 2 {
+        true => (wait - ASK_BEFORE).min(LONGEST_UNASKED),
         false => wait,
     }
 }
@@ -283,5 +282,18 @@ impl fmt::Debug for ScheduledRuns {
             .field("catch_up", &self.catch_up)
             .field("plan", &self.plan)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_waits_for_a_far_tick_asks_every_five_minutes_and_half_a_minute_before_it() {
+        let look = |wait| until_next_look(Duration::from_secs(wait)).as_secs();
+        assert_eq!([30, 60].map(look), [30, 60], "the tick itself");
+        assert_eq!([61, 330].map(look), [31, 300]);
+        assert_eq!([331, 24 * 3600].map(look), [300, 300]);
     }
 }

@@ -3,12 +3,11 @@
 use leaselock::Wait;
 
 use super::run::run_as;
-use super::service::{begin_anew, tell_retry, until_the_store_answers, with_urls_of_now};
+use super::service::{begin_anew, tell, tell_retry, until_the_store_answers, with_urls_of_now};
 use crate::args::Globals;
 use crate::args::elect::ElectArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output;
 
 /// Leads while the command runs; after a loss it campaigns again. A campaign without a limit also does when the login is
 /// no longer right.
@@ -19,9 +18,7 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
     let is_refused = match ended.exit {
         Ok(exit) if args.once || !ended.is_lost => return Ok(exit),
         Ok(_) => {
-            if !globals.quiet && !globals.json {
-                output::say("leaselock: campaigning again\n");
-            }
+            tell(globals, "retrying", "campaigning again");
             false
         }
         Err(failure) if may_be_another_login(&failure, args, globals) => {

@@ -102,7 +102,8 @@ async fn acquired(
     }
 }
 
-/// Why the command cannot be executed, as far as that is known before.
+/// Why the command cannot be executed, as far as its file shows that before. The kernel alone finds out that the
+/// interpreter of a script is missing: then the permit is used.
 fn missing(args: &LimitArgs) -> Option<Failure> {
     let program = args.command.first()?;
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());

@@ -110,7 +110,7 @@ pub(super) fn tell_retry(globals: &Globals, why: &dyn Display, is_refused_login:
     tell(globals, "retrying", &format!("{why}; {how}"));
 }
 
-fn tell(globals: &Globals, event: &str, text: &str) {
+pub(super) fn tell(globals: &Globals, event: &str, text: &str) {
     let text = output::sanitized(text);
     match globals.json {
         _ if globals.quiet => {}

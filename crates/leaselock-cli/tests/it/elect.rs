@@ -131,6 +131,19 @@ fn when_the_server_is_away_the_command_waits_for_it_and_campaigns_again() {
 }
 
 #[test]
+fn programs_are_told_of_another_campaign_too() {
+    let store = Store::redis();
+    let leads = elect(&store, "one", &["--ttl", "1s", "--json"]);
+    store.run(&["break", "--yes", "job"]).gives(0);
+    until("the next term", || store.lines("one").len() == 2);
+    let said = leads.said();
+    let told = said.lines().map(object);
+    let again: Vec<_> = told.filter(|one| one["event"] == "retrying").collect();
+    assert_eq!(again[0]["text"], "campaigning again", "{said}");
+    leads.end().gives(0);
+}
+
+#[test]
 fn a_signal_ends_the_job_and_the_campaign() {
     on_both(|store| {
         let leads = elect(store, "one", &[]);

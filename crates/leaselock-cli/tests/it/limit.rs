@@ -24,7 +24,7 @@ fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
-fn a_command_that_cannot_be_executed_uses_no_permit() {
+fn a_command_whose_file_is_missing_or_not_executable_uses_no_permit() {
     on_both(|store| {
         fs::write(store.path("text"), "").unwrap();
         let limit = |command| store.run(&["limit", "mails", "--rate", "1/1h", "-n", "--", command]);

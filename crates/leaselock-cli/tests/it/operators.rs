@@ -310,6 +310,25 @@ fn functions_are_loaded_once_and_then_used() {
     Store::file()
         .run(&["--functions", "ls"])
         .refuses(64, "redis://");
+    Store::file()
+        .run(&["functions", "load"])
+        .refuses(64, "this is a folder");
+}
+
+#[test]
+fn a_server_without_functions_is_69_because_others_may_have_been_changed() {
+    let mut store = Store::file();
+    let file = store.path("server.conf");
+    std::fs::write(&file, "rename-command FUNCTION \"\"\n").unwrap();
+    let without = Server::builder().config("include", file.to_str().unwrap());
+    let servers = [Server::start(), Server::start(), without.start()];
+    store.url = servers.each_ref().map(Server::url).join(" ");
+    let part = store.run(&["functions", "load"]);
+    part.refuses(69, " of 3 nodes; load it again");
+    store.url = servers[2].url();
+    store
+        .run(&["functions", "load"])
+        .refuses(69, "the server has no functions");
 }
 
 #[test]

@@ -122,7 +122,8 @@ fn a_replica_is_69_and_says_so() {
 
 #[test]
 fn a_foreign_type_under_the_key_or_beside_it_is_65_and_stays() {
-    let no_lock = "something that is no lock lies under the key (it said: WRONGTYPE";
+    let no_lock = "`job`: something that is no lock lies under the key: choose another name or prefix, or delete the key if \
+                   no program needs it (it said: WRONGTYPE";
     let no_queue = "`{job}:ll:queue` is damaged: what lies there is not the queue of the waiters. Delete the key";
     for (key, message) in [("job", no_lock), ("{job}:ll:queue", no_queue)] {
         let store = Store::redis();

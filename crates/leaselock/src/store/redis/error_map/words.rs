@@ -21,6 +21,7 @@ const LOGIN: &str = "the server wants a login: put it into the URL as redis://us
 const WAITAOF: &str = "fsynced needs Redis 7.2 or later, or Valkey: use min_replicas here";
 const CLUSTER: &str =
     "the server is a node of a cluster: name it as redis+cluster://, with some of its nodes";
+const NO_LOCK: &str = "something that is no lock lies under the key: choose another name or prefix, or delete the key if no program needs it";
 
 /// Errors by their code word.
 ///
@@ -43,7 +44,7 @@ pub(super) const REFUSALS: &[Meaning] = meanings! {
     "NOAUTH" Auth: LOGIN;
     "WRONGPASS" Auth: "the user or password in the URL is wrong";
     "DENIED" Forbidden: "the server accepts no connection from another machine (protected mode)";
-    "WRONGTYPE" WrongType: "something that is no lock lies under the key";
+    "WRONGTYPE" WrongType: NO_LOCK;
 };
 
 /// Errors that differ by their wording only.
