@@ -231,6 +231,11 @@ impl Work for Caller {
         }
     }
 
+    /// The program says itself when its work is over.
+    fn is_gone(&self) -> bool {
+        true
+    }
+
     fn reap(self) -> io::Result<()> {
         Ok(())
     }

@@ -204,6 +204,10 @@ impl Work for Job {
         self.processes.kill();
     }
 
+    fn is_gone(&self) -> bool {
+        self.processes.is_gone()
+    }
+
     /// Gives the job the signal that was meant for it.
     ///
     /// On a terminal, job and wrapper share the foreground group, and what the terminal sends has

@@ -55,6 +55,7 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     process::use_no_plugins_for_names();
+    signals::listen_as_process_1().ok(); // what needs /proc says itself that it is missing
     let line: Vec<_> = std::env::args_os().collect();
     let exit = match Cli::understand(&line) {
         Ok(mut cli) => obey(&mut cli).unwrap_or_else(|failure| {

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write as _};
 use std::thread::Builder;
+use std::time::Duration;
 
 use leaselock::satellite::tame;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -50,6 +51,18 @@ pub(crate) async fn reader_gone() {
 /// Writes to standard error. An error is ignored, because there is no other place to report it.
 pub(crate) fn say(text: &str) {
     io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
+/// The same of a report, which is left out when the reader stalls: a lock may be held meanwhile, or a signal wait.
+pub(crate) fn report(text: &str) {
+    /// How long a report waits for its reader.
+    const READER_LIMIT: Duration = Duration::from_millis(250);
+    let stderr = io::stderr();
+    let limit = Timespec::try_from(READER_LIMIT).ok();
+    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    if retry_on_intr(|| poll(&mut ready, limit.as_ref())) != Ok(0) {
+        say(text);
+    }
 }
 
 /// One object as a line of JSON.

@@ -110,6 +110,18 @@ pub(crate) fn ignore(signals: &[Signal]) {
     }
 }
 
+/// Makes these signals end this process with 128 and their number.
+pub(crate) fn end_at(signals: &[Signal]) {
+    extern "C" fn end(signal: c_int) {
+        // SAFETY: ends the process at once, which a handler may do in the middle of anything.
+        unsafe { libc::_exit(128 + signal) }
+    }
+    for signal in signals {
+        // SAFETY: the handler returns to nothing and touches no memory. It fails for KILL and STOP only.
+        unsafe { libc::signal(signal.as_raw(), end as *const () as libc::sighandler_t) };
+    }
+}
+
 /// Makes the kernel keep the exit status of our children until we wait for them. The parent of this
 /// process may have ignored SIGCHLD. That is inherited, and the kernel would drop the status.
 pub(crate) fn keep_ends_of_children() {
@@ -155,6 +167,15 @@ impl SignalSet {
         // signals arrive, no handler of ours runs in any case.
         unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before) };
         SignalSet(before)
+    }
+
+    /// These without others.
+    pub(crate) fn without(mut self, others: &[Signal]) -> SignalSet {
+        for signal in others {
+            // SAFETY: the set is whole; it changes only for numbers that are signals.
+            unsafe { libc::sigdelset(&raw mut self.0, signal.as_raw()) };
+        }
+        self
     }
 
     /// A descriptor to read these signals from; they should be blocked.

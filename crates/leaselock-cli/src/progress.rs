@@ -91,13 +91,13 @@ impl Progress {
         let object = || event::line(event, &self.name, text, facts);
         match &self.outlet {
             Outlet::Nowhere => {}
-            Outlet::Objects => output::say(&object()),
+            Outlet::Objects => output::report(&object()),
             Outlet::Feed(feed) if event == "renewed" => feed.put_renewed(object()),
             Outlet::Feed(feed) => feed.put(object()),
             Outlet::Lines => {
                 let (clear, names) = (waiting_message::clear(), &self.names);
                 let text = output::sanitized(text);
-                output::say(&format!("{clear}leaselock: {names}: {text}\n"));
+                output::report(&format!("{clear}leaselock: {names}: {text}\n"));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::unix::AsyncFd;
 
-use crate::process::{SignalSet, keep_ends_of_children, watch_readable};
+use crate::process::{SignalSet, end_at, keep_ends_of_children, watch_readable};
 use crate::procfs::Status;
 
 /// What ends us while we wait, and is passed on while a job runs.
@@ -27,6 +27,17 @@ const TO_END: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TER
 /// What is passed on besides.
 const OTHERS: [Signal; 3] = [Signal::TSTP, Signal::CONT, Signal::WINCH];
 
+/// Makes what ends a command end this process also as process 1 of a container, to which the kernel gives no signal that
+/// it does not handle. To be called first. What it was started to ignore stays ignored.
+pub(crate) fn listen_as_process_1() -> io::Result<()> {
+    if getpid().as_raw_pid() == 1 {
+        let status = Status::read()?;
+        let heard = ENDING.into_iter().filter(|signal| !status.ignores(*signal));
+        end_at(&heard.collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
 /// The signals of this process, blocked from now on in this thread and those it starts.
 pub(crate) struct Signals {
     fd: OwnedFd,
@@ -43,11 +54,12 @@ impl Signals {
         let heard: Vec<Signal> = ours.filter(|signal| !status.ignores(*signal)).collect();
         let set = SignalSet::of(&heard);
         let fd = set.descriptor()?;
-        let before = set.block();
+        // A service that begins anew has them blocked already, so that it misses none meanwhile.
+        let before = set.block().without(&heard);
         Ok(Signals { fd, before })
     }
 
-    /// The mask that the job starts with: that of this process at its start.
+    /// The mask that the job starts with: that of this process at its start, without its signals.
     pub(crate) fn mask_before(&self) -> SignalSet {
         self.before
     }

@@ -36,6 +36,9 @@ pub(crate) trait Work {
     /// Takes a signal that the wrapper got.
     fn hear(&mut self, received: ReceivedSignal);
 
+    /// Whether nothing is left that is to end with the lease, as far as it can be known.
+    fn is_gone(&self) -> bool;
+
     /// How it ended. After this the numbers of its processes may be another's.
     fn reap(self) -> io::Result<Self::End>;
 }
@@ -78,6 +81,8 @@ pub(crate) async fn supervise<W: Work>(
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
     let mut fallback = Fallback {
+        plan,
+        channel: guardian.channel(),
         due: None,
         asked: false,
     };
@@ -94,8 +99,10 @@ pub(crate) async fn supervise<W: Work>(
                 }
                 Notice::Gone => {
                     alone = true;
+                    if !fallback.asked {
+                        fallback.act(&mut work); // first: the reader of standard error may be slow
+                    }
                     tell(StopReason::Unguarded, work.obeys());
-                    fallback.due = Some(alarm_in(Duration::ZERO));
                 }
             },
             () = &mut lost, if !is_lost => {
@@ -104,7 +111,7 @@ pub(crate) async fn supervise<W: Work>(
                 tell(StopReason::Lost, work.obeys());
                 fallback.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
-            () = fallback.due() => fallback.act(&mut work, plan),
+            () = fallback.due() => fallback.act(&mut work),
             received = signals.next() => work.hear(received?),
         }
     }
@@ -112,10 +119,13 @@ pub(crate) async fn supervise<W: Work>(
     if verdict == Verdict::Fired && !is_lost {
         tell(StopReason::NotRenewed, true); // the work had ended before the notice was read
     }
+    // The processes that the job left behind got the signal too, and have until the kill to end.
+    let limit = plan.kill_after + Duration::from_secs(1);
+    if verdict != Verdict::Fired && (is_lost || fallback.asked) {
+        timeout(limit, fallback.end_the_rest(&mut work)).await.ok();
+    }
     let end = work.reap()?;
     let leaving = if verdict == Verdict::Fired {
-        // The processes that the job left behind got the signal too, and have until the kill to end.
-        let limit = plan.kill_after + Duration::from_secs(1);
         if timeout(limit, notices.gone()).await.is_ok() {
             guardian.wait();
         }
@@ -135,14 +145,18 @@ pub(crate) async fn supervise<W: Work>(
 /// The guardian ends the work once, at the right times, so the wrapper asks it first. The guardian
 /// needs microseconds; a stopped one never answers.
 const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
+/// How often the wrapper looks for what is left of the work, and kills it.
+const KILL_EVERY: Duration = Duration::from_millis(100);
 
 /// The wrapper ends the work itself when the guardian is dead or stopped.
-struct Fallback {
+struct Fallback<'a> {
+    plan: &'a Plan,
+    channel: Channel,
     due: Option<Instant>,
     asked: bool,
 }
 
-impl Fallback {
+impl Fallback<'_> {
     async fn due(&self) {
         match self.due {
             Some(at) => sleep_until(at).await,
@@ -150,16 +164,29 @@ impl Fallback {
         }
     }
 
-    fn act(&mut self, work: &mut impl Work, plan: &Plan) {
+    fn act(&mut self, work: &mut impl Work) {
         let pause = if self.asked {
             work.kill();
-            Duration::from_millis(100)
+            KILL_EVERY
         } else {
-            work.terminate(plan.signal);
-            plan.kill_after
+            work.terminate(self.plan.signal);
+            self.plan.kill_in(self.channel.lease_ends_in())
         };
         self.asked = true;
         self.due = Some(alarm_in(pause));
+    }
+
+    /// Ends the processes that the work left behind, and completes when none is left. To be called before the work is
+    /// reaped: until then the number of its group is its own.
+    async fn end_the_rest(&mut self, work: &mut impl Work) {
+        let mut due = self.due.unwrap_or_else(|| alarm_in(Duration::ZERO));
+        while !work.is_gone() {
+            if due <= alarm_in(Duration::ZERO) {
+                self.act(work);
+                due = self.due.unwrap_or(due);
+            }
+            sleep_until(due.min(alarm_in(KILL_EVERY))).await;
+        }
     }
 }
 

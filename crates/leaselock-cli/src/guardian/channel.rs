@@ -3,16 +3,23 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
+use crate::boottime::{End, ends_in};
+
 use super::message::{JobKind, Message, Received, receive};
 
 /// The socket to the guardian. Cheap to clone, and to be used from any thread for sending.
 #[derive(Debug, Clone)]
-pub(crate) struct Channel(Arc<OwnedFd>);
+pub(crate) struct Channel {
+    socket: Arc<OwnedFd>,
+    /// The latest deadline that was sent.
+    end: End,
+}
 
 /// What the guardian reports by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,23 +35,32 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Channel {
-        Channel(Arc::new(socket))
+        Channel {
+            socket: Arc::new(socket),
+            end: End::default(),
+        }
     }
 
     /// The lease now ends at this moment, in nanoseconds of the clock that counts suspend. Never
     /// waits: a guardian that does not listen acts on an older deadline, which is earlier.
     pub(crate) fn deadline(&self, at: u64) {
-        Message::Deadline(at).send(&self.0).ok();
+        self.end.store(at, Ordering::SeqCst);
+        Message::Deadline(at).send(&self.socket).ok();
+    }
+
+    /// How long until the latest deadline.
+    pub(crate) fn lease_ends_in(&self) -> Duration {
+        ends_in(&self.end)
     }
 
     /// The lease is lost: the guardian must end the job now.
     pub(crate) fn lost(&self) {
-        Message::Lost.send(&self.0).ok();
+        Message::Lost.send(&self.socket).ok();
     }
 
     /// Gives the guardian a descriptor that has to stay open until the job is dead.
     pub(crate) fn keep(&self, fd: OwnedFd) -> io::Result<()> {
-        Ok(Message::Keep.send_with(&self.0, fd.as_fd())?)
+        Ok(Message::Keep.send_with(&self.socket, fd.as_fd())?)
     }
 
     /// Called in the job's process just before it becomes the user's command: so the command
@@ -54,14 +70,14 @@ impl Channel {
     pub(crate) fn enlist(&self, kind: JobKind) -> Result<(), Refusal> {
         let pid = rustix::process::getpid().as_raw_pid().unsigned_abs();
         Message::Job(pid, kind)
-            .send(&self.0)
+            .send(&self.socket)
             .map_err(|_| Refusal::Unguarded)?;
         self.answer()
     }
 
     /// The same for a process that runs already, by its pidfd.
     pub(crate) fn enlist_process(&self, process: BorrowedFd<'_>) -> Result<(), Refusal> {
-        let sent = Message::Process.send_with(&self.0, process);
+        let sent = Message::Process.send_with(&self.socket, process);
         sent.map_err(|_| Refusal::Unguarded)?;
         self.answer()
     }
@@ -78,7 +94,7 @@ impl Channel {
     /// What the guardian has reported by itself, if anything; never waits.
     pub(crate) fn notice(&self) -> Option<Notice> {
         loop {
-            match receive(&self.0) {
+            match receive(&self.socket) {
                 Ok(Received::Message(Message::Fired, _)) => return Some(Notice::Fired),
                 Ok(Received::Message(..)) => {}
                 Ok(Received::Nothing) => return None,
@@ -88,16 +104,16 @@ impl Channel {
     }
 
     pub(super) fn send_within(&self, message: Message, limit: Duration) -> Option<()> {
-        if message.send(&self.0).is_ok() {
+        if message.send(&self.socket).is_ok() {
             return Some(());
         }
         self.ready_within(PollFlags::OUT, limit)?;
-        message.send(&self.0).ok()
+        message.send(&self.socket).ok()
     }
 
     pub(super) fn receive_within(&self, limit: Duration) -> Option<Message> {
         loop {
-            match receive(&self.0) {
+            match receive(&self.socket) {
                 Ok(Received::Message(message, _)) => return Some(message),
                 Ok(Received::Nothing) => self.ready_within(PollFlags::IN, limit)?,
                 Ok(Received::Closed) | Err(_) => return None,
@@ -107,7 +123,7 @@ impl Channel {
 
     fn ready_within(&self, what: PollFlags, limit: Duration) -> Option<()> {
         let limit = Timespec::try_from(limit).ok()?;
-        let mut fds = [PollFd::new(&self.0, what)];
+        let mut fds = [PollFd::new(&self.socket, what)];
         let ready = retry_on_intr(|| poll(&mut fds, Some(&limit))).ok()?;
         (ready > 0).then_some(())
     }
@@ -115,7 +131,7 @@ impl Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 

@@ -95,8 +95,7 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     match next {
         Next::Exit(exit) => Ok(exit),
         Next::Tick(pause) => {
-            mask.become_mask(); // a signal that came meanwhile ends us here, where nothing is held
-            std::thread::sleep(pause);
+            std::thread::sleep(pause); // a signal that comes meanwhile ends the wait for the next tick
             Err(begin_anew(&with_urls_of_now(globals, "cron")))
         }
     }

@@ -1,6 +1,9 @@
 //! `leaselock once KEY -- COMMAND`
 
+use std::time::Duration;
+
 use leaselock::once::{Once, OnceError, OnceStart};
+use tokio::time::sleep;
 
 use super::job_lock::{JobLock, start_guardian};
 use super::once_record::{code, code_text, read, record};
@@ -22,6 +25,9 @@ use crate::session::Purpose;
 use crate::supervise::Outcome;
 use crate::waiting_message::WaitState;
 use crate::{output, session};
+
+/// How long a run that was told to end waits for the reader of its output.
+const READER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Guardian first, as in `run`; then the result, or the run; then the job.
 pub(crate) fn run(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -133,9 +139,12 @@ async fn hold(
             return Err(failure);
         }
     };
+    let is_to_end = lock.signals.has_been_asked_to_end();
     let output = tokio::select! {
         output = capture.end() => output,
-        signal = lock.signals.ending() => signal.map(|_| None), // the reader of our output may never come back
+        // The reader of our output may never come back.
+        signal = lock.signals.ending() => signal.map(|_| None),
+        () = sleep(READER_LIMIT), if is_to_end => Ok(None),
     };
     if let Err(error) = &output {
         tell_of_lost_output(args, error, globals);

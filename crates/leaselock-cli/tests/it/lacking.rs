@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use testkit::process::{Signal, is_alive, signal};
+use testkit::process::{Signal, children, is_alive, signal};
 
 use crate::common::{Running, Store, on_both, until};
 
@@ -71,6 +71,27 @@ fn without_proc(store: &Store, words: &[&str]) -> Option<crate::common::Done> {
     let program = env!("CARGO_BIN_EXE_leaselock");
     let words = [&["-rm", "sh", "-c", &script, program], words].concat();
     Some(Running::start(store.command("unshare", &words)).end())
+}
+
+/// Only where name spaces may be made.
+#[test]
+fn a_verb_that_waits_hears_a_signal_as_process_1_of_a_container_too() {
+    on_both(|store| {
+        let as_process_1 = ["-rpf", "--mount-proc", "--kill-child"];
+        let start = |words: &[&str]| {
+            let words = [&as_process_1[..], words].concat();
+            Running::start(store.command("unshare", &words))
+        };
+        if start(&["true"]).end().code != 0 {
+            return;
+        }
+        let holder = store.hold(&[]);
+        let waiter = start(&[env!("CARGO_BIN_EXE_leaselock"), "-v", "wait", "job"]);
+        until("its first line", || waiter.said().contains("held by"));
+        assert!(signal(children(waiter.pid())[0], Signal::TERM));
+        waiter.end_with_stdin_open().gives(143);
+        holder.end().gives(0);
+    });
 }
 
 #[test]

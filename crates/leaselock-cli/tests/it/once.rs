@@ -279,3 +279,23 @@ fn a_reader_that_stalls_does_not_keep_the_result_of_a_command_that_has_ended() {
         assert_eq!(code.unwrap().code(), Some(0));
     });
 }
+
+#[test]
+fn a_command_that_was_told_to_end_waits_for_no_reader_that_stalls() {
+    on_both(|store| {
+        // As above, but the signal comes while the command runs, and none follows.
+        let script = "trap 'exit 0' TERM; head -c 100000 /dev/zero; echo > held; while :; do sleep 0.01; done";
+        let mut command = store.leaselock(&once(&[], script));
+        let mut stalled = command.stdout(Stdio::piped()).spawn().unwrap();
+        store.line_in("held");
+        signal(stalled.id(), Signal::TERM);
+        let mut code = None;
+        until("the end of the command", || {
+            code = stalled.try_wait().unwrap();
+            code.is_some()
+        });
+        let later = store.run(&once(&[], "echo again")).gives(0);
+        assert!(later.err.contains("was not kept"), "{later:?}");
+        assert_eq!(code.unwrap().code(), Some(0));
+    });
+}

@@ -1,5 +1,7 @@
 //! What `-v` tells of a wait and of a lock, on standard error and in pipes too.
 
+use std::io::Write as _;
+
 use serde_json::Value;
 use testkit::Server;
 use testkit::process::Signal;
@@ -166,5 +168,20 @@ fn with_json_every_line_of_the_story_is_an_object() {
             assert_eq!(one["name"], "job");
             assert!(one["text"].is_string());
         }
+    });
+}
+
+#[test]
+fn a_reader_of_standard_error_that_stalls_does_not_keep_a_granted_job_from_its_start() {
+    on_both(|store| {
+        let (reader, mut full) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&full, true).unwrap();
+        while full.write(&[b'x'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&full, false).unwrap();
+        let mut command = store.leaselock(&["-v", "run", "job", "--", "touch", "ran"]);
+        let mut child = command.stderr(full).spawn().unwrap();
+        until("the job", || store.path("ran").exists());
+        assert!(child.wait().unwrap().success());
+        drop(reader);
     });
 }

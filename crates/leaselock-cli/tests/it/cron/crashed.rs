@@ -115,3 +115,17 @@ fn a_job_that_ends_well_when_it_is_told_to_stop_has_run() {
         assert!(ticks[0] < ticks[1], "{ticks:?}");
     });
 }
+
+#[test]
+fn a_signal_between_two_runs_ends_the_service_with_its_code() {
+    on_both(|store| {
+        let service = serve(store, &["--again"], "kill -KILL $$");
+        until("the pause after a crash", || {
+            service.said().contains("it has crashed")
+        });
+        service.signal(Signal::TERM);
+        // While it waits, or while its job runs again.
+        let ended = service.end_with_stdin_open();
+        assert!([143, 137].contains(&ended.code), "{ended:?}");
+    });
+}
