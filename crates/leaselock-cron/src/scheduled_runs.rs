@@ -20,7 +20,7 @@ const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Before a tick that is far the store is asked for its time once more, because our clock goes faster or slower.
 const ASK_BEFORE: Duration = Duration::from_secs(30);
-/// A store whose clock is set forward says so to nobody, so no host goes longer without its time.
+/// No server says that its clock was set forward, so no host goes longer without asking it for its time.
 const LONGEST_UNASKED: Duration = Duration::from_secs(300);
 
 /// What was said of the store since its latest answer.
