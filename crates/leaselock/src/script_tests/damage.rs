@@ -348,7 +348,9 @@ fn another_type_under_the_usage_of_permits_stops_no_release() {
                 let usage = &keys.beside("usage").to_string();
                 lab.meddle(&DELETE, usage, &[]).await;
                 lab.meddle(&SET, usage, &["x"]).await;
-                let refused = lab.refused(&acquire(&keys, &token(), &WAIT)).await;
+                let refused = lab
+                    .refused(&acquire(&Held::of(&keys, &token()), &WAIT))
+                    .await;
                 assert_eq!(refused.kind(), ErrorKind::WrongType, "{}", lab.engine);
                 ends(lab, &keys, &holder, way, None).await;
                 let held = if way == 2 { 0 } else { 1 };

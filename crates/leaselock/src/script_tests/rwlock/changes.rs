@@ -407,11 +407,9 @@ fn an_upgrade_without_its_clients_knowledge_that_was_broken_is_told_and_given_ba
         assert_eq!(renewed, ExtendAnswer::BROKEN, "{}", lab.engine);
         let clock = Clock::boot();
         let releases = Batcher::<Releases>::new(&lab.store, &clock, &Arc::default(), true);
-        let release = Release {
-            resource: &job.upgradable,
-            token: &up,
-            was_queued: false,
-        };
+        let held = &Held::of(&job.upgradable, &up);
+        let was_queued = false;
+        let release = Release { held, was_queued };
         let released = releases.release(&release, WITHIN).await.unwrap();
         assert_eq!(released, ReleaseAnswer::Released, "{}", lab.engine);
         assert_eq!(modes(lab, &job).await, (vec![], 0), "{}", lab.engine);
