@@ -57,13 +57,9 @@ impl People<'_> {
         self.known.into_values()
     }
 
-    async fn find(&mut self, client: &str) -> Result<Process, StoreError> {
-        if let Some(process) = self.known.get(client) {
-            return Ok(process.clone());
-        }
-        let process = self.engine.who(client, OPERATOR_WITHIN).await?;
-        self.known.insert(client.to_owned(), process.clone());
-        Ok(process)
+    fn find(&self, client: &str) -> Process {
+        let known = self.known.get(client).cloned();
+        known.unwrap_or_else(|| Process::unknown(client.to_owned()))
     }
 }
 
@@ -139,9 +135,14 @@ impl Client {
 }
 
 pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, RequestError> {
-    let mut seen = look(engine, name, &mut People::of(engine)).await?;
+    let keys = LockKeys::new(&engine.ids.prefix, name)?;
+    let inspect = Inspect { keys: &keys };
+    let seen = engine.ask(&inspect, OPERATOR_WITHIN).await?;
+    let mut people = People::of(engine);
+    people.learn(seen.clients()).await?;
+    let mut seen = shown(name, seen, &people);
     if !engine.store.is_majority() {
-        let types = Types::beside(&LockKeys::new(&engine.ids.prefix, name)?);
+        let types = Types::beside(&keys);
         let found = engine.store.ask_one(&types, OPERATOR_WITHIN).await?;
         let mut damaged = types.damage(&found);
         damaged.retain(|one| !seen.damaged.contains(one));
@@ -150,75 +151,51 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
     Ok(seen)
 }
 
-async fn look(
-    engine: &Engine,
-    name: &Name,
-    people: &mut People<'_>,
-) -> Result<Inspection, RequestError> {
-    let keys = LockKeys::new(&engine.ids.prefix, name)?;
-    let seen = engine
-        .ask(&Inspect { keys: &keys }, OPERATOR_WITHIN)
-        .await?;
-    shown(name, seen, people).await
-}
-
-/// What was read, with the processes of those clients.
-pub(super) async fn shown(
-    name: &Name,
-    seen: Inspected,
-    people: &mut People<'_>,
-) -> Result<Inspection, RequestError> {
+/// What was read, with the processes of its clients, which are known.
+pub(super) fn shown(name: &Name, seen: Inspected, people: &People<'_>) -> Inspection {
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
         InspectedState::Shared { holds, count } => {
-            let mut holders = Vec::with_capacity(holds.len());
-            for hold in holds {
-                holders.push(holder(hold, people).await?);
-            }
+            let holders = holds.into_iter().map(|hold| holder(hold, people)).collect();
             Holding::Held { holders, count }
         }
         InspectedState::Other { kind } => Holding::NotALock {
             kind: tame(&kind, 40),
         },
-        InspectedState::Held(hold) => Holding::by(holder(hold, people).await?),
+        InspectedState::Held(hold) => Holding::by(holder(hold, people)),
     };
-    let mut queue = Vec::with_capacity(seen.queue.len());
-    for (index, waiter) in seen.queue.into_iter().enumerate() {
-        queue.push(Waiter {
-            position: index + 1,
-            process: people.find(&waiter.client).await?,
-            priority: waiter.priority,
-            mode: waiter.mode,
-            waited: waiter.waited,
-        });
-    }
-    Ok(Inspection {
+    let queue = seen.queue.into_iter().zip(1..);
+    let queue = queue.map(|(waiter, position)| Waiter {
+        position,
+        process: people.find(&waiter.client),
+        priority: waiter.priority,
+        mode: waiter.mode,
+        waited: waiter.waited,
+    });
+    Inspection {
         name: name.as_str().to_owned(),
         state,
-        queue,
+        queue: queue.collect(),
         waiter_count: seen.waiter_count,
         permits: seen.permits,
         damaged: seen.damaged,
-    })
+    }
 }
 
-async fn holder(hold: SeenHold, people: &mut People<'_>) -> Result<Holder, RequestError> {
+fn holder(hold: SeenHold, people: &People<'_>) -> Holder {
     // Readers share a fencing token, which says nothing of the time of each.
     let is_read = matches!(hold.mode, LockMode::Shared | LockMode::Upgradable);
     let note = tame(&String::from_utf8_lossy(&hold.why), WHY_MAX);
-    Ok(Holder {
+    Holder {
         mode: hold.mode,
-        process: match token::client_of(&hold.value) {
-            Some(client) => Some(people.find(client).await?),
-            None => None,
-        },
+        process: token::client_of(&hold.value).map(|client| people.find(client)),
         note: Some(note).filter(|note| !note.is_empty()),
         fence: hold.fence,
         since: hold.fence.filter(|_| !is_read).and_then(since),
         remaining: hold.pttl_ms.map(Duration::from_millis),
         digest: token::digest(&hold.value),
         broken: token::is_broken(&hold.value),
-    })
+    }
 }
 
 /// A fencing token is about the server's microseconds at the grant.

@@ -11,13 +11,13 @@ use tokio::task::JoinSet;
 use super::handle::Client;
 use super::inspect::{People, shown};
 use super::inspection::{Holding, Inspection};
-use super::views::{Inspect, Inspected, Survey};
+use super::views::{INSPECT, Inspect, Inspected, Survey};
 use crate::base::error::RequestError;
 use crate::base::process::Process;
 use crate::base::{ErrorKind, InvalidInput, StoreError, token};
 use crate::engine::services::{Engine, OPERATOR_WITHIN};
 use crate::quorum::executor::Executor;
-use crate::script::{LockKeys, keys};
+use crate::script::{LockKeys, Operation, keys};
 
 /// A survey reads so many for each name.
 const KEYS_EACH: usize = 5;
@@ -165,8 +165,9 @@ impl Client {
 async fn all_keys(engine: &Engine, pattern: &str) -> Result<Vec<String>, StoreError> {
     let (mut found, mut cursor) = (Vec::new(), 0);
     loop {
-        let (next, keys) = engine.store.scan(cursor, pattern, OPERATOR_WITHIN).await?;
-        found.extend(keys);
+        let scan = engine.store.scan(cursor, pattern, None, OPERATOR_WITHIN);
+        let (next, keys) = scan.await?;
+        found.extend(keys.into_iter().map(|(key, _)| key));
         cursor = next;
         if cursor == 0 {
             return Ok(found);
@@ -202,19 +203,31 @@ impl Page {
         pattern: &str,
         from: u64,
     ) -> Result<Self, StoreError> {
-        let (next, found) = store.scan(from, pattern, OPERATOR_WITHIN).await?;
+        let about = |key: &str| {
+            let keys = &LockKeys::at(key.into());
+            Inspect { keys }.call()
+        };
+        let found = store.scan(from, pattern, Some(about), OPERATOR_WITHIN);
+        let (next, found) = found.await?;
         let prefix = &engine.ids.prefix;
         // Keys that cannot be names are left out before any request about them.
-        let name = |key: &String| Name::new(key.strip_prefix(prefix)?).ok();
-        let (names, keys): (Vec<Name>, Vec<LockKeys>) = (found.iter().filter_map(name))
-            .filter_map(|name| LockKeys::new(prefix, &name).ok().map(|keys| (name, keys)))
-            .unzip();
+        let lock = |(key, answer): (String, _)| {
+            let name = Name::new(key.strip_prefix(prefix)?).ok()?;
+            Some((LockKeys::new(prefix, &name).ok()?, name, answer))
+        };
+        let (mut locks, mut asked) = (Vec::new(), Vec::new());
+        for (keys, name, answer) in found.into_iter().filter_map(lock) {
+            match answer {
+                Some(answer) => locks.push((name, Inspect::read(&INSPECT, &answer)?)),
+                None => asked.push((name, keys)),
+            }
+        }
+        let (names, keys): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
 
         let at_once = (store.capabilities().keys_per_call / KEYS_EACH).max(1);
-        let survey = |candidates| async move {
-            engine
-                .ask_over(store, &Survey { candidates }, OPERATOR_WITHIN)
-                .await
+        let survey = async |candidates| {
+            let survey = Survey { candidates };
+            engine.ask_over(store, &survey, OPERATOR_WITHIN).await
         };
         let surveys = join_all(keys.chunks(at_once).map(survey)).await;
         let mut held = Vec::new();
@@ -224,18 +237,16 @@ impl Page {
         }
         held.retain(|(at, _)| *at < keys.len());
         let read = held.into_iter().map(async |(at, state)| {
+            let inspect = Inspect { keys: &keys[at] };
             let seen = match state {
                 Some(state) => state.into(),
-                None => {
-                    engine
-                        .ask_over(store, &Inspect { keys: &keys[at] }, OPERATOR_WITHIN)
-                        .await?
-                }
+                None => engine.ask_over(store, &inspect, OPERATOR_WITHIN).await?,
             };
             Ok::<_, StoreError>((names[at].clone(), seen))
         });
-        let locks = join_all(read).await.into_iter();
-        let locks = locks.collect::<Result<_, _>>()?;
+        for lock in join_all(read).await {
+            locks.push(lock?);
+        }
         Ok(Page { locks, next })
     }
 
@@ -243,12 +254,9 @@ impl Page {
     async fn shown(self, people: &mut People<'_>) -> Result<Vec<Inspection>, RequestError> {
         let clients = self.locks.iter().flat_map(|(_, seen)| seen.clients());
         people.learn(clients).await?;
-        let mut page = Vec::with_capacity(self.locks.len());
-        for (name, seen) in self.locks {
-            page.push(shown(&name, seen, people).await?);
-        }
-        page.retain(|lock| lock.state != Holding::Free);
-        Ok(page)
+        let locks = self.locks.into_iter();
+        let page = locks.map(|(name, seen)| shown(&name, seen, people));
+        Ok(page.filter(|lock| lock.state != Holding::Free).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use leaselock_fence::Fence;
 
 use super::inspection::{BreakOptions, PermitCount};
 use crate::base::{fence, token};
-use crate::engine::values::{LockMode, operation};
+use crate::engine::values::{LockMode, operation, shortcut};
 use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, Value, damage, script};
 
 pub(crate) static SCRIPTS: Scripts = &[
@@ -95,7 +95,8 @@ pub(crate) struct SeenHold {
     pub(crate) why: Vec<u8>,
 }
 
-pub(crate) static INSPECT: Script = script!("mutex/inspect", reads_only);
+pub(crate) static INSPECT: Script =
+    script!("mutex/inspect", reads_only).shortcut(shortcut::inspect);
 
 impl From<InspectedState> for Inspected {
     /// With nothing beside the lock.

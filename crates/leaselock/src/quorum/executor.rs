@@ -10,7 +10,7 @@ use super::group::QuorumStore;
 use super::tally::Votable;
 use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
 use crate::script::damage::Types;
-use crate::script::{Answer, Call, Library, Operation, Value};
+use crate::script::{Answer, Call, Library, Listed, Operation, Value};
 use crate::store::interface::no_commands;
 use crate::store::{
     Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, RedisStore,
@@ -82,7 +82,7 @@ impl Executor {
         async fn serve(subscriptions: &Arc<Subscriptions>);
         async fn follow(holder: &Arc<dyn LeaseHolder>);
         async fn may_wake(channel: &str, within: Duration) -> Option<bool>;
-        async fn scan(cursor: u64, pattern: &str, within: Duration) -> Result<(u64, Vec<String>), StoreError>;
+        async fn scan(cursor: u64, pattern: &str, about: Option<fn(&str) -> Call>, within: Duration) -> Result<(u64, Vec<Listed>), StoreError>;
         async fn plain(words: &[&str], within: Duration) -> Result<Value, StoreError>;
         async fn together(commands: &[&[&str]], within: Duration) -> Result<Vec<Value>, StoreError>;
         async fn load_functions(library: &'static Library, within: Duration) -> Result<Vec<LoadedFunctions>, StoreError>;

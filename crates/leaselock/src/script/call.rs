@@ -195,6 +195,9 @@ pub(crate) trait Operation {
     }
 }
 
+/// A key, and the answer to the call about it if the store has read its lock for the list.
+pub(crate) type Listed = (String, Option<Answer>);
+
 /// One call of one script, for a store to run.
 #[derive(Clone)]
 pub(crate) struct Call {

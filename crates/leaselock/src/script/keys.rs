@@ -151,12 +151,6 @@ pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
 
-/// Returns true if the pattern asks for the records of ticks or of clients.
-#[cfg(feature = "embedded")]
-pub(crate) fn is_of_records(pattern: &str) -> bool {
-    LockKeys::of_cron(pattern).is_some() || pattern.ends_with(&client_record("", "*"))
-}
-
 pub(crate) fn events(prefix: &str) -> String {
     format!("{prefix}{EVENTS}")
 }

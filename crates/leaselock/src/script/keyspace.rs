@@ -12,6 +12,8 @@ pub(crate) trait Keyspace {
 
     /// `EXISTS key`.
     fn exists(&self, key: &str) -> bool;
+    /// `PTTL key`, rounded down, so that no client expects more.
+    fn remaining_ms(&self, key: &str) -> i64;
     /// `PEXPIRE key ttl_ms`; false when the key does not exist.
     fn expire(&mut self, key: &str, ttl_ms: u64) -> bool;
     /// `DEL key`; false when the key does not exist.

@@ -8,6 +8,6 @@ pub(crate) mod keyspace;
 pub(crate) mod library;
 
 pub(crate) use self::answer::{Answer, Malformed, Value};
-pub(crate) use self::call::{Arg, Call, Operation, Parameters, Script, Scripts, script};
+pub(crate) use self::call::{Arg, Call, Listed, Operation, Parameters, Script, Scripts, script};
 pub(crate) use self::keys::LockKeys;
 pub(crate) use self::library::Library;

@@ -11,7 +11,7 @@ use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
 use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
-use crate::script::{Answer, Call, Library, Value};
+use crate::script::{Answer, Call, Library, Listed, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
 ///
@@ -41,15 +41,17 @@ pub(crate) trait Store: Sized {
         None
     }
 
-    /// Returns some keys that may be locks and match the glob pattern, and the next cursor.
+    /// Returns some keys that match the glob pattern, and the next cursor.
     ///
-    /// From `cursor` on: 0 to begin, and 0 again at the end. Each node of several has other keys.
+    /// From `cursor` on: 0 to begin, and 0 again at the end. Each node of several has other keys. With `about`, the call
+    /// about a lock, those alone that may be locks; a store that reads them for that answers the call too.
     async fn scan(
         &self,
         _cursor: u64,
         _pattern: &str,
+        _about: Option<fn(&str) -> Call>,
         _within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>), StoreError> {
         Err(not_votable("a list of locks"))
     }
 

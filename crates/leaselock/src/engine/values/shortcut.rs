@@ -2,7 +2,7 @@
 //!
 //! A property test runs shortcut and script, and compares answers, states and messages.
 
-use crate::base::fence;
+use crate::base::{fence, token};
 use crate::script::keyspace::Keyspace;
 use crate::script::{Answer, Parameters, Value};
 
@@ -52,6 +52,24 @@ pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
     }
     keyspace.delete(lock);
     tagged("released", [])
+}
+
+/// `mutex/inspect` of a lock that one client of ours holds, with nothing but a fence beside it.
+pub(crate) fn inspect(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
+    let [lock, queue, fence, note, usage] = exactly(parameters.keys())?;
+    let held = keyspace.get(lock).ok()??;
+    let is_alone = ![queue, note, usage].iter().any(|key| keyspace.exists(key));
+    token::client_of(held).filter(|_| is_alone)?;
+    let (ms, count) = keyspace.stream_last(fence).ok()?.unwrap_or_default();
+    let last = fence::of_id(&format!("{ms}-{count}"))?;
+    let is_fenced = held.iter().any(|byte| b".!".contains(byte));
+    let last = text(if is_fenced { last.get() } else { 0 });
+    let (held, rest_ms) = (Value::Bytes(held.to_vec()), keyspace.remaining_ms(lock));
+    let (now, rest) = (text(keyspace.now_us()), Value::Int(rest_ms));
+    let (nobody, none) = (vec![Value::Int(0)], Value::Array(Vec::new()));
+    let (queue, why) = (Value::Array(nobody), text(""));
+    let seen = [now, queue, none.clone(), held, rest, last, why, none];
+    tagged("held", seen)
 }
 
 /// Returns the keys or arguments if there are exactly so many.

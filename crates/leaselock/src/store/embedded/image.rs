@@ -4,7 +4,6 @@ use super::entry::{Content, Entry};
 use super::glob;
 use super::holds::{self, Life, Sessionless};
 use super::packed::{Fields, LENGTH, Members, Rest, frame, length_bytes};
-use crate::script::keys;
 
 /// The keys of one slot tag, in memory while a script works on them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,11 +40,10 @@ impl Image {
         self.entries.len() + self.entries.iter().filter(is_mixed).count()
     }
 
-    /// Lists the keys that match the pattern: those that hold a lock of ours, or records if it asks for them.
-    pub(super) fn locks(&self, pattern: &str) -> Vec<String> {
-        let of_records = keys::is_of_records(pattern);
+    /// Lists the keys that match the pattern, or of these the locks of ours.
+    pub(super) fn listed(&self, pattern: &str, only_locks: bool) -> Vec<String> {
         let shown = |entry: &&Entry| {
-            (entry.is_lock() || of_records)
+            (entry.is_lock() || !only_locks)
                 && glob::matches(pattern.as_bytes(), entry.key.as_bytes())
         };
         let locks = self.entries.iter().filter(shown);
@@ -317,8 +315,9 @@ mod tests {
     fn tokens_and_sets_of_them_are_locks_and_queues_are_not() {
         let mut image = with_holds();
         image.entries[0].put_text(format!("{:022}~client_a", 0).as_bytes());
-        assert_eq!(image.locks("*"), ["job", "config"]);
-        assert_eq!(image.locks("con*"), ["config"]);
+        assert_eq!(image.listed("*", true), ["job", "config"]);
+        assert_eq!(image.listed("con*", true), ["config"]);
+        assert_eq!(image.listed("con*", false), ["config"]);
     }
 
     #[test]

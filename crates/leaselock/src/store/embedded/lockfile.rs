@@ -190,26 +190,25 @@ fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     unlinkat(locks, from, AtFlags::empty())
 }
 
-/// Returns the keys as they are at this moment, without the lock; `None` when that needs the lock.
-pub(super) fn snapshot(
-    folder: &Folder,
-    name: &str,
-    now_us: u64,
-) -> Result<Option<Image>, FileError> {
+/// Returns the keys as they are at this moment; under the lock only where a read without it does not tell.
+pub(super) fn snapshot(folder: &Folder, name: &str, now_us: u64) -> Result<Image, FileError> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
         let unread =
             |error: Unopened| error.trouble(FileError::Busy, "read", &folder.lock_path(name));
         match peek(&folder.locks, name).map_err(unread)? {
-            None => return Ok(Some(Image::default())),
+            None => return Ok(Image::default()),
             Some(Found::Current(present)) if !present.doubtful => {
-                return understand(folder, name, &present.record, now_us).map(Some);
+                return understand(folder, name, &present.record, now_us);
             }
             // The lock decides whether this is damage or a write in progress.
             Some(_) => std::thread::yield_now(),
         }
     }
-    Ok(None)
+    match lock(folder, name, false)? {
+        Some(held) => Ok(held.load(now_us)?.0),
+        None => Ok(Image::default()),
+    }
 }
 
 impl FileLock<'_> {

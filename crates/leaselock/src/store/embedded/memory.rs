@@ -10,7 +10,7 @@ use super::engine;
 use super::image::Image;
 use super::step::{Step, Surroundings, one_tag};
 use crate::base::{Clock, StoreError, clock, hold};
-use crate::script::{Answer, Call};
+use crate::script::{Answer, Call, Listed};
 use crate::store::{Event, Sink};
 
 /// How many messages a listener may be behind before it misses some.
@@ -129,14 +129,15 @@ impl MemoryStore {
         }
     }
 
-    pub(super) fn scan(&self, pattern: &str) -> Vec<String> {
+    pub(super) fn scan(&self, pattern: &str, only_locks: bool) -> Vec<Listed> {
         let now_us = self.now_us();
         let images = hold(&self.shared.images);
         let alive = images.by_tag.values().cloned().map(|mut image| {
             image.settle(now_us);
             image
         });
-        alive.flat_map(|image| image.locks(pattern)).collect()
+        let keys = alive.flat_map(|image| image.listed(pattern, only_locks));
+        keys.map(|key| (key, None)).collect()
     }
 
     pub(super) fn describe(&self) -> String {

@@ -13,11 +13,11 @@ use super::file_format;
 use super::folder::{Folder, FolderSettings};
 use super::gc::{self, Gc};
 use super::holds::Life;
-use super::image::Image;
 use super::io_error::{FileError, lacks_descriptors, system};
 use super::lockfile;
+use super::open_files::OpenFiles;
+use super::opening::Names;
 use super::receiver::Receiver;
-use super::scan::Listings;
 use super::session::Session;
 #[cfg(target_os = "linux")]
 use super::session_watch::SessionWatch;
@@ -39,7 +39,8 @@ pub(crate) struct FolderStore {
     ///
     /// Thousands of tasks that all try take the processor from the one that has the file.
     tries: KeyedMutex,
-    listings: Listings,
+    /// Listings in progress, by number: how far each has read the folder.
+    pub(super) listings: OpenFiles<Names>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ impl FolderStore {
             opened: Mutex::default(),
             ear: Mutex::default(),
             tries: KeyedMutex::default(),
-            listings: Listings::default(),
+            listings: OpenFiles::default(),
         }
     }
 
@@ -280,16 +281,6 @@ impl FolderStore {
         }
     }
 
-    pub(super) async fn scan(
-        &self,
-        from: u64,
-        pattern: &str,
-        within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
-        let page = |folder: &Arc<Folder>| self.listings.page(folder, from, pattern);
-        self.keep_trying("its time", within, page).await
-    }
-
     /// Returns how often a lock file was written, without its lock and without reading it.
     pub(super) fn traffic(&self, key: &str) -> Option<Traffic> {
         let name = lockfile::file_name(slots::tag(key));
@@ -368,13 +359,7 @@ async fn pause(turn: u32, now: Moment) {
 fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
     let now_us = folder.time_us()?;
     if call.script.reads_only {
-        let image = match lockfile::snapshot(folder, name, now_us)? {
-            Some(image) => image,
-            None => match lockfile::lock(folder, name, false)? {
-                Some(held) => held.load(now_us)?.0,
-                None => Image::default(),
-            },
-        };
+        let image = lockfile::snapshot(folder, name, now_us)?;
         return Ok(engine::execute(call, Step::new(call, image, now_us, folder))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {

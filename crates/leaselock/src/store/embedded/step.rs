@@ -132,20 +132,6 @@ impl Step {
         self.now_us.saturating_add(ttl_ms.saturating_mul(1000))
     }
 
-    /// `PTTL key`, rounded down, so that no client expects more.
-    pub(super) fn remaining_ms(&self, key: &str) -> i64 {
-        let Some(entry) = self.image.find(key) else {
-            return -2;
-        };
-        let left = |ends_us: u64| ends_us.saturating_sub(self.now_us) / 1000;
-        let ms = match (entry.life, entry.ends_us) {
-            (Life::Session { until_us }, _) => left(shown_end_us(until_us, self.now_us)),
-            (_, Some(ends_us)) => left(ends_us),
-            (_, None) => return -1,
-        };
-        i64::try_from(ms).unwrap_or(i64::MAX)
-    }
-
     /// `HGET key field`.
     pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Result<Option<&[u8]>, StoreError> {
         Ok(self.fields(key)?.and_then(|fields| fields.get(field)))
@@ -199,6 +185,19 @@ impl Keyspace for Step {
 
     fn exists(&self, key: &str) -> bool {
         self.image.find(key).is_some()
+    }
+
+    fn remaining_ms(&self, key: &str) -> i64 {
+        let Some(entry) = self.image.find(key) else {
+            return -2;
+        };
+        let left = |ends_us: u64| ends_us.saturating_sub(self.now_us) / 1000;
+        let ms = match (entry.life, entry.ends_us) {
+            (Life::Session { until_us }, _) => left(shown_end_us(until_us, self.now_us)),
+            (_, Some(ends_us)) => left(ends_us),
+            (_, None) => return -1,
+        };
+        i64::try_from(ms).unwrap_or(i64::MAX)
     }
 
     fn expire(&mut self, key: &str, ttl_ms: u64) -> bool {

@@ -13,7 +13,7 @@ use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
 use super::{doctor, folder};
 use crate::base::{ClientId, Clock, Moment, StoreError};
-use crate::script::{Answer, Call};
+use crate::script::{Answer, Call, Listed};
 use crate::store::{Capabilities, Event, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
 /// An embedded store. Clones share everything.
@@ -105,16 +105,17 @@ impl Store for EmbeddedStore {
         }
     }
 
-    /// Each of these locks has one of our tokens in it.
+    /// Each lock has one of our tokens in it.
     async fn scan(
         &self,
         cursor: u64,
         pattern: &str,
+        about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>), StoreError> {
         match self {
-            EmbeddedStore::Folder(store) => store.scan(cursor, pattern, within).await,
-            EmbeddedStore::Memory(store) => Ok((0, store.scan(pattern))),
+            EmbeddedStore::Folder(store) => store.scan(cursor, pattern, about, within).await,
+            EmbeddedStore::Memory(store) => Ok((0, store.scan(pattern, about.is_some()))),
             EmbeddedStore::Nowhere(why) => Err(why.clone()),
         }
     }

@@ -4,7 +4,7 @@ use redis::Value as Raw;
 
 use super::error_map;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Malformed, Value};
+use crate::script::{Listed, Malformed, Value};
 
 /// Converts the reply to a plain command, which may be an error.
 pub(super) fn understood(
@@ -73,7 +73,7 @@ pub(super) fn field(raw: &Raw, name: &str) -> Option<String> {
 }
 
 /// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
-pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<String>), Malformed> {
+pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<Listed>), Malformed> {
     let Raw::Array(parts) = raw else {
         return Err(Malformed);
     };
@@ -84,7 +84,7 @@ pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<String>), Malformed> {
         .and_then(|digits| digits.parse().ok())
         .ok_or(Malformed)?;
     let keys = keys.iter().filter_map(|key| match key {
-        Raw::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Raw::BulkString(bytes) => Some((String::from_utf8(bytes.clone()).ok()?, None)),
         _ => None,
     });
     Ok((cursor, keys.collect()))
@@ -130,7 +130,7 @@ mod tests {
             Raw::BulkString(vec![0xff]),
         ]);
         let raw = Raw::Array(vec![Raw::BulkString(b"17".to_vec()), keys]);
-        assert_eq!(page(&raw), Ok((17, vec!["job".to_owned()])));
+        assert_eq!(page(&raw), Ok((17, vec![("job".to_owned(), None)])));
         for bad in [
             Raw::Nil,
             Raw::Array(Vec::new()),

@@ -19,7 +19,7 @@ use super::doctor::{ask_sentinels, examine};
 use super::link::RedisStore;
 use super::{answer, calls, channels, error_map, external_connection, health};
 use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
-use crate::script::{Answer, Call, Library, Malformed, Value, keys};
+use crate::script::{Answer, Call, Library, Listed, Malformed, Value, keys};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
 };
@@ -122,8 +122,9 @@ impl Store for RedisStore {
         &self,
         cursor: u64,
         pattern: &str,
+        _about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>), StoreError> {
         let until = CLOCK.now().plus(within);
         if let Self::Cluster(cluster) = self {
             return self.scan_nodes(cluster, cursor, pattern, until).await;

@@ -11,6 +11,7 @@ use super::*;
 use crate::base::error::ErrorKind;
 use crate::store::embedded::folder::{Folder, FolderSettings};
 use crate::store::embedded::io_error::{FileError, lacks_descriptors, system};
+use crate::store::embedded::lockfile;
 use crate::store::embedded::on_disk::FolderStore;
 use crate::store::report::Verdict;
 
@@ -124,8 +125,9 @@ async fn scanning_finds_our_locks_that_match_and_no_side_keys() {
     .unwrap();
     let (mut cursor, mut found, mut pages) = (0, Vec::new(), 0);
     loop {
-        let (next, keys) = peer.store.scan(cursor, "job:*", WITHIN).await.unwrap();
-        found.extend(keys);
+        let scan = peer.store.scan(cursor, "job:*", Some(inspect), WITHIN);
+        let (next, keys) = scan.await.unwrap();
+        found.extend(keys.into_iter().map(|(key, _)| key));
         (cursor, pages) = (next, pages + 1);
         if cursor == 0 {
             break;
@@ -402,4 +404,54 @@ async fn who_holds_in_a_folder_that_was_moved_away_learns_it_and_goes_on_in_the_
     assert_eq!(two.tag(&release("job", &theirs)).await, "released");
     assert!(one.take(&mine, 60_000).await.is_some());
     assert_eq!(two.take(&theirs, 60_000).await, None, "the session is here");
+}
+
+#[tokio::test]
+async fn a_list_answers_about_each_lock_as_a_call_about_it_does() {
+    let (scratch, clock) = (Scratch::new(), Clock::manual());
+    let peer = Peer::on(&scratch, &clock, false);
+    let unfenced = Token::random(&peer.client, false).unwrap();
+    for (name, token) in [
+        ("job", peer.token()),
+        ("unfenced", unfenced),
+        ("{bank}:1", peer.token()),
+    ] {
+        assert_ne!(peer.tag(&acquire(name, &token, 60_000)).await, "busy");
+    }
+    for name in ["queued", "{bank}:2"] {
+        for tag in ["fenced", "waiting"] {
+            let token = peer.token();
+            assert_eq!(peer.tag(&enqueue(name, &token, 60_000, "here")).await, tag);
+        }
+    }
+    clock.advance(Duration::from_millis(7));
+    let page = peer.store.scan(0, "*", Some(inspect), WITHIN).await;
+    let mut listed = page.unwrap().1;
+    listed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let names: Vec<_> = listed.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["job", "queued", "unfenced", "{bank}:1", "{bank}:2"]);
+    for (name, answer) in listed {
+        let asked = peer.run(&inspect(&name)).await.unwrap();
+        assert_eq!(asked.tag(), "held");
+        assert_eq!(answer, Some(asked), "{name}");
+    }
+}
+
+/// As a backup in the folder: what it says may be over.
+#[tokio::test]
+async fn a_list_answers_nothing_from_a_copy_of_a_lock_file() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    let token = peer.token();
+    peer.take(&token, 60_000).await.unwrap();
+    let locks = scratch.path().join("locks here/locks");
+    let file = locks.join(lockfile::file_name("job"));
+    std::fs::copy(&file, file.with_extension("old")).unwrap();
+    assert_eq!(peer.tag(&release("job", &token)).await, "released");
+    let page = peer
+        .store
+        .scan(0, "*", Some(inspect), WITHIN)
+        .await
+        .unwrap();
+    assert_eq!(page, (0, vec![("job".to_owned(), None)]));
 }

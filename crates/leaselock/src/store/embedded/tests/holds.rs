@@ -109,11 +109,11 @@ async fn a_lock_whose_last_holder_died_is_free() {
         Peer::on(&scratch, &clock, true),
     );
     one.hold(3_600_000, &["u"]).await;
-    assert_eq!(other.store.scan(0, "*", WITHIN).await.unwrap().1, ["job"]);
+    assert_eq!(other.listed().await, ["job"]);
     drop(one);
     other.sees_soon(&[]).await;
     assert_eq!(other.see(true).await.0, -2);
-    assert_eq!(other.store.scan(0, "*", WITHIN).await.unwrap().1.len(), 0);
+    assert_eq!(other.listed().await, Vec::<String>::new());
     assert!(other.take(&other.token(), 1000).await.is_some());
 }
 
@@ -272,7 +272,7 @@ async fn waiters_of_dead_processes_stay_in_the_queue_and_the_queue_is_no_lock() 
     }
     sweeping.abort();
     assert_eq!(other.run(&count).await.unwrap().number(0).unwrap(), 6);
-    assert_eq!(other.store.scan(0, "*", WITHIN).await.unwrap().1, ["job"]);
+    assert_eq!(other.listed().await, ["job"]);
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn holds_in_memory_end_by_their_scores_and_are_listed() {
     let store = EmbeddedStore::memory("", clock.clone());
     let peer = Peer { client, store };
     let mine = peer.hold(1000, &["u", "3"]).await;
-    assert_eq!(peer.store.scan(0, "*", WITHIN).await.unwrap().1, ["job"]);
+    assert_eq!(peer.listed().await, ["job"]);
     assert_eq!(peer.members().await.len(), mine.len());
     clock.advance(Duration::from_millis(1001));
     assert_eq!(peer.see(true).await, (-2, vec![]));

@@ -71,6 +71,12 @@ impl Peer {
         }
     }
 
+    /// Returns the names on one page of the list of locks.
+    async fn listed(&self) -> Vec<String> {
+        let page = self.store.scan(0, "*", Some(inspect), WITHIN).await;
+        page.unwrap().1.into_iter().map(|(name, _)| name).collect()
+    }
+
     /// Returns server time as a script sees it.
     async fn time(&self) -> u64 {
         let answer = self.run(&inspect("job")).await.unwrap();

@@ -16,11 +16,13 @@ use crate::store::embedded::image::Image;
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
-const KEYS: [&str; 4] = [
+const KEYS: [&str; 6] = [
     "job",
     "{job}:ll:queue",
     "{job}:ll:waiters",
     "{job}:ll:fence",
+    "{job}:ll:why",
+    "{job}:ll:usage",
 ];
 
 /// Surroundings in which the last letter says whether a listener or a session exists.
@@ -43,6 +45,7 @@ enum Op {
         waits: bool,
     },
     Release(usize),
+    Inspect,
     Wait(u64),
     /// Another program writes what leaselock would not.
     Write {
@@ -99,8 +102,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
         12 => actor.prop_map(Op::Release),
+        6 => Just(Op::Inspect),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
-        1 => (0..4usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
+        1 => (0..KEYS.len(), content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
     ];
     prop::collection::vec(op, 1..60)
 }
@@ -136,6 +140,7 @@ fn request(op: &Op) -> Option<Call> {
             let script = MUTEX.release.script(false);
             Some(call(script, 4, &[&token(*actor)]))
         }
+        Op::Inspect => Some(super::inspect("job")),
         Op::Wait(_) | Op::Write { .. } => None,
     }
 }
@@ -238,10 +243,12 @@ fn the_usual_calls_do_without_lua() {
     let release = Op::Release;
     let usual = [
         (acquire(0), "fenced"),
+        (Op::Inspect, "held"),
         (release(1), "taken"),
         (release(0), "released"),
         (release(0), "expired"),
         (acquire(3), "unfenced"),
+        (Op::Inspect, "held"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
         let mut step = step(&image, now_us + 1_000 * number as u64);

@@ -152,8 +152,8 @@ async fn memory_without_a_name_is_shared_with_nobody() {
             "fenced"
         );
         assert_eq!(
-            store.scan(0, "*", WITHIN).await.unwrap(),
-            (0, vec!["job".to_owned()])
+            store.scan(0, "*", Some(inspect), WITHIN).await.unwrap(),
+            (0, vec![("job".to_owned(), None)])
         );
     }
 }

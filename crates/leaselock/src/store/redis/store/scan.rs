@@ -3,7 +3,7 @@
 use redis::{Cmd, Value};
 
 use crate::base::{ErrorKind, Moment, StoreError};
-use crate::script::Malformed;
+use crate::script::{Listed, Malformed};
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::link::RedisStore;
@@ -19,7 +19,7 @@ impl RedisStore {
         cursor: u64,
         pattern: &str,
         until: Moment,
-    ) -> Result<(u64, Vec<String>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>), StoreError> {
         const CURSOR_BITS: u32 = 54;
         let (place, within_node) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
         let index = usize::try_from(place).unwrap_or(usize::MAX);
@@ -36,7 +36,7 @@ impl RedisStore {
         Ok((place << CURSOR_BITS | next, keys))
     }
 
-    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
+    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<Listed>), StoreError> {
         if let Value::ServerError(reply) = answer {
             return Err(self.explain(&error_map::line(reply)));
         }

@@ -77,8 +77,9 @@ async fn scanning_finds_keys_of_every_type_that_match_and_no_others() {
     let store = store(&server.url());
     let (mut found, mut cursor) = (std::collections::BTreeSet::new(), 0);
     loop {
-        let (next, keys) = store.scan(cursor, "app:*", PATIENCE).await.unwrap();
-        found.extend(keys);
+        let scan = store.scan(cursor, "app:*", None, PATIENCE);
+        let (next, keys) = scan.await.unwrap();
+        found.extend(keys.into_iter().map(|(key, _)| key));
         cursor = next;
         if cursor == 0 {
             break;
