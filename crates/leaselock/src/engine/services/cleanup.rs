@@ -247,10 +247,7 @@ impl Counters {
 
     /// Ends early when the store is back.
     async fn pause(&self, pause: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = self.retry_now.notified() => {}
-        }
+        drop(tokio::time::timeout(pause, self.retry_now.notified()).await);
     }
 
     fn settle(&self, confirmed: bool) {

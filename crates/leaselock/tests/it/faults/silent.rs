@@ -188,7 +188,7 @@ async fn work_that_blocked_past_the_deadline_was_not_alone_to_its_end_without_a_
     let mutex = client.mutex("job").ttl(millis(1_000)).renewal(false);
     let blocks = mutex.run(async |lease| {
         proxy.set(Way::Both, Fault::Swallow);
-        std::thread::sleep(lease.remaining());
+        std::thread::sleep(lease.remaining()); // what is tested: a body that blocks past the deadline
         Ok::<_, Infallible>("worked")
     });
     let Err(RunError::ReleasedLate { value, lost }) = soon(blocks).await else {
