@@ -145,7 +145,7 @@ pub(crate) async fn supervise<W: Work>(
 /// The guardian ends the work once, at the right times, so the wrapper asks it first. The guardian
 /// needs microseconds; a stopped one never answers.
 const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
-/// How often the wrapper looks for what is left of the work, and kills it.
+/// How often the wrapper checks what is left of the work, and kills it.
 const KILL_EVERY: Duration = Duration::from_millis(100);
 
 /// The wrapper ends the work itself when the guardian is dead or stopped.

@@ -55,7 +55,8 @@ pub(super) async fn until_the_file_has_other_urls(globals: &Globals, verb: &str)
     }
 }
 
-/// Asks until the store answers, with the URLs that the file has by then. `Err` when a signal comes.
+/// Asks until the store answers, with the URLs that the file has by then. `Err` when a signal comes. Signals stay blocked
+/// for the command that begins anew.
 ///
 /// `is_told`: it was said already that the server refuses the login.
 pub(super) fn until_the_store_answers<E: OperationError>(
@@ -65,8 +66,7 @@ pub(super) fn until_the_store_answers<E: OperationError>(
     ask: impl AsyncFn(&Client) -> Result<(), E>,
 ) -> Result<Result<Globals, Exit>, Failure> {
     let signals = Signals::block(&Status::read()?)?;
-    let mask = signals.mask_before();
-    let ended = session::block_on(async {
+    session::block_on(async {
         let signals = signals.listen()?;
         let answers = async {
             let mut again = ReadAgain::new(globals, verb);
@@ -91,9 +91,7 @@ pub(super) fn until_the_store_answers<E: OperationError>(
             answered = answers => answered.map(Ok),
             signal = signals.ending() => Ok(Err(Exit::by_signal(signal?))),
         }
-    })?;
-    mask.become_mask();
-    Ok(ended)
+    })
 }
 
 /// Whether the server knows neither the user nor the password of the URL: only another URL helps.

@@ -68,8 +68,7 @@ fn locks_in_file(
         let is_here = lockfile::file_name(slots::tag(&key)) == name;
         let call = about.filter(|_| is_here).map(|about| about(&key));
         let ran = call.zip(image.take()).and_then(|(call, image)| {
-            let step = Step::new(&call, image, now_us, folder);
-            engine::execute(&call, step).ok()
+            engine::execute(&call, Step::new(&call, image, now_us, folder)).ok()
         });
         let (answer, step) = ran.unzip();
         image = step.map(|step| step.image);
