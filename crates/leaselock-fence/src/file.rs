@@ -161,6 +161,7 @@ impl FileFenceChecker {
 /// Writes a file so that a crash leaves the old or the new one. It keeps the mode of the old one.
 fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = folder.join(NEW);
+    drop(fs::remove_file(&new)); // what a crash has left may have any mode
     let mut file = File::create(&new)?;
     if let Ok(old) = fs::metadata(path) {
         file.set_permissions(old.permissions())?;

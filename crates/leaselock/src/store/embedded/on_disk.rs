@@ -323,7 +323,7 @@ fn limit(session: &Session, until: Moment) {
 /// From this try on a task sleeps between two tries.
 const NAPS_UNTIL: u32 = 96;
 /// Several times the longest sleep between two tries: the task that tries is not polled any more.
-const NOT_POLLED: Duration = Duration::from_millis(100);
+const NOT_POLLED: Duration = Duration::from_millis(500);
 
 /// Pauses between two tries, in three steps.
 ///

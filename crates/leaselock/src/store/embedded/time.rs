@@ -56,9 +56,8 @@ pub(super) fn namespace() -> String {
 
 /// Returns the anchor for a boot: by the wall clock, unless that is not after the last recorded time.
 pub(super) fn fix(wall_us: u64, boot_us: u64, last_us: u64) -> u64 {
-    wall_us
-        .max(last_us.saturating_add(1))
-        .saturating_sub(boot_us)
+    let us = wall_us.max(last_us.saturating_add(1));
+    us.saturating_sub(boot_us)
 }
 
 /// The content of the `meta` file.
@@ -95,9 +94,8 @@ impl Meta {
 
     pub(super) fn parse(text: &str) -> Result<Self, Unreadable> {
         let mut lines = text.lines();
-        let format = lines
-            .next()
-            .and_then(|line| line.strip_prefix("leaselock folder "));
+        let format = lines.next();
+        let format = format.and_then(|line| line.strip_prefix("leaselock folder "));
         match format.map(|format| (format, format.parse())) {
             Some((_, Ok(FORMAT))) => {}
             Some((format, Ok(_))) => return Err(Unreadable::Format(format.to_owned())),
@@ -172,10 +170,14 @@ impl TimeAnchor {
     /// Checks that the path still leads to the file, which confirms the anchor. Costs about a microsecond.
     pub(super) fn check(&self, root: &OwnedFd) -> Result<(), FileError> {
         let mut seen = hold(&self.seen);
-        let found = identity(CWD, &self.path).ok_or(FileError::Gone)?;
+        let found = match identity(CWD, &self.path) {
+            Err(Errno::ACCESS) => identity(root, META), // a process that has given up rights goes on
+            found => found,
+        };
+        let found = found.map_err(|_| FileError::Gone)?;
         if found != seen.0 {
             let meta = read(root).ok().flatten().ok_or(FileError::Gone)?;
-            let moved = identity(root, META) != Some(found);
+            let moved = identity(root, META) != Ok(found);
             if moved || meta.boot != boot_id() || meta.anchor_us != self.us {
                 return Err(FileError::Gone);
             }
@@ -192,10 +194,8 @@ impl TimeAnchor {
         }
         *last_us = now_us;
         if let (Ok(_lock), Ok(Some(meta))) = (locked(root, mode), read(root)) {
-            let meta = Meta {
-                last_us: now_us.max(meta.last_us),
-                ..meta
-            };
+            let last_us = now_us.max(meta.last_us);
+            let meta = Meta { last_us, ..meta };
             // Without waiting for the disk: the fences in the lock files make up for what a power cut loses here.
             if write(root, &meta, mode, false).is_ok() {
                 *file = identity(root, META).unwrap_or(*file);
@@ -204,10 +204,10 @@ impl TimeAnchor {
     }
 }
 
-fn identity(folder: impl AsFd, meta: impl Arg) -> Option<Identity> {
-    let stat = statat(folder, meta, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+fn identity(folder: impl AsFd, meta: impl Arg) -> Result<Identity, Errno> {
+    let stat = statat(folder, meta, AtFlags::SYMLINK_NOFOLLOW)?;
     let changed_ns = i128::from(stat.st_mtime_nsec);
-    Some((stat.st_dev, stat.st_ino, stat.st_mtime, changed_ns))
+    Ok((stat.st_dev, stat.st_ino, stat.st_mtime, changed_ns))
 }
 
 /// Reads the anchor, or fixes it when this boot has none.
@@ -259,7 +259,7 @@ pub(super) fn load(
 
 fn in_use(path: &Path, root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
     // Not by the path, which may lead elsewhere by now.
-    let identity = identity(root, META).ok_or(FileError::Gone)?;
+    let identity = identity(root, META).map_err(|_| FileError::Gone)?;
     Ok(TimeAnchor {
         us: meta.anchor_us,
         path: path.join(META),

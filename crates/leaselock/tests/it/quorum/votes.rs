@@ -189,7 +189,7 @@ async fn a_break_is_refused_when_every_node_refuses_it_and_unknown_when_a_reply_
     let quorum = nodes.builder().node_timeout(millis(1500)).open().unwrap();
     let lease = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
     nodes.all_have_voted().await;
-    let refuse = |at: usize| nodes.0[at].cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refuse = |at: usize| nodes.0[at].cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     refuse(0);
     refuse(1);
     let frozen = nodes.0[2].pause();
