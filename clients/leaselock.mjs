@@ -59,7 +59,7 @@ export function hold(name, { url, kill, ...flags } = {}) {
   }
   const program = process.env.LEASELOCK_BIN || "leaselock";
   // A file of URLs in the environment would count before a URL there.
-  const env = url === undefined ? process.env : { ...process.env, LEASELOCK_URL: url, LEASELOCK_URL_FILE: "" };
+  const env = !url ? process.env : { ...process.env, LEASELOCK_URL: url, LEASELOCK_URL_FILE: "" };
   // In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
   const child = spawn(program, [...words, "--", name], { env, detached: true });
   return new Promise((granted, refused) => new Lease(name, program, child, granted, refused));

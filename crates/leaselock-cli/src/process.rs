@@ -164,7 +164,7 @@ impl SignalSet {
     fn apply(&self, how: i32) -> SignalSet {
         let mut before = SignalSet::of(&[]).0;
         // SAFETY: both pointers are to whole sets that outlive the call. A mask decides when
-        // signals arrive, no handler of ours runs in any case.
+        // signals arrive; the one handler of ours (`end_at`) does nothing but `_exit`.
         unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before) };
         SignalSet(before)
     }

@@ -1,5 +1,6 @@
-//! Signals to the wrapper: read one by one from a descriptor, so that nothing of ours ever runs
-//! in the middle of something else, and so that each says where it came from.
+//! Signals to the wrapper: read one by one from a descriptor, so that nothing of ours runs in the
+//! middle of something else, and so that each says where it came from. As process 1 there is a handler
+//! too, which only ends the process.
 
 use std::cell::Cell;
 use std::io;
@@ -100,7 +101,7 @@ impl SignalStream {
     /// The next signal.
     pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
-            let mut ready = self.fd.readable().await?;
+            // Read first: a signal may have waited since before this process image began.
             let mut record = [0; RECORD];
             match rustix::io::read(&self.fd, &mut record) {
                 Ok(RECORD) => {
@@ -110,7 +111,7 @@ impl SignalStream {
                         return Ok(received);
                     }
                 }
-                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(rustix::io::Errno::AGAIN) => self.fd.readable().await?.clear_ready(),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -95,7 +95,7 @@ pub(crate) async fn supervise<W: Work>(
                     if !std::mem::replace(&mut is_lost, true) {
                         tell(StopReason::NotRenewed, work.obeys());
                     }
-                    fallback.due = None;
+                    fallback.leave_the_signal();
                 }
                 Notice::Gone => {
                     alone = true;
@@ -162,6 +162,14 @@ impl Fallback<'_> {
             Some(at) => sleep_until(at).await,
             None => pending().await,
         }
+    }
+
+    /// The guardian has sent the signal. The wrapper kills when the guardian does, which may be stopped or dead by then.
+    fn leave_the_signal(&mut self) {
+        let kill = alarm_in(self.plan.kill_in(self.channel.lease_ends_in()));
+        let known = self.due.filter(|_| self.asked);
+        self.due = Some(known.map_or(kill, |due| due.min(kill)));
+        self.asked = true;
     }
 
     fn act(&mut self, work: &mut impl Work) {

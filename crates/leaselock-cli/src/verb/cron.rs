@@ -64,10 +64,11 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
         };
         let begun = tokio::select! {
             biased;
-            begun = runs.next() => Ok(begun),
+            // First: it may have come before this process image began, and a tick may be due already.
             signal = signals.ending() => {
                 Err(signal.map(|signal| Next::Exit(Exit::by_signal(signal))))
             }
+            begun = runs.next() => Ok(begun),
             () = other_urls, if globals.url_file().is_some() => Err(Ok(Next::Tick(Duration::ZERO))),
         };
         let run = match begun {

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
     }
     let locks = session::client(globals, Purpose::Operator)?;
     let loaded = session::block_on(async { Ok(locks.load_functions().await) })?;
-    // Of several servers, others may have been changed when one has no functions.
+    // Servers are refused as a store is: of several, others may have been changed when one has no functions.
     let is_folder = globals.url().starts_with("file:");
     let loaded = loaded.map_err(|error| match error.kind() {
         ErrorKind::Unsupported if is_folder => Failure::new(error.to_string(), Exit::USAGE),

@@ -354,10 +354,11 @@ impl JobLock<'_> {
     }
 
     fn say_with(&self, event: &str, text: &str, facts: Value) {
+        // Without waiting long for a reader: while the job is watched, its end must come in time.
         if self.globals.json {
-            output::say(&event::line(event, self.name, text, facts));
+            output::report(&event::line(event, self.name, text, facts));
         } else {
-            output::say(&format!("leaselock: {}\n", output::sanitized(text)));
+            output::report(&format!("leaselock: {}\n", output::sanitized(text)));
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) const ALL: &[(&str, fn())] = scenarios! {
     a_job_does_not_run_on_without_its_guardian
     a_stopped_guardian_is_replaced_by_the_wrapper_when_the_lease_is_lost
     what_the_job_leaves_is_asked_and_killed_before_the_wrapper_exits_also_without_a_guardian
-    a_guardian_killed_after_the_signal_does_not_move_the_kill_beyond_the_deadline
+    a_guardian_killed_or_stopped_after_the_signal_does_not_move_the_kill_beyond_the_deadline
     the_guardian_is_deaf_to_what_is_meant_for_the_job
     a_command_that_does_not_exist_is_127_and_one_that_cannot_run_is_126
     a_job_ended_by_a_signal_gives_128_and_its_number
@@ -328,13 +328,15 @@ fn what_the_job_leaves_is_asked_and_killed_before_the_wrapper_exits_also_without
     }
 }
 
-fn a_guardian_killed_after_the_signal_does_not_move_the_kill_beyond_the_deadline() {
-    let mut stage = Stage::script(SHORT, IGNORES_TERM);
-    let (job, guardian) = (stage.process("job"), stage.guardian());
-    until("the guardian's word", || stage.log() == "NotRenewed\n");
-    guardian.signal(Signal::KILL);
-    assert!(job.end() < stage.deadline());
-    assert_eq!(stage.code(), Some(79));
+fn a_guardian_killed_or_stopped_after_the_signal_does_not_move_the_kill_beyond_the_deadline() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let mut stage = Stage::script(SHORT, IGNORES_TERM);
+        let (job, guardian) = (stage.process("job"), stage.guardian());
+        until("the guardian's word", || stage.log() == "NotRenewed\n");
+        guardian.signal(signal);
+        assert!(job.end() < stage.deadline());
+        assert_eq!(stage.code(), Some(79));
+    }
 }
 
 fn the_guardian_is_deaf_to_what_is_meant_for_the_job() {

@@ -225,9 +225,9 @@ impl Limiter {
     /// gone and it asks again. Too late is later than a whole burst takes, and at least a second.
     ///
     /// # Cancel safety
-    /// Safe: what a dropped wait has reserved is given back in the background, if the store replies within a minute. If no later reservation
-    /// exists, its permits are free again. If later ones exist, they keep their times, and the next new caller with the same
-    /// or a smaller cost gets the freed time.
+    /// Safe: what a dropped wait has reserved is given back in the background, if the store replies within a minute. If no
+    /// later reservation exists, its permits are free again. If later ones exist, they keep their times, and the next new
+    /// caller with the same or a smaller cost gets the freed time.
     ///
     /// # Errors
     /// As [`acquire_many_within`](Limiter::acquire_many_within). The longest wait is 30 days, and hours for rates with very many

@@ -274,7 +274,7 @@ pub(super) fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
     Ok(())
 }
 
-/// One or several permits of a [`Semaphore`](crate::Semaphore), held together.
+/// One or several permits of a [`Semaphore`], held together.
 ///
 /// # Examples
 /// ```

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::file_format::{Found, Present, peek};
-use super::io_error::{FileError, unfit};
+use super::io_error::{FileError, system, unfit};
 use super::opening::{self, Names, Unopened};
 use super::session;
 use crate::base::hex::hex;
@@ -42,10 +42,12 @@ const SESSIONS: usize = 10_000;
 /// Returns the boot of this process; zeros where the system has no such number.
 pub(super) fn boot_id() -> BootId {
     static BOOT: OnceLock<BootId> = OnceLock::new();
-    *BOOT.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        parse_hex(&text.trim().replace('-', "")).unwrap_or_default()
-    })
+    let known = BOOT.get().copied().or_else(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let boot = parse_hex(&text.trim().replace('-', ""))?;
+        Some(*BOOT.get_or_init(|| boot))
+    });
+    known.unwrap_or_default()
 }
 
 /// Returns the time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
@@ -219,6 +221,9 @@ pub(super) fn load(
     mode: Mode,
 ) -> Result<TimeAnchor, FileError> {
     if cfg!(target_os = "linux") && boot_id() == BootId::default() {
+        if let Err(error) = rustix::io::dup(root) {
+            return Err(system("open", path, error).into()); // no descriptor is left to read it
+        }
         let why = "ends leases with the machine's boot, and this process cannot read which it is in \
                    /proc/sys/kernel/random/boot_id; let it (ProcSubset=all in a unit of systemd)";
         return Err(unfit(path, why).into());
@@ -276,10 +281,7 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option
             here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
                 return Ok(Some(meta));
             }
-            _ => unfit(
-                path,
-                "is used from another time namespace, where the clock differs",
-            ),
+            _ => unfit(path, "is used from a time namespace with another clock"),
         },
         Err(Unreadable::Format(format)) => {
             let why = format!("has format {format}, and this leaselock knows format {FORMAT}");
@@ -303,10 +305,7 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unreadable>) -> Result<Option
 
 /// Not a reboot, although the boot id is another: no session outlives one.
 pub(super) fn same_kernel(path: &Path) -> StoreError {
-    unfit(
-        path,
-        "is used by a living process that reads another boot_id: one is made up",
-    )
+    unfit(path, "is in use with another boot_id: one is made up")
 }
 
 fn read(root: &OwnedFd) -> Result<Option<Meta>, Unreadable> {
