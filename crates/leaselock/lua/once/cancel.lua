@@ -28,7 +28,7 @@ if r and r.kind == 'run' and r.token == token then
   local before, ends_ms = unpack(redis.call('HMGET', record, 'before', 'before_ends_ms'))
   if before and before ~= '' then
     redis.call('HSET', record, 'state', before)
-    if ends_ms then redis.call('PEXPIRE', record, whole(math.max(0, ends_ms - now_us / 1000))) end -- none of an older version
+    redis.call('PEXPIRE', record, whole(math.max(0, ends_ms - now_us / 1000)))
   else
     redis.call('DEL', record)
   end
