@@ -26,7 +26,7 @@ pub(super) const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
 /// does not wait for this attempt.
 const THIRD_ATTEMPT_AFTER: Duration = Duration::from_secs(1);
 /// How long cleanup retries after the ttl: a stalled server may run old requests when it goes on.
-pub(super) const RETRY_BEYOND_TTL: Duration = Duration::from_secs(60);
+const RETRY_BEYOND_TTL: Duration = Duration::from_secs(60);
 const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// How many finished queue entries are remembered. A server that was promoted without their removal may find them at
 /// the head of its queue, so only recent ones matter.

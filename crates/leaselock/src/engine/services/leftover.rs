@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cleanup::{OpenCleanup, PAUSES_MS, RETRY_BEYOND_TTL, SECOND_ATTEMPT_AFTER};
+use super::cleanup::{OpenCleanup, PAUSES_MS, SECOND_ATTEMPT_AFTER};
 use super::core::{Engine, OPERATOR_WITHIN};
 use crate::base::StoreError;
 use crate::base::backoff::Backoff;
@@ -25,6 +25,9 @@ impl<O: Votable<Reply: Send> + Clone + Send + Sync + 'static> Undo for O {
         store.ask(self, OPERATOR_WITHIN).await.map(drop)
     }
 }
+
+/// How long it is tried at most, or requests to a store that is away for long would pile up.
+const TRIED_FOR: Duration = Duration::from_secs(60);
 
 /// Created before the first request is sent. Dropping it takes back in the background what may be on the store, however many
 /// attempts that takes while it lasts, for a minute at most. Closing the client waits for that.
@@ -102,8 +105,7 @@ impl<U: Undo> Drop for Leftover<U> {
         let (store, what) = (background.store.clone(), self.what.clone());
         let (clock, lasts) = (self.engine.clock.clone(), self.lasts);
         drop(background.handle.spawn(async move {
-            // Not for longer, or requests to a store that is away for long would pile up.
-            let until = clock.now().plus(lasts.min(RETRY_BEYOND_TTL));
+            let until = clock.now().plus(lasts.min(TRIED_FOR));
             let is_over = || clock.now() >= until;
             let mut undone = undo(&what, &store, &open, is_over).await;
             if !once && undone {
