@@ -230,7 +230,7 @@ pub mod satellite {
 }
 
 /// Every kind of lock.
-const KINDS: &[&engine::values::kind::Kind] = &[
+static KINDS: &[&engine::values::kind::Kind] = &[
     &mutex::MUTEX,
     &rwlock::READ,
     &rwlock::UPGRADE,
@@ -242,7 +242,7 @@ const KINDS: &[&engine::values::kind::Kind] = &[
 ];
 
 /// The scripts of what holds nothing.
-const SCRIPTS: &[script::Scripts] = &[
+static SCRIPTS: &[script::Scripts] = &[
     latch::SCRIPTS,
     barrier::SCRIPTS,
     limiter::SCRIPTS,

@@ -124,7 +124,7 @@ impl EventLog {
         let way = if by_s < 0 { "back" } else { "forward" };
         if by_s != 0 {
             let text = format!("the store's clock went {way} by about {} s", by_s.abs());
-            let fact = format_args!("clock/{}/{way}", server_us / 60_000_000);
+            let fact = format!("clock/{}/{way}", server_us / 60_000_000);
             self.note(|| LogEvent::new("clock_jumped", text).fact(fact));
         }
     }
