@@ -54,7 +54,7 @@ presets! {
     /// bsm/redislock (Go), with one key.
     BSM_REDISLOCK {
         name: "bsm-redislock",
-        note: "callers with the same fixed token hold it together; ours are random",
+        note: "a caller with the same fixed token takes the lock; ours are random",
     }
 
     /// distributed-lock (Rust) with Redis, over one server.
