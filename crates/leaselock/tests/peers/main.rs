@@ -1,4 +1,4 @@
-//! Real lock libraries of others on the same key: what docs/sharing.md says of each, library by library.
+//! Real lock libraries of others on the same key: what peers/README.md says of each, library by library.
 //!
 //! `cargo xtask test` installs them. Without it, or where one of their languages is missing, their tests do nothing,
 //! and `what_is_left_out_is_named` says so.

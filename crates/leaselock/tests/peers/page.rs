@@ -1,11 +1,11 @@
-//! The tested libraries in docs/sharing.md against the tests: a row for each library, and nothing in it that is not so.
+//! The tested libraries in peers/README.md against the tests: a row for each library, and nothing in it that is not so.
 
 use std::collections::BTreeSet;
 
 use crate::PEERS;
 use crate::peer::Peer;
 
-const PAGE: &str = include_str!("../../../../docs/sharing.md");
+const PAGE: &str = include_str!("../../../../peers/README.md");
 
 /// The cells of the rows that begin with a library in backticks, below the heading *Tested libraries*.
 fn rows() -> Vec<Vec<&'static str>> {

@@ -135,7 +135,7 @@ impl Value {
         }
     }
 
-    /// As docs/sharing.md says it.
+    /// As peers/README.md says it.
     pub(crate) fn in_words(self) -> String {
         match self {
             Value::Uuid => "uuid".to_owned(),

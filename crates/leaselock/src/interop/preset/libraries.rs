@@ -54,7 +54,7 @@ presets! {
     /// bsm/redislock (Go), with one key.
     BSM_REDISLOCK {
         name: "bsm-redislock",
-        note: "a fixed token of its user takes the lock of a holder with the same one; ours are random",
+        note: "a caller with the same fixed token takes the lock; ours are random",
     }
 
     /// distributed-lock (Rust) with Redis, over one server.
@@ -88,14 +88,14 @@ presets! {
         name: "madelson",
         ttl: ms(30_000),
         wait: Wait::Forever,
-        note: "its waiters ask every 10 to 800 ms, at random; with several servers its lock is a majority of them",
+        note: "its waiters ask every 10 to 800 ms, at random; with several servers it locks a majority",
     }
 
     /// node-redlock, versions 4 and 5 (Node), over one server and one resource.
     NODE_REDLOCK {
         name: "node-redlock",
         wait: tries(11, 200, 50),
-        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
+        note: "with several servers it locks a majority, and one alone excludes no holder",
     }
 
     /// The Redlock of pottery (Python), over one server.
@@ -104,7 +104,7 @@ presets! {
         before: "redlock:",
         ttl: ms(10_000),
         wait: Wait::Forever,
-        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
+        note: "with several servers it locks a majority, and one alone excludes no holder",
     }
 
     /// python-redis-lock (Python), which pushes to a list on release.
@@ -112,7 +112,7 @@ presets! {
         name: "python-redis-lock",
         wait: Wait::Forever,
         protocol: Protocol::PythonRedisLock, // which prefixes `lock:`
-        note: "without `expire` its key never ends by itself: when its holder dies, only an operator frees it",
+        note: "without `expire` only an operator frees the lock of a dead holder",
     }
 
     /// redis-exp-lock (Node).
@@ -120,7 +120,7 @@ presets! {
         name: "redis-exp-lock",
         ttl: ms(1_000),
         wait: tries(1, 5, 0),
-        note: "its locks last one second unless its user says more, and nothing prolongs them",
+        note: "nothing prolongs its locks",
     }
 
     /// errorception's redis-lock (Node), from 0.1.0 on.
@@ -147,7 +147,7 @@ presets! {
         name: "redis-lock-rs",
         before: "redlock:",
         wait: Wait::Timeout(Duration::from_secs(10)),
-        note: "its own default ttl is 10 ms, which any pause outlives and which is not kept here; \
+        note: "its own default ttl of 10 ms is not kept here; \
                its locks on several resources have other keys",
     }
 
@@ -155,7 +155,7 @@ presets! {
     REDIS_PY {
         name: "redis-py",
         wait: Wait::Forever,
-        note: "without `timeout` its key never ends by itself: when its holder dies, only an operator frees it",
+        note: "without `timeout` only an operator frees the lock of a dead holder",
     }
 
     /// The mutex of redis-semaphore (Node).
@@ -211,7 +211,7 @@ presets! {
         name: "redlock-universal",
         ttl: ms(30_000),
         wait: tries(4, 100, 0),
-        note: "its adapters may put a prefix in front of the key; make it part of the name then",
+        note: "a prefix that its adapter adds belongs into the name",
     }
 
     /// redsync (Go), over one pool.
@@ -250,7 +250,7 @@ presets! {
     WARLOCK {
         name: "warlock",
         after: ":lock",
-        note: "it sets nothing by default: its user gives the ttl with each lock",
+        note: "its user gives the ttl with each lock",
     }
 }
 
