@@ -38,11 +38,17 @@ pub(super) enum ArrivalAtBarrier {
     Disagrees { parties: u32 },
 }
 
+/// Which party a request is about, and of which barrier.
+#[derive(Debug, Clone)]
+pub(super) struct Party {
+    pub(super) keys: LockKeys,
+    pub(super) token: Token,
+}
+
 operation! {
     /// Waits for the others, or goes on waiting. Runs `barrier/arrive`.
     pub(super) struct ArriveAtBarrier<'a> {
-        keys: &'a LockKeys,
-        token: &'a Token,
+        party: &'a Party,
         parties: u32,
         lease: Ttl,
         generation: u64,
@@ -52,6 +58,7 @@ operation! {
     }
     script &ARRIVE_AT_BARRIER;
     fn encode(call) {
+        let Party { keys, token } = party;
         call.key(keys.beside("barrier")).key(keys.beside("passed"));
         call.arg(token).arg(u64::from(*parties)).arg(lease.as_ms()).arg(generation);
         call.arg(KEPT_MS.max(lease.as_ms())).arg(channel).arg(told.map_or("", Token::secret));
@@ -69,11 +76,11 @@ operation! {
     /// `barrier/leave`.
     #[derive(Clone)]
     pub(super) struct Leave {
-        keys: LockKeys,
-        token: Token,
+        party: Party,
     }
     script &LEAVE;
     fn encode(call) {
+        let Party { keys, token } = party;
         call.key(keys.beside("barrier")).key(keys.beside("passed"));
         call.arg(token);
     }

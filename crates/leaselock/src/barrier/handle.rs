@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, Party};
 use super::error::BarrierError;
 use crate::base::{InvalidInput, Moment, Token, Ttl, hold};
 use crate::client::Client;
@@ -140,8 +140,9 @@ impl Barrier {
         let (barrier, lease) = self.checked()?;
         let engine = &self.noun.engine;
         let (keys, token) = (barrier.keys.clone(), barrier.new_token()?);
+        let party = Party { keys, token };
         let (channel, mut watch) = (barrier.channel(), barrier.watch(until));
-        let mut place = Leftover::new(engine, Leave { keys, token }, self.lease);
+        let mut place = Leftover::new(engine, Leave { party }, self.lease);
         let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
         let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
         let told = hold(&self.told).pop();
@@ -149,8 +150,7 @@ impl Barrier {
             watch.listens(within).await;
             place.begins();
             let arrive = ArriveAtBarrier {
-                keys: &place.what().keys,
-                token: &place.what().token,
+                party: &place.what().party,
                 parties: self.parties,
                 lease,
                 generation,
@@ -216,7 +216,7 @@ impl Barrier {
     /// The next wait begins in the generation behind this one, or finds out which one waits.
     fn passed(&self, mut place: Leftover<Leave>, generation: u64, index: u32) -> BarrierPass {
         self.generation.store(generation + 1, Ordering::SeqCst);
-        hold(&self.told).push(place.what().token.clone());
+        hold(&self.told).push(place.what().party.token.clone());
         place.ends();
         BarrierPass { generation, index }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave};
+use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, Party};
 use crate::base::clock::Clock;
 use crate::base::clock::Ttl;
 use crate::base::token::Token;
@@ -140,10 +140,14 @@ impl Subject {
         Said::Passed(pass.generation)
     }
 
+    fn party(&self, token: usize) -> Party {
+        let (keys, token) = (self.keys.clone(), self.tokens[token].clone());
+        Party { keys, token }
+    }
+
     async fn arrive(&mut self, token: usize, generation: u64, told: Option<usize>) -> Said {
         let arrive = ArriveAtBarrier {
-            keys: &self.keys,
-            token: &self.tokens[token],
+            party: &self.party(token),
             parties: PARTIES,
             lease: Ttl::whole_ms(LEASE_MS).unwrap(),
             generation,
@@ -174,10 +178,8 @@ impl Subject {
     }
 
     async fn leave(&mut self, token: usize, generation: u64) -> Said {
-        let leave = Leave {
-            keys: self.keys.clone(),
-            token: self.tokens[token].clone(),
-        };
+        let party = self.party(token);
+        let leave = Leave { party };
         match self
             .client
             .state

@@ -60,7 +60,7 @@ impl ClientState {
         check_kind(kind, engine, options)?;
         protocol.check(engine)?;
         (engine.store).check_limits(options.priority, ttl.as_duration())?;
-        engine.check_replicas(options.copies)?;
+        options.copies.map_or(Ok(()), |_| engine.check_replicas())?;
         let is_foreign = !protocol.is_native();
         let terms = AcquireTerms {
             ttl,

@@ -216,8 +216,8 @@ impl Once {
             let (resource, channel) = self.named.of_run(AskedWork::NOUN)?;
             if let Some(copies) = self.terms.copies {
                 copies.check(options.length())?;
+                self.named.state.engine.check_replicas()?;
             }
-            self.named.state.engine.check_replicas(self.terms.copies)?;
             let terms = self.terms.clone();
             return Ok((resource, OnceTerms { channel, ..terms }));
         };

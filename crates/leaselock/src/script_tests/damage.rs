@@ -8,7 +8,7 @@ use super::rwlock::reads::{as_kind, mutex_of};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::values::calls_many::{AcquireMany, Item};
+use crate::engine::values::calls_many::AcquireMany;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Resource};
 use crate::script::damage::Types;
@@ -108,14 +108,8 @@ fn many_at_once_pass_over_a_damaged_fence() {
         let fence = keys.fence().to_string();
         for damage in DAMAGED {
             lab.damage(&fence, damage).await;
-            let held = Held::of(&keys, &token());
-            let item = Item::of(held.for_ttl(ttl(30_000)), true).unwrap();
-            let answers = lab
-                .ask(&AcquireMany {
-                    terms: item.terms,
-                    items: &[item],
-                })
-                .await;
+            let items = &[item(&keys, &token())];
+            let answers = lab.ask(&AcquireMany { items }).await;
             assert_eq!(answers, [None], "{}: {damage}", lab.engine);
             assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
             assert!(lab.still_ms(&fence).await <= 60_000, "{damage}: renewed");

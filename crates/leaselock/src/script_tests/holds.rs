@@ -3,8 +3,7 @@
 use super::lab::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Held, Kind, Resource};
-use crate::mutex::MUTEX;
+use crate::engine::values::kind::{Kind, Resource};
 use crate::rwlock::READ;
 use crate::script::keys::LockKeys;
 use crate::script::{Script, Value};
@@ -82,19 +81,8 @@ fn a_call_for_many_mutexes_writes_no_fence_beside_holds_that_have_none() {
             };
             let held = shared(&mutex, kind);
             lab.granted(&held, &unfenced_token(), &unfenced).await;
-            let item = Held::of(&mutex, &token());
-            let item = Item::of(item.for_ttl(ttl(30_000)), true).unwrap();
-            let terms = BatchTerms {
-                scripts: MUTEX.batch.as_ref().unwrap(),
-                ttl: ttl(30_000),
-                fencing: true,
-            };
-            let answers = lab
-                .ask(&AcquireMany {
-                    terms,
-                    items: &[item],
-                })
-                .await;
+            let items = &[item(&mutex, &token())];
+            let answers = lab.ask(&AcquireMany { items }).await;
             assert!(matches!(answers[..], [None]), "{} {answers:?}", lab.engine);
             let fence = lab.meddle(&TYPE_OF, &mutex.fence().to_string(), &[]).await;
             assert_eq!(fence, [Value::Bytes(b"none".to_vec())], "{}", lab.engine);

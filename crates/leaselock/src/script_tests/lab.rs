@@ -11,6 +11,7 @@ use crate::base::token::{ClientId, Token};
 use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls::*;
+use crate::engine::values::calls_many::Item;
 use crate::engine::values::calls_optional::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Resource};
@@ -118,6 +119,15 @@ pub(super) fn unfenced_token() -> Token {
 
 pub(super) fn ttl(ms: u64) -> Ttl {
     Ttl::new(Duration::from_millis(ms)).unwrap()
+}
+
+/// The item of a plain request for 30 s, which fences if its token does.
+pub(super) fn item(resource: &Resource, token: &Token) -> Item {
+    let terms = AcquireTerms {
+        fences: token.is_fenced(),
+        ..AcquireTerms::plain(ttl(30_000))
+    };
+    Item::of(&Held::of(resource, token), terms).unwrap()
 }
 
 /// The options of an acquire request; all others have defaults.

@@ -8,10 +8,9 @@ use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::token::Token;
 use crate::engine::values::ballot::*;
-use crate::engine::values::calls_many::{BatchTerms, Item};
+use crate::engine::values::calls_many::Item;
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::engine::values::kind::{Held, Resource};
-use crate::mutex::MUTEX;
 use crate::script::Value;
 
 const BEHIND: Duration = Duration::from_secs(15);
@@ -23,18 +22,6 @@ fn on_a_server(test: impl AsyncFn(&Lab)) {
         .build()
         .unwrap();
     runtime.block_on(test(&lab));
-}
-
-fn item(keys: &Resource, token: &Token) -> Item {
-    Item::of(Held::of(keys, token).for_ttl(ttl(30_000)), true).unwrap()
-}
-
-fn terms(fencing: bool) -> BatchTerms {
-    BatchTerms {
-        scripts: MUTEX.batch.as_ref().unwrap(),
-        ttl: ttl(30_000),
-        fencing,
-    }
 }
 
 impl Lab {
@@ -68,9 +55,8 @@ impl Lab {
         self.ask(&Withdraw::of(&Held::of(keys, token))).await
     }
 
-    async fn vote_many(&self, items: &[Item], fencing: bool, proposed: u64) -> VotedMany {
+    async fn vote_many(&self, items: &[Item], proposed: u64) -> VotedMany {
         self.ask(&VoteMany {
-            terms: terms(fencing),
             items,
             proposed,
             behind: BEHIND,
@@ -295,7 +281,7 @@ fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
                 assert_eq!(what, (ErrorKind::Corrupt, false), "{error}");
             }
             let now = lab.now_us().await;
-            let many = lab.vote_many(&[item(&keys, &token)], true, now).await;
+            let many = lab.vote_many(&[item(&keys, &token)], now).await;
             assert_eq!(many.accepted, [false]);
             assert!(many.least < now + 60_000_000, "{many:?}");
             let left = lab.meddle(&TYPE_OF, &keys.lock, &[]).await;
@@ -378,7 +364,7 @@ fn of_many_the_free_locks_get_votes_and_the_call_has_no_effect_on_the_others() {
             .chain([free])
             .map(|keys| item(keys, &token()))
             .collect();
-        let voted = lab.vote_many(&items, true, now + 1).await;
+        let voted = lab.vote_many(&items, now + 1).await;
         assert_eq!(voted.accepted, [true, false, false, false, false]);
         assert_eq!(voted.least, far + 1, "what would hold for all");
         assert!(lab.holds(free, &items[0].held.token).await && lab.holds(held, &holder).await);
@@ -390,7 +376,7 @@ fn of_many_the_free_locks_get_votes_and_the_call_has_no_effect_on_the_others() {
             "lost, and the next is larger"
         );
 
-        let again = lab.vote_many(&items, true, voted.least).await;
+        let again = lab.vote_many(&items, voted.least).await;
         assert_eq!(again.accepted, [false, false, false, true, false]);
         assert!(lab.left_ms(&free.lock).await > 20_000);
     });
@@ -404,7 +390,7 @@ fn many_votes_without_fencing_touch_no_fences() {
             .iter()
             .map(|keys| item(keys, &unfenced_token()))
             .collect();
-        assert_eq!(lab.vote_many(&items, false, 0).await.accepted, [true, true]);
+        assert_eq!(lab.vote_many(&items, 0).await.accepted, [true, true]);
         assert_eq!(lab.fence_of(&names[0]).await, None);
     });
 }

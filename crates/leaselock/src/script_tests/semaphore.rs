@@ -12,7 +12,7 @@ use crate::client::inspection::BreakOptions;
 use crate::client::views::*;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Held, Resource};
+use crate::engine::values::kind::Resource;
 use crate::rwlock::READ;
 use crate::script::{Script, Value};
 use crate::semaphore::PERMITS;
@@ -42,28 +42,13 @@ fn reader_of(pool: &Resource) -> Resource {
     Resource::at(&READ, pool.lock.clone(), None).with_mode(Some("s".into()))
 }
 
-fn item(pool: &Resource, token: &Token) -> Item {
-    let held = Held::of(pool, token);
-    Item::of(held.for_ttl(ttl(30_000)), token.is_fenced()).unwrap()
-}
-
 /// The fencing token of each item that was served.
 async fn take(lab: &Lab, items: &[Item]) -> Vec<Option<Option<Fence>>> {
-    granted(
-        lab.ask(&AcquireMany {
-            terms: items[0].terms,
-            items,
-        })
-        .await,
-    )
+    granted(lab.ask(&AcquireMany { items }).await)
 }
 
 async fn give_back(lab: &Lab, items: &[Item]) -> Replies<ReleaseAnswer> {
-    lab.ask(&ReleaseMany {
-        terms: items[0].terms,
-        items,
-    })
-    .await
+    lab.ask(&ReleaseMany { items }).await
 }
 
 async fn usage(lab: &Lab, pool: &Resource) -> String {

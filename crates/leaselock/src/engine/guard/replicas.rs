@@ -26,8 +26,8 @@ use crate::store::DedicatedConnection;
 impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
     /// wait.
-    pub(crate) fn check_replicas(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
-        if copies.is_none() || self.store.has_replicas() {
+    pub(crate) fn check_replicas(&self) -> Result<(), InvalidInput> {
+        if self.store.has_replicas() {
             return Ok(());
         }
         Err(InvalidInput::new(format!(

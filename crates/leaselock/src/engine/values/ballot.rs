@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaselock_fence::Fence;
 
 use super::calls::operation;
-use super::calls_many::{BatchTerms, Item, Replies, each, released};
+use super::calls_many::{Item, Replies, each, released};
 use super::grant::{Acquired, ReleaseAnswer, Seen, seen_at};
 use super::kind::{Held, HeldFor};
 use crate::base::StoreError;
@@ -150,7 +150,7 @@ pub(crate) struct VotedMany {
 operation! {
     /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
     pub(crate) struct VoteMany<'a> {
-        terms: BatchTerms,
+        /// At least one; all go with the first.
         items: &'a [Item],
         /// A fencing token; 0 for none.
         proposed: u64,
@@ -158,11 +158,12 @@ operation! {
     }
     script &VOTE_MANY;
     fn encode(call) {
+        let terms = items[0].terms;
         call.keys(items.iter().map(|item| &item.held.resource.lock));
-        if terms.fencing {
+        if terms.fences {
             call.keys(items.iter().map(|item| item.held.resource.fence()));
         }
-        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing)).arg(proposed).arg(micros(*behind));
+        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fences)).arg(proposed).arg(micros(*behind));
         call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> VotedMany {
@@ -204,13 +205,12 @@ operation! {
 /// Runs one round for all items. An item with a majority has its lease; the votes of all others are withdrawn.
 pub(crate) async fn vote_together(
     quorum: &QuorumStore,
-    terms: BatchTerms,
     items: &[Item],
     within: Duration,
 ) -> Result<Replies<Acquired>, StoreError> {
-    let proposed = quorum.propose_if(terms.fencing, within).await;
+    let fences = items[0].terms.fences;
+    let proposed = quorum.propose_if(fences, within).await;
     let vote = VoteMany {
-        terms,
         items,
         proposed,
         behind: quorum.behind(),
@@ -242,7 +242,7 @@ pub(crate) async fn vote_together(
         let maybe = poll.votes().may_have_acted();
         return Err(quorum.no_majority(poll.votes(), |_| Shown::Answered, maybe));
     }
-    let fence = terms.fencing.then(|| Fence::new(proposed));
+    let fence = fences.then(|| Fence::new(proposed));
     let granted = || Acquired::Granted {
         fence,
         range: 1,

@@ -95,7 +95,6 @@ impl AcquireTerms {
     }
 
     /// Returns those of a plain request.
-    #[cfg(test)]
     pub(crate) fn plain(ttl: Ttl) -> Self {
         AcquireTerms {
             ttl,

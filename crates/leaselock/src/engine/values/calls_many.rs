@@ -1,9 +1,9 @@
 //! Many requests of one kind in one call: each item has its own reply.
 
-use super::calls::operation;
+use super::calls::{AcquireTerms, operation};
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::{BatchScripts, Held, HeldFor};
-use crate::base::{Ttl, debug_as, fence};
+use crate::base::{Ttl, fence};
 use crate::script::{Arg, Call, Malformed, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
@@ -13,69 +13,52 @@ pub(crate) const MANY_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) held: Held,
-    pub(crate) terms: BatchTerms,
-}
-
-/// What the items of one call have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct BatchTerms {
-    /// The scripts of their kind.
+    pub(crate) terms: AcquireTerms,
+    /// The scripts of its kind.
     pub(crate) scripts: &'static BatchScripts,
-    pub(crate) ttl: Ttl,
-    pub(crate) fencing: bool,
 }
-
-impl PartialEq for BatchTerms {
-    fn eq(&self, other: &Self) -> bool {
-        let same_kind = std::ptr::eq(self.scripts, other.scripts);
-        same_kind && self.ttl == other.ttl && self.fencing == other.fencing
-    }
-}
-
-debug_as!(BatchTerms, it => "Terms({:?}, fencing: {})", it.ttl, it.fencing);
 
 impl Item {
-    /// Creates the item of a request; `None` for a kind, or a way of holding, whose requests are not batched.
-    pub(crate) fn of(HeldFor { held, ttl }: HeldFor<'_>, fencing: bool) -> Option<Self> {
+    /// Creates the item of an acquisition; `None` for a kind, or a way of holding, whose requests are not batched.
+    pub(crate) fn of(held: &Held, terms: AcquireTerms) -> Option<Self> {
         let scripts = held.resource.kind.batch.as_ref()?;
         let mode = held.resource.mode.as_deref();
-        if scripts.mode != mode.and_then(|mode| mode.bytes().next()) {
-            return None;
-        }
-        Some(Item {
+        let fits = scripts.mode == mode.and_then(|mode| mode.bytes().next());
+        fits.then(|| Item {
             held: held.clone(),
-            terms: BatchTerms {
-                scripts,
-                ttl,
-                fencing,
-            },
+            terms,
+            scripts,
         })
+    }
+
+    /// Creates the item of a release. Its terms say nothing, and are the same for all.
+    pub(crate) fn of_release(held: &Held) -> Option<Self> {
+        Item::of(held, AcquireTerms::plain(Ttl::DEFAULT))
     }
 
     /// Returns true if one call can serve both.
     pub(crate) fn goes_with(&self, other: &Item) -> bool {
-        self.terms == other.terms && self.held.resource.mode == other.held.resource.mode
+        let alike = |item: &Item| (item.terms.ttl, item.terms.fences);
+        std::ptr::eq(self.scripts, other.scripts)
+            && alike(self) == alike(other)
+            && self.held.resource.mode == other.held.resource.mode
     }
 }
 
 /// Writes the keys that both scripts of a batch take.
-fn write_keys(call: &mut Call, terms: BatchTerms, items: &[Item]) {
+fn write_keys(call: &mut Call, items: &[Item]) {
     let each = || items.iter().map(|item| &item.held.resource);
     call.keys(each().map(|resource| &resource.lock));
     call.keys(each().map(|resource| resource.queue()));
-    for side in terms.scripts.side_keys {
+    for side in items[0].scripts.side_keys {
         call.keys(each().map(|resource| resource.beside(side)));
     }
 }
 
 /// Writes the mode of all items, for kinds whose scripts take it.
-fn write_mode(call: &mut Call, terms: BatchTerms, items: &[Item]) {
-    let mode = items
-        .first()
-        .and_then(|item| item.held.resource.mode.as_deref());
-    if let Some(mode) = mode.filter(|_| terms.scripts.takes_mode) {
-        call.arg(mode);
-    }
+fn write_mode(call: &mut Call, first: &Item) {
+    let mode = first.held.resource.mode.as_deref();
+    call.args(mode.filter(|_| first.scripts.takes_mode).into_iter());
 }
 
 /// The replies in the order of the items. `None`: the call had no effect on the item, and the caller sends it alone.
@@ -84,17 +67,18 @@ pub(crate) type Replies<R> = Vec<Option<R>>;
 operation! {
     /// Acquires the locks that are free, or held in a way that leaves room. Runs the kind's `acquire_many`.
     pub(crate) struct AcquireMany<'a> {
-        terms: BatchTerms,
+        /// At least one; all go with the first.
         items: &'a [Item],
     }
-    script &terms.scripts.acquire_many;
+    script &items[0].scripts.acquire_many;
     fn encode(call) {
-        write_keys(call, *terms, items);
-        if terms.fencing || terms.scripts.always_fences {
+        let Item { terms, scripts, .. } = &items[0];
+        write_keys(call, items);
+        if terms.fences || scripts.always_fences {
             call.keys(items.iter().map(|item| item.held.resource.fence()));
         }
-        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
-        write_mode(call, *terms, items);
+        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fences));
+        write_mode(call, &items[0]);
         call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> Replies<Acquired> {
@@ -145,14 +129,14 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
 operation! {
     /// Releases the locks without waiters. Runs the kind's `release_many`.
     pub(crate) struct ReleaseMany<'a> {
-        terms: BatchTerms,
+        /// At least one; all go with the first.
         items: &'a [Item],
     }
-    script &terms.scripts.release_many;
+    script &items[0].scripts.release_many;
     votes elsewhere;
     fn encode(call) {
-        write_keys(call, *terms, items);
-        write_mode(call, *terms, items);
+        write_keys(call, items);
+        write_mode(call, &items[0]);
         call.args(items.iter().map(|item| &item.held.token));
     }
     fn decode(answer) -> Replies<ReleaseAnswer> {

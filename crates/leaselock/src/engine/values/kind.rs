@@ -58,6 +58,7 @@ pub(crate) struct StepScripts {
 }
 
 /// Many requests in one call. Both scripts take the locks and their queues.
+#[derive(Debug)]
 pub(crate) struct BatchScripts {
     /// The ways of holding that they serve, for kinds with several ways: the first byte of their modes.
     pub(crate) mode: Option<u8>,

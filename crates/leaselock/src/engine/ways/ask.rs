@@ -17,7 +17,7 @@ use crate::engine::services::wakeups::grant_deadline::{
     ClockContext, LeaseWindow, ReceivedGrant, Uncertain,
 };
 use crate::engine::services::{
-    CleanupGuard, ClockSample, Engine, LeaseMachine, LeaseRecord, PendingCleanup,
+    CleanupGuard, ClockSample, Engine, LeaseMachine, LeaseRecord, LeaseTerms, PendingCleanup,
 };
 use crate::engine::values::{
     Acquire, AcquireRequest, Acquired, CustomLock, Held, LockMode, LogEvent, Resource, Seen,
@@ -363,16 +363,8 @@ impl Ask<'_> {
         self.engine.announce();
         let longest = self.request.max_hold.unwrap_or(Duration::MAX);
         self.engine.store.limit_session(began.plus(longest));
-        let terms = self.request.terms;
-        let core = LeaseMachine::granted(
-            began,
-            deadline,
-            now,
-            terms.ttl,
-            self.engine.drift,
-            terms.renews,
-            self.request.max_hold,
-        );
+        let terms = LeaseTerms::of(self.request.terms, self.request.max_hold, began);
+        let core = LeaseMachine::granted(began, deadline, now, terms, self.engine.drift);
         // Another library's lock has it in its value, or nowhere.
         let why = self.request.why.clone().filter(|_| self.custom.is_none());
         let resource = self.becomes.as_ref().unwrap_or(&self.held.resource);

@@ -58,8 +58,7 @@ impl Ask<'_> {
         if is_waited_for() || engine.limits.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
-        let terms = self.request.terms;
-        let Some(item) = Item::of(self.held.for_ttl(terms.ttl), terms.fences) else {
+        let Some(item) = Item::of(&self.held, self.request.terms) else {
             return Ok(FirstTry::StartedWait(None));
         };
         let within = self.within();

@@ -6,44 +6,24 @@ use proptest::prelude::*;
 use crate::base::token::Token;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
-use crate::engine::values::kind::{Held, Resource};
+use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
 use crate::script_tests::lab::*;
 use crate::script_tests::random::random_cases;
-
-fn terms(fencing: bool) -> BatchTerms {
-    BatchTerms {
-        scripts: MUTEX.batch.as_ref().unwrap(),
-        ttl: ttl(30_000),
-        fencing,
-    }
-}
 
 /// The locks share a slot, as the embedded stores require.
 fn some_keys(letter: char) -> Resource {
     keys(&format!("{{t}}{letter}"))
 }
 
-fn item(keys: &Resource, token: &Token) -> Item {
-    Item::of(Held::of(keys, token).for_ttl(ttl(30_000)), true).unwrap()
-}
-
 impl Lab {
-    async fn acquire_many(&self, items: &[Item], fencing: bool) -> Replies<Acquired> {
-        self.ask(&AcquireMany {
-            terms: terms(fencing),
-            items,
-        })
-        .await
+    async fn acquire_many(&self, items: &[Item]) -> Replies<Acquired> {
+        self.ask(&AcquireMany { items }).await
     }
 
     async fn release_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
-        self.ask(&ReleaseMany {
-            terms: terms(true),
-            items,
-        })
-        .await
+        self.ask(&ReleaseMany { items }).await
     }
 
     async fn extend_many(&self, items: &[Item], ms: u64) -> Replies<ExtendAnswer> {
@@ -73,7 +53,7 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
         let (ours, theirs) = (token(), token());
         lab.granted(&b, &theirs, &TRY).await;
         let answers = lab
-            .acquire_many(&[item(&a, &ours), item(&b, &ours), item(&c, &ours)], true)
+            .acquire_many(&[item(&a, &ours), item(&b, &ours), item(&c, &ours)])
             .await;
         for (keys, answer) in [(&a, &answers[0]), (&c, &answers[2])] {
             let Some(Acquired::Granted {
@@ -109,7 +89,7 @@ fn of_two_items_of_one_lock_the_second_mints_no_number() {
     on_every_engine(async |lab| {
         let (a, b) = (some_keys('a'), some_keys('b'));
         let items = [item(&a, &token()), item(&b, &token()), item(&a, &token())];
-        let answers = lab.acquire_many(&items, true).await;
+        let answers = lab.acquire_many(&items).await;
         let Some(Acquired::Granted { fence, .. }) = answers[0] else {
             panic!("{}: {answers:?}", lab.engine)
         };
@@ -123,7 +103,7 @@ fn of_two_items_of_one_lock_the_second_mints_no_number() {
 fn of_many_without_fencing_none_has_a_number_and_no_fence_key_is_written() {
     on_every_engine(async |lab| {
         let (a, ours) = (some_keys('a'), unfenced_token());
-        let answers = lab.acquire_many(&[item(&a, &ours)], false).await;
+        let answers = lab.acquire_many(&[item(&a, &ours)]).await;
         assert!(matches!(
             answers[0],
             Some(Acquired::Granted { fence: None, .. })
@@ -138,7 +118,7 @@ fn a_foreign_holder_of_one_of_many_has_no_name_and_no_end() {
     on_every_engine(async |lab| {
         let a = some_keys('a');
         lab.meddle(&SET, &a.lock, &["foreign"]).await;
-        let answers = lab.acquire_many(&[item(&a, &token())], true).await;
+        let answers = lab.acquire_many(&[item(&a, &token())]).await;
         let Some(Acquired::Busy { seen }) = &answers[0] else {
             panic!("{answers:?}")
         };
@@ -164,7 +144,7 @@ fn an_item_that_is_no_plain_case_has_no_effect_and_is_left_to_its_own_script() {
         lab.meddle(&ADD_HASH, &no_fence.fence().to_string(), &[])
             .await;
         let items = [&replay, &in_line, &no_fence].map(|keys| item(keys, &ours));
-        assert_eq!(lab.acquire_many(&items, true).await, [None, None, None]);
+        assert_eq!(lab.acquire_many(&items).await, [None, None, None]);
         for free in [&in_line, &no_fence] {
             let kind = lab.meddle(&TYPE_OF, &free.lock, &[]).await;
             assert_eq!(
@@ -178,7 +158,7 @@ fn an_item_that_is_no_plain_case_has_no_effect_and_is_left_to_its_own_script() {
             .meddle(&TYPE_OF, &no_fence.fence().to_string(), &[])
             .await;
         assert_eq!(kind, [Value::Bytes(b"hash".to_vec())]);
-        let answers = lab.acquire_many(&[item(&ahead, &ours)], true).await;
+        let answers = lab.acquire_many(&[item(&ahead, &ours)]).await;
         let Some(Acquired::Granted { fence, .. }) = &answers[0] else {
             panic!("{}: {answers:?}", lab.engine)
         };
@@ -192,7 +172,7 @@ fn a_key_of_another_type_spoils_no_request_but_its_own() {
         let (bad, good, ours) = (some_keys('a'), some_keys('b'), token());
         lab.meddle(&ADD_HASH, &bad.lock, &[]).await;
         let items = [item(&bad, &ours), item(&good, &ours)];
-        let answers = lab.acquire_many(&items, true).await;
+        let answers = lab.acquire_many(&items).await;
         assert!(
             matches!(answers[..], [None, Some(Acquired::Granted { .. })]),
             "{answers:?}"
@@ -215,9 +195,7 @@ fn a_key_of_another_type_spoils_no_request_but_its_own() {
 fn a_lock_that_is_asked_for_twice_in_one_call_is_granted_once() {
     on_every_engine(async |lab| {
         let (a, one, two) = (some_keys('a'), token(), token());
-        let answers = lab
-            .acquire_many(&[item(&a, &one), item(&a, &two)], true)
-            .await;
+        let answers = lab.acquire_many(&[item(&a, &one), item(&a, &two)]).await;
         assert!(
             matches!(answers[..], [Some(Acquired::Granted { .. }), None]),
             "{answers:?}"
@@ -308,12 +286,7 @@ fn a_call_of_more_items_than_the_limit_has_no_effect() {
         let items: Vec<Item> = (0..=MANY_MAX)
             .map(|number| item(&keys(&format!("{{t}}{number}")), &ours))
             .collect();
-        assert!(
-            lab.acquire_many(&items, true)
-                .await
-                .iter()
-                .all(Option::is_none)
-        );
+        assert!(lab.acquire_many(&items).await.iter().all(Option::is_none));
         assert!(lab.release_many(&items).await.iter().all(Option::is_none));
         assert!(
             lab.extend_many(&items, 1_000)
@@ -321,7 +294,7 @@ fn a_call_of_more_items_than_the_limit_has_no_effect() {
                 .iter()
                 .all(Option::is_none)
         );
-        let answers = lab.acquire_many(&items[..MANY_MAX], false).await;
+        let answers = lab.acquire_many(&items[..MANY_MAX]).await;
         assert!(answers.iter().all(Option::is_some));
     });
 }
@@ -388,7 +361,7 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8
     }
     let items: Vec<Item> = many.iter().map(|keys| item(keys, &ours)).collect();
     let at_once: Vec<Option<String>> = match kind {
-        0 => words(lab.acquire_many(&items, true).await),
+        0 => words(lab.acquire_many(&items).await),
         1 => words(lab.release_many(&items).await),
         _ => words(lab.extend_many(&items, 30_000).await),
     };

@@ -3,6 +3,7 @@
 use leaselock_fence::Fence;
 
 use crate::base::token::Token;
+use crate::engine::values::calls::AcquireTerms;
 use crate::engine::values::calls_many::*;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Kind, Resource};
@@ -29,11 +30,6 @@ pub(crate) fn mutex_of(read: &Resource) -> Resource {
     Resource::at(&crate::mutex::MUTEX, read.lock.clone(), None)
 }
 
-pub(crate) fn item(read: &Resource, token: &Token) -> Item {
-    let held = Held::of(read, token);
-    Item::of(held.for_ttl(ttl(30_000)), token.is_fenced()).unwrap()
-}
-
 pub(crate) fn new_token(fenced: bool) -> Token {
     if fenced { token() } else { unfenced_token() }
 }
@@ -49,21 +45,11 @@ pub(crate) fn granted(answers: Replies<Acquired>) -> Vec<Option<Option<Fence>>> 
 
 impl Lab {
     pub(crate) async fn read_many(&self, items: &[Item]) -> Vec<Option<Option<Fence>>> {
-        granted(
-            self.ask(&AcquireMany {
-                terms: items[0].terms,
-                items,
-            })
-            .await,
-        )
+        granted(self.ask(&AcquireMany { items }).await)
     }
 
     pub(crate) async fn leave_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
-        self.ask(&ReleaseMany {
-            terms: items[0].terms,
-            items,
-        })
-        .await
+        self.ask(&ReleaseMany { items }).await
     }
 
     /// All holds of the name, in no order, without the fencing token that readers share.
@@ -227,5 +213,5 @@ fn a_call_of_more_reads_than_the_limit_has_no_effect() {
 fn no_upgradable_read_is_an_item() {
     let up = as_kind(&READ, "u", "job");
     let held = Held::of(&up, &token());
-    assert!(Item::of(held.for_ttl(ttl(30_000)), true).is_none());
+    assert!(Item::of(&held, AcquireTerms::plain(ttl(30_000))).is_none());
 }

@@ -138,7 +138,8 @@ mod change_tests {
 
     use crate::base::clock::Clock;
     use crate::base::clock::{Drift, Ttl};
-    use crate::engine::services::lease::state::{LeaseMachine, NextStep};
+    use crate::engine::services::lease::state::{LeaseMachine, LeaseTerms, NextStep};
+    use crate::engine::values::AcquireTerms;
 
     /// It may have been sent before the change, and have reached the store after it.
     #[test]
@@ -147,7 +148,8 @@ mod change_tests {
         let (now, ttl) = (clock.now(), Ttl::whole_ms(9_000).unwrap());
         let drift = Drift { ppm: 0 };
         let deadline = drift.deadline(now, ttl);
-        let mut core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
+        let terms = LeaseTerms::of(AcquireTerms::plain(ttl), None, now);
+        let mut core = LeaseMachine::granted(now, deadline, now, terms, drift);
         clock.advance(Duration::from_secs(4));
         assert_eq!(core.step(clock.now()), NextStep::Renew);
         core.changing = true;

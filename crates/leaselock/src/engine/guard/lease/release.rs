@@ -190,18 +190,14 @@ async fn release_together(mut leases: Vec<Lease>) -> Vec<Result<(), ReleaseError
     let Some(first) = leases.first() else {
         return Vec::new();
     };
-    let (engine, ttl) = (Arc::clone(first.parts().0), first.parts().1.ttl());
-    let within = engine.request_timeout(ttl);
+    let engine = Arc::clone(first.parts().0);
+    let within = engine.request_timeout(first.parts().1.ttl());
     let guards: Vec<CleanupGuard> = leases.iter_mut().map(|lease| lease.give_up()).collect();
-    let item = |lease: &Lease| Item::of(lease.record.held.for_ttl(ttl), true);
+    let item = |lease: &Lease| Item::of_release(&lease.record.held);
     let items: Vec<Item> = leases.iter().filter_map(item).collect();
-    let asked = match items.first() {
-        Some(first) => {
-            let (terms, items) = (first.terms, &items[..]);
-            let many = ReleaseMany { terms, items };
-            engine.store.ask_one(&many, within).await
-        }
-        None => Ok(Vec::new()),
+    let asked = match items[..] {
+        [] => Ok(Vec::new()),
+        ref items => engine.store.ask_one(&ReleaseMany { items }, within).await,
     };
     // The first request may have worked, although its reply did not arrive.
     let again = asked.as_ref().is_err_and(StoreError::maybe_applied);

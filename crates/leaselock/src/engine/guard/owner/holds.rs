@@ -149,12 +149,7 @@ impl Hold {
                 "the owner holds `{name}` already, and not by that number of replicas: ask for them where it is acquired first"
             )));
         }
-        let now = engine.clock.now();
-        let terms = LeaseTerms {
-            ttl: request.terms.ttl,
-            renews: request.terms.renews,
-            hold_until: request.max_hold.map(|longest| now.plus(longest)),
-        };
+        let terms = LeaseTerms::of(request.terms, request.max_hold, engine.clock.now());
         self.guards.push((guard, terms));
         self.apply(engine);
         let mut lease = Lease::new(Arc::clone(engine), Arc::clone(&self.record), self.id);

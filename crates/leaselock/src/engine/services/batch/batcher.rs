@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::driver::{Acquires, BatchDriver, BatchState, Batchable, ContentionFilter, Releases};
 use super::queue::{BatchOutcome, BatchQueue, PendingReply, pair};
-use crate::base::{Clock, Moment, StoreError, Ttl, hold};
+use crate::base::{Clock, Moment, StoreError, hold};
 use crate::engine::values::{Acquire, Acquired, Held, Item, Release, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
@@ -50,7 +50,7 @@ impl Requests {
         within: Duration,
     ) -> Result<Acquired, StoreError> {
         let Acquire { held, terms, .. } = *acquire;
-        let item = || Item::of(held.for_ttl(terms.ttl), terms.fences);
+        let item = || Item::of(held, terms);
         let until = now.plus(within);
         let answer = self.acquires.ask(acquire, item, within).await?;
         if matches!(answer, Acquired::Granted { .. }) {
@@ -222,7 +222,7 @@ impl Batcher<Releases> {
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
         let Held { resource, token } = release.held;
-        let item = || Item::of(release.held.for_ttl(Ttl::DEFAULT), true);
+        let item = || Item::of_release(release.held);
         let reply = self.ask(release, item, within).await?;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
         let may_be_a_hold = reply == ReleaseAnswer::Expired && resource.mode.is_some();

@@ -18,7 +18,7 @@ use crate::quorum::executor::Executor;
 pub(crate) trait Batchable: Send + Sync + 'static {
     type Reply: Send + 'static;
 
-    /// Sends one call for all items, and returns the reply of each. They have the same terms, and are at most
+    /// Sends one call for all items, and returns the reply of each. All go with the first, and they are at most
     /// [`MANY_MAX`](crate::engine::values::calls_many::MANY_MAX).
     fn ask(
         store: &Executor,
@@ -39,10 +39,9 @@ impl Batchable for Acquires {
         items: &[Item],
         within: Duration,
     ) -> Result<Replies<Acquired>, StoreError> {
-        let terms = items[0].terms;
         match store.majority() {
-            Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
-            None => store.ask(&AcquireMany { terms, items }, within).await,
+            Some(quorum) => Box::pin(vote_together(quorum, items, within)).await,
+            None => store.ask(&AcquireMany { items }, within).await,
         }
     }
 }
@@ -58,8 +57,7 @@ impl Batchable for Releases {
         items: &[Item],
         within: Duration,
     ) -> Result<Replies<ReleaseAnswer>, StoreError> {
-        let terms = items[0].terms;
-        store.ask(&ReleaseMany { terms, items }, within).await
+        store.ask(&ReleaseMany { items }, within).await
     }
 }
 

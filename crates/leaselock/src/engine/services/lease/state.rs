@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::error::LostReason;
 use crate::base::{Drift, Moment, StoreError, Ttl};
+use crate::engine::values::AcquireTerms;
 
 /// A renewal follows after a third of the remaining time, 12 h at most, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;
@@ -50,6 +51,17 @@ pub(crate) struct LeaseTerms {
     pub(crate) hold_until: Option<Moment>,
 }
 
+impl LeaseTerms {
+    /// Returns those of a lease that began at `began`.
+    pub(crate) fn of(asked: AcquireTerms, max_hold: Option<Duration>, began: Moment) -> Self {
+        LeaseTerms {
+            ttl: asked.ttl,
+            renews: asked.renews,
+            hold_until: max_hold.map(|longest| began.plus(longest)),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct LeaseMachine {
     terms: LeaseTerms,
@@ -75,21 +87,14 @@ pub(crate) struct LeaseMachine {
 impl LeaseMachine {
     /// Creates a lease that began at `began` at the earliest and is held until `deadline`.
     ///
-    /// The deadline may be earlier than the `ttl` says; the `ttl` is what renewals ask for.
+    /// The deadline may be earlier than the ttl says, which is what renewals ask for.
     pub(crate) fn granted(
         began: Moment,
         deadline: Moment,
         now: Moment,
-        ttl: Ttl,
+        terms: LeaseTerms,
         drift: Drift,
-        renews: bool,
-        max_hold: Option<Duration>,
     ) -> Self {
-        let terms = LeaseTerms {
-            ttl,
-            renews,
-            hold_until: max_hold.map(|hold| began.plus(hold)),
-        };
         let mut core = LeaseMachine {
             terms,
             drift,

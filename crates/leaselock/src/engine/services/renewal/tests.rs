@@ -7,8 +7,8 @@ use leaselock_fence::Name;
 use super::send::batches;
 use super::*;
 use crate::base::{ClientId, Drift, StoreError, Token};
-use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::{ExtendAnswer, Held, Resource};
+use crate::engine::services::lease::state::{LeaseMachine, LeaseTerms};
+use crate::engine::values::{AcquireTerms, ExtendAnswer, Held, Resource};
 use crate::mutex::MUTEX;
 use crate::store::EmbeddedStore;
 
@@ -41,7 +41,8 @@ fn lease_of(clock: &Clock, ttl_ms: u64) -> LeaseRecord {
     let (ttl, drift) = (Ttl::whole_ms(ttl_ms).unwrap(), Drift { ppm: 0 });
     let now = clock.now();
     let deadline = drift.deadline(now, ttl);
-    let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
+    let terms = LeaseTerms::of(AcquireTerms::plain(ttl), None, now);
+    let core = LeaseMachine::granted(now, deadline, now, terms, drift);
     LeaseRecord::new(name, held, None, None, clock.clone(), core)
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use super::{PendingReply, *};
 use crate::base::{ClientId, Token, Ttl};
 use crate::engine::services::batch::queue;
-use crate::engine::values::{Held, Resource};
+use crate::engine::values::{AcquireTerms, Held, Resource};
 use crate::mutex::MUTEX;
 
 fn at(ms: u64) -> Moment {
@@ -17,8 +17,7 @@ fn item(ttl_ms: u64) -> Item {
     let resource = Resource::at(&MUTEX, "job".into(), None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let ttl = Ttl::new(Duration::from_millis(ttl_ms)).unwrap();
-    let held = Held { resource, token };
-    Item::of(held.for_ttl(ttl), true).unwrap()
+    Item::of(&Held { resource, token }, AcquireTerms::plain(ttl)).unwrap()
 }
 
 /// Queues one more request at `now_ms`, with a timeout of a second.

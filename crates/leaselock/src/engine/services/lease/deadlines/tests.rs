@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::{ClientId, Clock, Drift, Token, Ttl};
-use crate::engine::services::lease::state::LeaseMachine;
-use crate::engine::values::{Held, Resource};
+use crate::engine::services::lease::state::{LeaseMachine, LeaseTerms};
+use crate::engine::values::{AcquireTerms, Held, Resource};
 use crate::mutex::MUTEX;
 
 fn lease() -> Arc<LeaseRecord> {
@@ -17,7 +17,8 @@ fn lease() -> Arc<LeaseRecord> {
     let clock = Clock::manual();
     let now = clock.now();
     let end = now.plus(Duration::from_secs(1));
-    let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
+    let terms = LeaseTerms::of(AcquireTerms::plain(ttl), None, now);
+    let core = LeaseMachine::granted(now, end, now, terms, Drift { ppm: 0 });
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let resource = Resource::at(&MUTEX, Arc::from(&name), None);
     let held = Held { resource, token };

@@ -8,7 +8,8 @@ use tracing::span::{Attributes, Id, Record};
 
 use super::*;
 use crate::base::{ClientId, Drift, Token};
-use crate::engine::values::Resource;
+use crate::engine::services::lease::state::LeaseTerms;
+use crate::engine::values::{AcquireTerms, Resource};
 use crate::mutex::MUTEX;
 
 #[derive(Default, Clone)]
@@ -52,7 +53,8 @@ fn lease(clock: &Clock) -> LeaseRecord {
     let held = Held { resource, token };
     let (now, ttl) = (clock.now(), Ttl::whole_ms(9_000).unwrap());
     let drift = Drift { ppm: 0 };
-    let core = LeaseMachine::granted(now, drift.deadline(now, ttl), now, ttl, drift, true, None);
+    let terms = LeaseTerms::of(AcquireTerms::plain(ttl), None, now);
+    let core = LeaseMachine::granted(now, drift.deadline(now, ttl), now, terms, drift);
     let fence = Some(Fence::new(7));
     LeaseRecord::new(name, held, fence, None, clock.clone(), core)
 }

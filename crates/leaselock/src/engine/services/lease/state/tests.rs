@@ -23,7 +23,12 @@ fn lease(renews: bool, max_hold: Option<Duration>) -> LeaseMachine {
 
 fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> LeaseMachine {
     let drift = Drift { ppm: 10_000 };
-    LeaseMachine::granted(at(0), deadline, at(0), ttl(1000), drift, renews, max_hold)
+    let asked = AcquireTerms {
+        renews,
+        ..AcquireTerms::plain(ttl(1000))
+    };
+    let terms = LeaseTerms::of(asked, max_hold, at(0));
+    LeaseMachine::granted(at(0), deadline, at(0), terms, drift)
 }
 
 #[test]
@@ -233,7 +238,8 @@ fn a_verification_is_repeated_until_a_later_request_has_its_reply() {
 fn a_lease_for_weeks_is_renewed_twice_a_day_and_what_is_beside_it_is_kept() {
     const HOUR_MS: u64 = 3_600_000;
     let (drift, month) = (Drift { ppm: 0 }, 30 * 24 * HOUR_MS);
-    let mut core = LeaseMachine::granted(at(0), at(month), at(0), ttl(month), drift, true, None);
+    let terms = LeaseTerms::of(AcquireTerms::plain(ttl(month)), None, at(0));
+    let mut core = LeaseMachine::granted(at(0), at(month), at(0), terms, drift);
     let due = at(12 * HOUR_MS);
     assert_eq!(core.step(at(0)), NextStep::Until(due));
     assert_eq!(core.step(due), NextStep::Renew);
