@@ -32,6 +32,8 @@ pub(super) struct Session {
     /// Both are there until it is dropped.
     shared: Option<OwnedFd>,
     main: Option<OwnedFd>,
+    /// The process that began it: a forked one has copies of its descriptors, whose locks are its parent's.
+    process: u32,
 }
 
 fn main_name(client: &str) -> String {
@@ -48,6 +50,7 @@ impl Session {
             client: client.to_owned(),
             shared: Some(shared),
             main: Some(main),
+            process: std::process::id(),
         })
     }
 
@@ -74,6 +77,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         drop(self.shared.take());
         // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
         let unlock = |main| flock(main, FlockOperation::Unlock).ok();
@@ -322,6 +328,18 @@ mod tests {
         while living.look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
         }
+    }
+
+    #[test]
+    fn a_session_goes_on_when_a_forked_process_drops_its_copy() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let mut copy = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        let parent = [&copy.shared, &copy.main].map(|file| file.as_ref().unwrap().try_clone());
+        copy.process = 0;
+        drop(copy);
+        assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
+        drop(parent);
     }
 
     #[test]
