@@ -76,3 +76,30 @@ pub(super) async fn downgrade<M, N>(
     }
     Err(ChangeError::new(lease, error))
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::Client;
+    use crate::base::Clock;
+
+    /// Another guard has the lease counted anew, by what its guards ask for together.
+    #[tokio::test]
+    async fn a_changed_lease_of_an_owner_has_a_longest_hold_of_its_own() {
+        let clock = Clock::manual();
+        let builder = Client::builder().url("mem:").clock(clock.clone());
+        let client = builder.open().unwrap();
+        let longest = Duration::from_secs(20);
+        let me = client.owner("import 42");
+        let lock = client.rwlock("index").max_hold(longest).owner(&me);
+        let reading = lock.upgradable_read().await.unwrap();
+        clock.advance(Duration::from_secs(5));
+        let writing = reading.upgrade().await.unwrap();
+        let another = lock.write().await.unwrap();
+        for guard in [writing, another] {
+            let hold_until = guard.parts().1.core().terms().hold_until;
+            assert_eq!(hold_until, Some(clock.now().plus(longest)));
+        }
+    }
+}

@@ -16,7 +16,7 @@ use super::run::NEVER_ANSWERED;
 use crate::base::error::AcquireError;
 use crate::base::{Clock, ErrorKind};
 use crate::engine::guard::lease::Lease;
-use crate::{Client, Mutex};
+use crate::{Client, Mutex, Owner};
 
 /// A folder with one lock file in it, and a clock that is moved by hand.
 struct Scene {
@@ -143,4 +143,40 @@ async fn a_wait_for_a_damaged_lock_file_ends_at_once() {
         panic!("{error:?}")
     };
     assert_eq!(source.kind(), ErrorKind::Corrupt);
+}
+
+/// Its queue entry is taken back in the background, and may be granted until then.
+#[tokio::test]
+async fn an_owner_that_could_not_leave_the_queue_for_a_deadlock_is_told_that_it_may_be_granted() {
+    let scene = Scene::set().await;
+    let [one, two] = ["one", "two"].map(|label| scene.client.owner(label));
+    let of = |name: &str, owner: &Owner| scene.client.mutex(name).owner(owner);
+    let _first = of("first", &one).acquire().await.unwrap();
+    let _second = of("job", &two).acquire().await.unwrap();
+    let (victim, other) = (of("job", &one).priority(-1), of("first", &two));
+    let (mut victim, mut other) = (pin!(victim.acquire()), pin!(other.acquire()));
+    let queued = async {
+        while scene.client.inspect("job").await.unwrap().queue.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = async {
+        tokio::select! {
+            ended = &mut victim => Some(ended),
+            () = queued => None,
+        }
+    };
+    assert!(matches!(scene.within(LONG, waits).await, Some(None)));
+    let _busy = scene.contention();
+    let deadlock = async {
+        tokio::select! {
+            ended = &mut victim => ended,
+            ended = &mut other => panic!("{ended:?}"),
+        }
+    };
+    let told = scene.within(LONG, deadlock).await.unwrap();
+    assert!(
+        matches!(told, Err(AcquireError::Unknown { .. })),
+        "{told:?}"
+    );
 }

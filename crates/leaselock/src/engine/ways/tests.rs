@@ -98,6 +98,30 @@ async fn a_hand_over_grants_five_seconds_at_most_until_the_first_renewal() {
     lease.release().await.unwrap();
 }
 
+/// The tasks between which a lease passes may come back, but not for ever.
+#[tokio::test]
+async fn a_queue_entry_for_which_no_task_waits_is_given_up_when_its_next_poll_is_due() {
+    let clock = Clock::manual();
+    let (one, two) = (client("given-up", &clock), client("given-up", &clock));
+    drop(handed_over(&one, &two).await);
+    clock.advance(PASSED); // the numbers of a new fence are ahead of the clock, and a grant then reserves one alone
+    let lease = handed_over(&one, &two).await;
+    let first = lease.deadline();
+    clock.advance(PASSED / 3);
+    eventually("it is renewed", async || lease.deadline() > first).await;
+    {
+        let second = mutex(&two);
+        let mut waiter: Acquiring = pin!(second.acquire());
+        is_in_queue(&two, &mut waiter).await;
+    }
+    eventually("it has left the queue", async || {
+        clock.advance(Duration::from_millis(100));
+        two.inspect("job").await.unwrap().queue.is_empty()
+    })
+    .await;
+    assert!(lease.is_held());
+}
+
 /// It has less of its ttl from the beginning, and loses nothing of what it has.
 #[tokio::test]
 async fn the_renewal_of_a_short_hand_over_is_not_counted_as_late() {

@@ -32,6 +32,7 @@ pub(super) struct Session {
     /// Both are there until it is dropped.
     shared: Option<OwnedFd>,
     main: Option<OwnedFd>,
+    process: u32, // which began it: a forked one has copies of the descriptors
 }
 
 fn main_name(client: &str) -> String {
@@ -41,13 +42,12 @@ fn main_name(client: &str) -> String {
 impl Session {
     /// Creates and locks both files. The client's id must not have been written anywhere before.
     pub(super) fn begin(folder: &OwnedFd, client: &str, mode: Mode) -> Result<Self, Unopened> {
-        let shared = locked(folder, client, mode)?;
-        let main = locked(folder, &main_name(client), mode)?;
         Ok(Session {
             folder: rustix::io::fcntl_dupfd_cloexec(folder, 0)?,
             client: client.to_owned(),
-            shared: Some(shared),
-            main: Some(main),
+            shared: Some(locked(folder, client, mode)?),
+            main: Some(locked(folder, &main_name(client), mode)?),
+            process: std::process::id(),
         })
     }
 
@@ -75,9 +75,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         drop(self.shared.take());
+        let is_own = self.process == std::process::id(); // otherwise it is the parent's lock
         // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
         let unlock = |main| flock(main, FlockOperation::Unlock).ok();
-        self.main.take().map(unlock);
+        self.main.take().filter(|_| is_own).map(unlock);
         // Only when no job has the descriptor; otherwise the sweep removes the files later.
         remove(&self.folder, &self.client);
     }
@@ -322,6 +323,18 @@ mod tests {
         while living.look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
         }
+    }
+
+    #[test]
+    fn a_session_goes_on_when_a_forked_process_drops_its_copy() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let mut copy = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        let parent = [&copy.shared, &copy.main].map(|file| file.as_ref().unwrap().try_clone());
+        copy.process = 0;
+        drop(copy);
+        assert_eq!(look(&folder, "client01"), Ok(SessionRemains::Process));
+        drop(parent);
     }
 
     #[test]

@@ -161,6 +161,9 @@ impl Hold {
 
     /// Goes on as the lease that its only guard was changed into.
     pub(super) fn becomes(&mut self, record: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
+        let terms = record.core().terms();
+        self.guards.iter_mut().for_each(|guard| guard.1 = terms);
+        self.copies = None; // no change waits for them
         self.mode = LockMode::of(&record.held.resource);
         (self.record, self.id) = (Arc::clone(record), id);
         self.late_requests = late_requests;

@@ -228,12 +228,11 @@ impl Callers for GroupTask {
     }
 
     fn review(&self, wake: Wake, poll_at: Moment, patience: &Patience) -> Review {
-        if wake == Wake::Poll || wake == Wake::Timer && self.now() >= poll_at {
-            Review::Ask
-        } else if self.needs_the_entry(poll_at, patience) {
-            Review::Pause
-        } else {
-            Review::Over
+        let is_due = wake == Wake::Poll || wake == Wake::Timer && self.now() >= poll_at;
+        match self.needs_the_entry(poll_at, patience) {
+            false => Review::Over,
+            true if is_due => Review::Ask,
+            true => Review::Pause,
         }
     }
 }

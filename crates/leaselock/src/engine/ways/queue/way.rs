@@ -306,6 +306,7 @@ impl Ask<'_> {
         let left = Box::pin(queued.leave(patience, within)).await;
         match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
+            (Err(unknown @ AcquireError::Unknown { .. }), _) => Err(unknown),
             (Err(_), Some(circle)) => {
                 let name = ask.name.clone();
                 let deadlock = AcquireError::Deadlock {
