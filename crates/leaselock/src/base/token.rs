@@ -124,8 +124,8 @@ impl Hasher for ByRandom {
 
 /// Random bytes for the next tokens, fetched for many at once.
 ///
-/// One such call costs as much as all else that a client does for an acquisition. A forked process fetches its own. Bytes
-/// that were used are wiped.
+/// One such call costs as much as all else that a client does for an acquisition. The stock belongs to one client, which
+/// refuses to draw in a forked process. Bytes that were used are wiped.
 #[derive(Default)]
 pub(crate) struct Stock(Mutex<Bytes>);
 
@@ -133,8 +133,6 @@ struct Bytes {
     bytes: [u8; RANDOM_BYTES * STOCK],
     /// Tokens left.
     left: usize,
-    /// The process that fetched them: a forked one has the same, and would hold by the tokens of its parent.
-    process: u32,
 }
 
 impl Default for Bytes {
@@ -142,7 +140,6 @@ impl Default for Bytes {
         Bytes {
             bytes: [0; RANDOM_BYTES * STOCK],
             left: 0,
-            process: 0,
         }
     }
 }
@@ -154,9 +151,9 @@ impl Stock {
         fencing: bool,
     ) -> Result<Token, getrandom::Error> {
         let mut stock = hold(&self.0);
-        if stock.left == 0 || stock.process != std::process::id() {
+        if stock.left == 0 {
             getrandom::fill(&mut stock.bytes)?;
-            (stock.left, stock.process) = (STOCK, std::process::id());
+            stock.left = STOCK;
         }
         stock.left -= 1;
         let start = stock.left * RANDOM_BYTES;
@@ -288,18 +285,6 @@ mod tests {
             assert_eq!(client_of(token.secret().as_bytes()), Some(client.as_str()));
             assert_eq!(Token::parse(token.secret()).as_ref(), Some(token));
         }
-    }
-
-    #[test]
-    fn a_forked_process_draws_no_token_that_its_parent_draws() {
-        let (client, parent) = (ClientId::random().unwrap(), Stock::default());
-        parent.token(&client, true).unwrap();
-        let child = Stock(Mutex::new(Bytes {
-            process: 0,
-            ..*hold(&parent.0)
-        }));
-        let drawn = [parent, child].map(|stock| stock.token(&client, true).unwrap());
-        assert_ne!(drawn[0], drawn[1]);
     }
 
     #[test]

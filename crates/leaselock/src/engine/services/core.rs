@@ -17,7 +17,7 @@ use super::thread::Background;
 use super::totals::of_client::Totals;
 use super::{renewal, thread};
 use crate::base::clock_watch::ClockWatch;
-use crate::base::error::AcquireError;
+use crate::base::error::{AcquireError, ErrorKind};
 use crate::base::process::Process;
 use crate::base::{ClientId, Clock, Drift, InvalidInput, Moment, StoreError, Ttl, debug_as};
 use crate::engine::values::{Connections, HeldFor, Note, Seen, Strict};
@@ -47,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) totals: Totals,
     pub(crate) request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
+    /// The process that opened it.
+    process: u32,
     closed: AtomicBool,
     /// In which others read who it is.
     pub(crate) record: Arc<ClientRecord>,
@@ -76,6 +78,7 @@ impl Engine {
             shared: SharedStates::default(),
             totals: Totals::default(),
             background: OnceLock::new(),
+            process: std::process::id(),
             closed: AtomicBool::new(false),
             drift: settings.drift,
             request_timeout: settings.request_timeout,
@@ -86,7 +89,14 @@ impl Engine {
     }
 
     /// Returns the background thread, and starts it on first use.
+    ///
+    /// A forked process has no copy of that thread, and would hold by the tokens of its parent and count by its numbers.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
+        if self.process != std::process::id() {
+            let text =
+                "the client was opened before this process was forked: open another one here";
+            return Err(StoreError::refused(ErrorKind::Unsupported, text));
+        }
         self.background
             .get_or_init(|| {
                 let background = Background::start(
@@ -309,3 +319,30 @@ impl Engine {
 }
 
 debug_as!(Engine, it => { id: it.ids.client.as_str() });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Client;
+
+    #[tokio::test]
+    async fn a_forked_process_acquires_and_counts_nothing_by_a_client_of_its_parent() {
+        let mut client = Client::open("mem:").unwrap();
+        let state = Arc::get_mut(&mut client.state).unwrap();
+        Arc::get_mut(&mut state.engine).unwrap().process = 0;
+        let refused = [
+            client
+                .mutex("job")
+                .try_acquire()
+                .await
+                .unwrap_err()
+                .to_string(),
+            client.counter("hits").add(1).await.unwrap_err().to_string(),
+            client.once("charge").begin().await.unwrap_err().to_string(),
+        ];
+        assert!(
+            refused.iter().all(|text| text.contains("forked")),
+            "{refused:?}"
+        );
+    }
+}
