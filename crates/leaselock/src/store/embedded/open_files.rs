@@ -4,7 +4,6 @@
 //! lock through the same one. After every lock of a lock file the call checks that other processes still find it, as if it
 //! had just been opened; a session's file proves only that its process lives.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
@@ -20,10 +19,10 @@ pub(super) struct LockFile {
     pub(super) identity: (u64, u64),
 }
 
-/// The files that no call uses at the moment, by name; last the one that was put back last.
+/// The files that no call uses at the moment, by name. Of too many the first, which is idle for longest, is closed.
 #[derive(Debug)]
 pub(super) struct OpenFiles<F> {
-    idle: Mutex<VecDeque<(String, F)>>,
+    idle: Mutex<Vec<(String, F)>>,
     /// The process that opened them: a forked process shares its parent's open files, and with them its locks.
     process: u32,
 }
@@ -42,18 +41,16 @@ impl<F> OpenFiles<F> {
     pub(super) fn take(&self, name: &str) -> Option<F> {
         let mut idle = hold(&self.idle);
         let at = idle.iter().position(|(its, _)| its == name)?;
-        let (_, file) = idle.remove(at)?;
+        let (_, file) = idle.remove(at);
         (self.process == std::process::id()).then_some(file)
     }
 
-    /// Of one name the last is kept. Of too many files the one that has been idle for the longest is closed.
     pub(super) fn put_back(&self, name: &str, file: F) {
         let mut idle = hold(&self.idle);
         idle.retain(|(its, _)| its != name);
-        if idle.len() >= MOST {
-            idle.pop_front();
-        }
-        idle.push_back((name.to_owned(), file));
+        let beyond = (idle.len() + 1).saturating_sub(MOST);
+        idle.drain(..beyond);
+        idle.push((name.to_owned(), file));
     }
 
     /// Closes all files: each takes a descriptor, and a removed one takes up space. True if there was one.
