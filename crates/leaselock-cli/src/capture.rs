@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,6 +21,8 @@ pub(crate) struct Capture {
     copies: JoinHandle<io::Result<Option<Vec<u8>>>>,
     /// Closed when the job has ended. A process that it left behind may keep its output open.
     until: OwnedFd,
+    /// Bytes that our output has taken.
+    written: Arc<AtomicU64>,
 }
 
 impl Capture {
@@ -26,8 +30,20 @@ impl Capture {
     pub(crate) fn start() -> io::Result<(Capture, OwnedFd)> {
         let (from_job, job) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ended, until) = pipe_with(PipeFlags::CLOEXEC)?;
-        let copies = Builder::new().spawn(move || copy(&from_job, &ended))?;
-        Ok((Capture { copies, until }, job))
+        let written = Arc::default();
+        let counts = Arc::clone(&written);
+        let copies = Builder::new().spawn(move || copy(&from_job, &ended, &counts))?;
+        let capture = Capture {
+            copies,
+            until,
+            written,
+        };
+        Ok((capture, job))
+    }
+
+    /// How many bytes have been passed on, as it grows; of the latest 64 KiB none, as long as not all of them are.
+    pub(crate) fn written(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written)
     }
 
     /// Waits until all of it is passed on, and returns it; `None` when it was too long, or its reader went away.
@@ -43,7 +59,7 @@ impl Capture {
 
 /// Ends early when our output cannot be written any more: the job then meets a closed pipe, as it would without us when
 /// nobody reads it.
-fn copy(from_job: &OwnedFd, ended: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
+fn copy(from_job: &OwnedFd, ended: &OwnedFd, written: &AtomicU64) -> io::Result<Option<Vec<u8>>> {
     let (mut kept, mut buffer) = (Some(Vec::new()), vec![0; BUFFER]);
     loop {
         let mut ready = [
@@ -62,6 +78,7 @@ fn copy(from_job: &OwnedFd, ended: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
             printed => printed?,
         }
+        written.fetch_add(length as u64, Ordering::Relaxed);
         kept = kept.filter(|kept| kept.len() + length <= KEPT_MAX);
         if let Some(kept) = &mut kept {
             kept.extend_from_slice(&buffer[..length]);

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::guardian::{Channel, JobKind, Refusal};
 use crate::process::{Program, SignalSet, watch_readable};
 use crate::process_tree::ProcessTree;
-use crate::signals::{ReceivedSignal, stop_here};
+use crate::signals::{BLOCKED, ReceivedSignal, stop_here};
 use crate::supervise::Work;
 
 /// Which command to start, and under which lease.
@@ -247,7 +247,7 @@ pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 11] = [
+    const OURS: [&str; 12] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
@@ -259,6 +259,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
         WITHHELD,
         OWNER,
         HANDED_OVER,
+        BLOCKED,
     ];
     let others = std::env::vars_os().filter(|(name, _)| {
         let is_ours = OURS.iter().any(|ours| name == ours);

@@ -169,6 +169,11 @@ impl SignalSet {
         SignalSet(before)
     }
 
+    pub(crate) fn has(&self, signal: Signal) -> bool {
+        // SAFETY: the set is whole, and nothing is written.
+        unsafe { libc::sigismember(&raw const self.0, signal.as_raw()) == 1 }
+    }
+
     /// These without others.
     pub(crate) fn without(mut self, others: &[Signal]) -> SignalSet {
         for signal in others {

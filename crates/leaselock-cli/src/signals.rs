@@ -28,6 +28,9 @@ const TO_END: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TER
 /// What is passed on besides.
 const OTHERS: [Signal; 3] = [Signal::TSTP, Signal::CONT, Signal::WINCH];
 
+/// The variable that has the numbers of the signals that were blocked when a service was started that has begun anew.
+pub(crate) const BLOCKED: &str = "LEASELOCK_BLOCKED";
+
 /// Makes what ends a command end this process also as process 1 of a container, to which the kernel gives no signal that
 /// it does not handle. To be called first. What it was started to ignore stays ignored.
 pub(crate) fn listen_as_process_1() -> io::Result<()> {
@@ -55,12 +58,16 @@ impl Signals {
         let heard: Vec<Signal> = ours.filter(|signal| !status.ignores(*signal)).collect();
         let set = SignalSet::of(&heard);
         let fd = set.descriptor()?;
-        // A service that begins anew has them blocked already, so that it misses none meanwhile.
-        let before = set.block().without(&heard);
+        let before = set.block();
+        let before = match std::env::var(BLOCKED) {
+            // This service has begun anew with all of them blocked, so that it missed none meanwhile.
+            Ok(blocked) => before.without(&those_not_in(&blocked, heard)),
+            Err(_) => before,
+        };
         Ok(Signals { fd, before })
     }
 
-    /// The mask that the job starts with: that of this process at its start, without its signals.
+    /// The mask that the job starts with: that of this process at its first start.
     pub(crate) fn mask_before(&self) -> SignalSet {
         self.before
     }
@@ -73,6 +80,20 @@ impl Signals {
             asked: Cell::new(false),
         })
     }
+}
+
+/// Those of our signals that are in this mask, for [`BLOCKED`].
+pub(crate) fn blocked_in(mask: &SignalSet) -> String {
+    let ours = ENDING.iter().chain(&OTHERS);
+    let blocked = ours.filter(|signal| mask.has(**signal));
+    let numbers: Vec<String> = blocked.map(|signal| signal.as_raw().to_string()).collect();
+    numbers.join(" ")
+}
+
+fn those_not_in(numbers: &str, mut signals: Vec<Signal>) -> Vec<Signal> {
+    let numbers: Vec<i32> = numbers.split(' ').flat_map(str::parse).collect();
+    signals.retain(|signal| !numbers.contains(&signal.as_raw()));
+    signals
 }
 
 /// The signals as they arrive.

@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use super::cron_show;
 use super::job_lock::{JobLock, start_guardian};
 use super::service::{
-    begin_anew, is_refused_login, tell_retry, until_the_file_has_other_urls, with_urls_of_now,
+    Service, begin_anew, is_refused_login, tell_retry, until_the_file_has_other_urls,
+    with_urls_of_now,
 };
 use crate::args::Globals;
 use crate::args::cron::CronArgs;
@@ -48,6 +49,10 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
     }
     args.check().map_err(usage)?;
     let plan = args.run.plan(globals.longest()).map_err(usage)?;
+    let service = Service {
+        name: &args.run.name,
+        open: |globals| session::one_store(globals, Purpose::Operator, "cron"),
+    };
     let client = session::one_store(globals, Purpose::Job("cron", &plan.program), "cron")?;
     let cron = args.cron(&client, globals.longest()).validate()?;
     let (guardian, signals) = start_guardian(plan.guardian)?;
@@ -56,11 +61,11 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
         let signals = signals.listen()?;
         let runs = schedule.runs(cron).catch_up(args.catch_up());
         let failed = Arc::default();
-        let mut runs = runs.on_error(told(globals, &failed));
+        let mut runs = runs.on_error(told(globals, service.name, &failed));
         // The store is asked on meanwhile: it may serve again, or accept the login after all.
         let other_urls = async {
             failed.notified().await;
-            until_the_file_has_other_urls(globals, "cron").await;
+            until_the_file_has_other_urls(globals, service, &failed).await;
         };
         let begun = tokio::select! {
             biased;
@@ -97,16 +102,20 @@ pub(crate) fn run(args: &CronArgs, globals: &Globals) -> Result<Exit, Failure> {
         Next::Exit(exit) => Ok(exit),
         Next::Tick(pause) => {
             std::thread::sleep(pause); // a signal that comes meanwhile ends the wait for the next tick
-            Err(begin_anew(&with_urls_of_now(globals, "cron")))
+            Err(begin_anew(&with_urls_of_now(globals, service), &mask))
         }
     }
 }
 
 /// Says it when the store begins to fail, or to refuse the login.
-fn told(globals: &Globals, failed: &Arc<Notify>) -> impl Fn(&CronError) + Send + Sync + 'static {
-    let (globals, failed) = (globals.clone(), Arc::clone(failed));
+fn told(
+    globals: &Globals,
+    name: &str,
+    failed: &Arc<Notify>,
+) -> impl Fn(&CronError) + Send + Sync + 'static {
+    let (globals, name, failed) = (globals.clone(), name.to_owned(), Arc::clone(failed));
     move |error| {
-        tell_retry(&globals, error, is_refused_login(error));
+        tell_retry(&globals, &name, error, is_refused_login(error));
         failed.notify_one();
     }
 }

@@ -4,6 +4,7 @@ use leaselock::election::{LeaderObserver, Proclamation};
 use leaselock::error::RequestError;
 use serde_json::{Value, json};
 
+use super::service::{ReadAgain, Service};
 use crate::args::Globals;
 use crate::args::elect::LeaderArgs;
 use crate::exit::Exit;
@@ -13,14 +14,18 @@ use crate::{output, session};
 
 /// Prints who leads, once or with each change.
 pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(globals, Purpose::Operator, "leader")?;
+    let service = Service {
+        name: &args.name,
+        open: |globals| session::one_store(globals, Purpose::Operator, "leader"),
+    };
+    let client = (service.open)(globals)?;
     session::block_on(async {
         let election = client.election(&args.name);
         if args.follow {
             return tokio::select! {
                 biased;
                 () = output::reader_gone() => Ok(Exit::OK),
-                failed = follow(election.observe(), args, globals) => failed.map(|()| Exit::OK),
+                failed = follow(election.observe(), service, args, globals) => failed.map(|()| Exit::OK),
             };
         }
         let leader = election.leader().await?;
@@ -38,28 +43,35 @@ pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure>
     })
 }
 
-/// Ends with an error alone.
+/// Ends with an error alone. A store that does not answer is told once for each change, and does not end the following: it
+/// goes on with the URL that the file has by then.
 async fn follow(
     mut observer: LeaderObserver,
+    service: Service<'_>,
     args: &LeaderArgs,
     globals: &Globals,
 ) -> Result<(), Failure> {
     observer.changed().await?;
-    loop {
-        print(observer.current(), args, globals)?;
-        until_changed(&mut observer, globals).await?;
-    }
-}
-
-/// A store that does not answer is told once for each time, and does not end the following.
-async fn until_changed(observer: &mut LeaderObserver, globals: &Globals) -> Result<(), Failure> {
-    let mut is_told = false;
+    let mut again = ReadAgain::new(globals, service);
+    let (mut globals, mut is_told) = (globals.clone(), false);
+    let mut shown = observer.current().cloned();
+    print(shown.as_ref(), args, &globals)?;
     loop {
         match observer.changed().await {
-            Ok(()) => return Ok(()),
+            // Another observer may find what this one has shown.
+            Ok(()) if observer.current() == shown.as_ref() => is_told = false,
+            Ok(()) => {
+                is_told = false;
+                shown = observer.current().cloned();
+                print(shown.as_ref(), args, &globals)?;
+            }
             Err(error @ RequestError::Store(_)) => {
                 if !std::mem::replace(&mut is_told, true) && !globals.quiet {
                     Failure::from(error).say(globals.json);
+                }
+                if let Some((changed, client)) = again.changed(&globals) {
+                    observer = client.election(&args.name).observe();
+                    (globals, is_told) = (changed, false);
                 }
             }
             Err(error) => return Err(error.into()),

@@ -12,6 +12,7 @@ use leaselock::report::LogEntry;
 use leaselock::satellite::tame;
 use serde_json::json;
 
+use super::service::{ReadAgain, Service};
 use crate::args::Globals;
 use crate::args::log::LogArgs;
 use crate::exit::Exit;
@@ -33,7 +34,11 @@ const KIND_MAX: usize = 20;
 
 /// Prints the entries, and with `--follow` each new one.
 pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals, Purpose::Operator)?;
+    let service = Service {
+        name: args.name.as_deref().unwrap_or_default(),
+        open: |globals| session::client(globals, Purpose::Operator),
+    };
+    let mut client = (service.open)(globals)?;
     if let Some(name) = &args.name {
         Name::new(name.as_str())?;
     }
@@ -55,6 +60,7 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         add(&mut known, found);
         let (mut is_open, mut is_told) = (is_open, false);
+        let (mut again, mut globals) = (ReadAgain::new(globals, service), globals.clone());
         let mut gone = pin!(output::reader_gone());
         while is_open {
             tokio::select! {
@@ -66,14 +72,18 @@ pub(crate) fn run(args: &LogArgs, globals: &Globals) -> Result<Exit, Failure> {
             match client.log(back).await {
                 Ok(newest) => {
                     let new = add(&mut known, newest);
-                    is_open = print(known[new..].iter(), args, globals)?;
+                    is_open = print(known[new..].iter(), args, &globals)?;
                     known.drain(..known.len().saturating_sub(KNOWN_MAX));
                     (asked, is_told) = (now, false);
                 }
-                Err(error) if !std::mem::replace(&mut is_told, true) && !globals.quiet => {
-                    Failure::from(error).say(globals.json);
+                Err(error) => {
+                    if !std::mem::replace(&mut is_told, true) && !globals.quiet {
+                        Failure::from(error).say(globals.json);
+                    }
+                    if let Some(changed) = again.changed(&globals) {
+                        ((globals, client), is_told) = (changed, false);
+                    }
                 }
-                Err(_) => {}
             }
         }
         Ok(Exit::OK)

@@ -1,5 +1,6 @@
 //! `leaselock once KEY -- COMMAND`
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::once::{Once, OnceError, OnceStart};
@@ -140,11 +141,16 @@ async fn hold(
         }
     };
     let is_to_end = lock.signals.has_been_asked_to_end();
+    let written = capture.written();
+    let cut = || {
+        tell_of_cut(lock, written.load(Ordering::Relaxed));
+        None
+    };
     let output = tokio::select! {
         output = capture.end() => output,
         // The reader of our output may never come back.
-        signal = lock.signals.ending() => signal.map(|_| None),
-        () = sleep(READER_LIMIT), if is_to_end => Ok(None),
+        signal = lock.signals.ending() => signal.map(|_| cut()),
+        () = sleep(READER_LIMIT), if is_to_end => Ok(cut()),
     };
     if let Err(error) = &output {
         tell_of_lost_output(args, error, globals);
@@ -200,6 +206,15 @@ fn tell_of_crash(args: &OnceArgs, exit: Exit, globals: &Globals) {
         );
         Failure::new(text, exit).say(globals.json);
     }
+}
+
+/// Said even with `-q`. The reader may have a part of what is being written, too.
+fn tell_of_cut(lock: &JobLock<'_>, written: u64) {
+    let name = lock.name;
+    let text = format!(
+        "`{name}`: its output is cut, because a signal came and the reader stalls; it was given at least {written} bytes"
+    );
+    lock.say("output-cut", &text);
 }
 
 /// Said even with `-q`: callers must not take the run for a success.

@@ -1,4 +1,5 @@
-//! What `elect` and `cron` do between two jobs: they wait for their store, and become the same command anew.
+//! What `elect` and `cron` do between two jobs: they wait for their store, and become the same command anew. And the URLs
+//! that a file has by then, which those who follow read too.
 
 use std::fmt::Display;
 use std::os::fd::AsRawFd as _;
@@ -7,32 +8,45 @@ use std::process::Command;
 use std::time::Duration;
 
 use leaselock::{Client, ErrorKind, OperationError, StoreError};
-use serde_json::json;
+use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::job::HANDED_OVER;
+use crate::process::SignalSet;
 use crate::procfs::Status;
-use crate::session::Purpose;
-use crate::signals::Signals;
+use crate::signals::{self, BLOCKED, Signals};
 use crate::url_file::{self, UrlFile};
-use crate::{output, session};
+use crate::{event, output, session};
 
 /// Between two questions whether the store answers.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// A store that failed once may serve again: its file is read less and less often.
+const LONGEST_UNREAD: Duration = Duration::from_secs(30);
 
-/// Becomes this command again, with these URLs if they are from a file. It returns only if that fails.
+/// What reads its URLs again.
+#[derive(Clone, Copy)]
+pub(super) struct Service<'a> {
+    /// The name of its lock, for messages.
+    pub(super) name: &'a str,
+    pub(super) open: fn(&Globals) -> Result<Client, Failure>,
+}
+
+/// Becomes this command again, with these URLs if they are from a file, and with the signals of `mask` as those that were
+/// blocked at the start. It returns only if that fails.
 ///
 /// The guardian of the next job must be forked while there is one thread, and this process has several by now. So it is
 /// this process that reads the file, on a thread.
-pub(super) fn begin_anew(globals: &Globals) -> Failure {
+pub(super) fn begin_anew(globals: &Globals, mask: &SignalSet) -> Failure {
     let mut words = std::env::args_os();
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0(words.next().unwrap_or_default())
         .args(words)
-        .env_remove(HANDED_OVER);
+        .env_remove(HANDED_OVER)
+        .env(BLOCKED, signals::blocked_in(mask));
     let of_file = globals.url_file().map(|_| globals.given_urls());
     let handed_over = of_file.and_then(|urls| url_file::hand_over(urls).ok());
     if let Some(urls) = &handed_over {
@@ -42,16 +56,24 @@ pub(super) fn begin_anew(globals: &Globals) -> Failure {
 }
 
 /// The options with the URLs that the file has now; those of before when there is no file, or it is no use.
-pub(super) fn with_urls_of_now(globals: &Globals, verb: &str) -> Globals {
-    let mut again = ReadAgain::new(globals, verb);
-    again.changed(globals).unwrap_or_else(|| globals.clone())
+pub(super) fn with_urls_of_now(globals: &Globals, service: Service<'_>) -> Globals {
+    let changed = ReadAgain::new(globals, service).changed(globals);
+    changed.map_or_else(|| globals.clone(), |(globals, _)| globals)
 }
 
 /// Waits until the file has other URLs that are usable, and forever without a file. Cancel safe.
-pub(super) async fn until_the_file_has_other_urls(globals: &Globals, verb: &str) {
-    let mut again = ReadAgain::new(globals, verb);
+pub(super) async fn until_the_file_has_other_urls(
+    globals: &Globals,
+    service: Service<'_>,
+    failed: &Notify,
+) {
+    let mut again = ReadAgain::new(globals, service);
+    let mut pause = ASK_EVERY;
     while again.changed(globals).is_none() {
-        tokio::time::sleep(ASK_EVERY).await;
+        pause = tokio::select! {
+            () = tokio::time::sleep(pause) => LONGEST_UNREAD.min(pause * 2),
+            () = failed.notified() => ASK_EVERY,
+        };
     }
 }
 
@@ -61,7 +83,7 @@ pub(super) async fn until_the_file_has_other_urls(globals: &Globals, verb: &str)
 /// `is_told`: it was said already that the server refuses the login.
 pub(super) fn until_the_store_answers<E: OperationError>(
     globals: &Globals,
-    verb: &str,
+    service: Service<'_>,
     mut is_told: bool,
     ask: impl AsyncFn(&Client) -> Result<(), E>,
 ) -> Result<Result<Globals, Exit>, Failure> {
@@ -69,19 +91,18 @@ pub(super) fn until_the_store_answers<E: OperationError>(
     session::block_on(async {
         let signals = signals.listen()?;
         let answers = async {
-            let mut again = ReadAgain::new(globals, verb);
-            let mut globals = again.changed(globals).unwrap_or_else(|| globals.clone());
-            let mut client = session::one_store(&globals, Purpose::Operator, verb)?;
+            let mut again = ReadAgain::new(globals, service);
+            let (mut globals, mut client) = match again.changed(globals) {
+                Some(changed) => changed,
+                None => (globals.clone(), (service.open)(globals)?),
+            };
             while let Err(error) = ask(&client).await {
                 let is_refused = is_refused_login(&error);
                 if is_refused && !std::mem::replace(&mut is_told, true) {
-                    tell_retry(&globals, &error, true);
+                    tell_retry(&globals, service.name, &error, true);
                 }
                 match again.changed(&globals) {
-                    Some(changed) => {
-                        client = session::one_store(&changed, Purpose::Operator, verb)?;
-                        (globals, is_told) = (changed, false);
-                    }
+                    Some(changed) => ((globals, client), is_told) = (changed, false),
                     None => tokio::time::sleep(ASK_EVERY).await,
                 }
             }
@@ -100,58 +121,59 @@ pub(super) fn is_refused_login(error: &impl OperationError) -> bool {
 }
 
 /// Says why the store is asked again: a service that only looks as if it ran is worse than one that ends.
-pub(super) fn tell_retry(globals: &Globals, why: &dyn Display, is_refused_login: bool) {
+pub(super) fn tell_retry(globals: &Globals, name: &str, why: &dyn Display, is_refused_login: bool) {
     let how = match globals.url_file().filter(|_| is_refused_login) {
         Some(_) => "retrying, with the URL that the file has by then",
         None => "retrying",
     };
-    tell(globals, "retrying", &format!("{why}; {how}"));
+    tell(globals, name, &format!("{why}; {how}"));
 }
 
-pub(super) fn tell(globals: &Globals, event: &str, text: &str) {
-    let text = output::sanitized(text);
+/// The event `retrying`.
+pub(super) fn tell(globals: &Globals, name: &str, text: &str) {
     match globals.json {
         _ if globals.quiet => {}
-        true => output::say(&output::json(&json!({ "event": event, "text": text }))),
-        false => output::say(&format!("leaselock: {text}\n")),
+        true => output::say(&event::line("retrying", name, text, Value::Null)),
+        false => output::say(&format!("leaselock: {}\n", output::sanitized(text))),
     }
 }
 
 /// The file of URLs, which may change while a service runs.
-struct ReadAgain<'a> {
+pub(super) struct ReadAgain<'a> {
     file: Option<UrlFile>,
-    verb: &'a str,
+    service: Service<'a>,
     is_told: bool,
 }
 
 impl<'a> ReadAgain<'a> {
-    fn new(globals: &Globals, verb: &'a str) -> Self {
+    pub(super) fn new(globals: &Globals, service: Service<'a>) -> Self {
         ReadAgain {
             file: globals.url_file().map(UrlFile::new),
-            verb,
+            service,
             is_told: false,
         }
     }
 
-    /// The options with other URLs than before, if the file has others that are usable.
-    fn changed(&mut self, before: &Globals) -> Option<Globals> {
+    /// The options with other URLs than before, and their client, if the file has others that are usable.
+    pub(super) fn changed(&mut self, before: &Globals) -> Option<(Globals, Client)> {
         let usable = self.file.as_mut()?.read().and_then(|urls| {
             let mut globals = before.clone();
             globals.take_urls(urls);
-            if globals.given_urls() != before.given_urls() {
-                session::one_store(&globals, Purpose::Operator, self.verb)?;
+            if globals.given_urls() == before.given_urls() {
+                return Ok(None);
             }
-            Ok(globals)
+            let client = (self.service.open)(&globals)?;
+            Ok(Some((globals, client)))
         });
         match usable {
-            Ok(now) => {
+            Ok(changed) => {
                 self.is_told = false;
-                Some(now).filter(|now| now.given_urls() != before.given_urls())
+                changed
             }
             Err(failure) => {
                 if !std::mem::replace(&mut self.is_told, true) {
                     let text = format!("{failure}; going on with the URL of before");
-                    tell(before, "retrying", &text);
+                    tell(before, self.service.name, &text);
                 }
                 None
             }

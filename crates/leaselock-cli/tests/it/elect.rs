@@ -140,7 +140,22 @@ fn programs_are_told_of_another_campaign_too() {
     let told = said.lines().map(object);
     let again: Vec<_> = told.filter(|one| one["event"] == "retrying").collect();
     assert_eq!(again[0]["text"], "campaigning again", "{said}");
+    assert_eq!(again[0]["name"], "job", "{said}");
     leads.end().gives(0);
+}
+
+/// No signal is read while the release waits for the server: this one is found between the campaigns.
+#[test]
+fn a_signal_between_two_campaigns_is_answered_with_its_exit_code() {
+    let store = Store::redis();
+    let leads = elect(&store, "one", &["--ttl", "4s"]);
+    let (job, _) = told(&store, "one", 0);
+    let frozen = store.server().pause();
+    until("the end of the job", || !is_alive(job));
+    leads.signal(Signal::TERM);
+    let ended = leads.end_with_stdin_open().gives(143);
+    assert!(ended.err.contains("campaigning again"), "{ended:?}");
+    drop(frozen);
 }
 
 #[test]

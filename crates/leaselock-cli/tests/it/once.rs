@@ -281,21 +281,28 @@ fn a_reader_that_stalls_does_not_keep_the_result_of_a_command_that_has_ended() {
 }
 
 #[test]
-fn a_command_that_was_told_to_end_waits_for_no_reader_that_stalls() {
+fn a_command_that_was_told_to_end_waits_for_no_reader_that_stalls_and_says_that_output_is_cut() {
     on_both(|store| {
         // As above, but the signal comes while the command runs, and none follows.
         let script = "trap 'exit 0' TERM; head -c 100000 /dev/zero; echo > held; while :; do sleep 0.01; done";
-        let mut command = store.leaselock(&once(&[], script));
-        let mut stalled = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = store.leaselock(&[&["--json"], &once(&[], script)[..]].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut stalled = command.spawn().unwrap();
         store.line_in("held");
         signal(stalled.id(), Signal::TERM);
-        let mut code = None;
         until("the end of the command", || {
-            code = stalled.try_wait().unwrap();
-            code.is_some()
+            stalled.try_wait().unwrap().is_some()
         });
         let later = store.run(&once(&[], "echo again")).gives(0);
         assert!(later.err.contains("was not kept"), "{later:?}");
-        assert_eq!(code.unwrap().code(), Some(0));
+        let cut = stalled.wait_with_output().unwrap();
+        assert_eq!(cut.status.code(), Some(0));
+        assert!(cut.stdout.len() < 100_000, "{}", cut.stdout.len());
+        let said = String::from_utf8(cut.stderr).unwrap();
+        let said = object(said.lines().last().unwrap_or_default()); // the shell may have said something
+        assert_eq!(
+            (&said["event"], &said["name"]),
+            (&"output-cut".into(), &"job".into())
+        );
     });
 }

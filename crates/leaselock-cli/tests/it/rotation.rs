@@ -1,7 +1,9 @@
 //! A service whose URL file changes while it runs: another password, another server, or no file at all.
 
 use std::fs;
+use std::mem::MaybeUninit;
 
+use rustix::fs::inotify;
 use testkit::process::{Signal, is_alive};
 use testkit::{Cut, Proxy, Server};
 
@@ -9,6 +11,7 @@ use crate::common::{Running, Store, fifo_in_place_of, until, uptime};
 
 const BEFORE: &str = "c2VyIG9sZA";
 const AFTER: &str = "bmV3IG9uZQ";
+const WRONG: &str = "the user or password in the URL is wrong";
 const REFUSED: &str = "retrying, with the URL that the file has by then";
 
 /// A service with the URL in the file `urls`, and no other.
@@ -160,7 +163,7 @@ fn a_campaign_with_a_limit_ends_when_its_login_is_refused() {
     let (holder, service) = campaign(&store, &store.login(BEFORE), &words);
     rotate(store.server());
     let refused = service.end_with_stdin_open();
-    refused.refuses(77, "the user or password in the URL is wrong");
+    refused.refuses(77, WRONG);
     holder.end().gives(0);
 }
 
@@ -169,7 +172,7 @@ fn a_campaign_that_never_had_an_answer_says_at_once_that_its_login_is_wrong() {
     let store = Store::redis();
     let login = store.login(BEFORE).replace(BEFORE, AFTER);
     let refused = serve(&store, &login, &ELECT).end();
-    let refused = refused.refuses(77, "the user or password in the URL is wrong");
+    let refused = refused.refuses(77, WRONG);
     assert!(!refused.err.contains("retrying"), "{refused:?}");
 }
 
@@ -197,5 +200,63 @@ fn a_schedule_goes_on_with_the_url_of_before_when_the_file_is_no_use() {
     until("a tick in the other store", || {
         next.run(&["schedules"]).out.contains("job")
     });
+    shows_no_password(service);
+}
+
+/// Both print the value of a leader in this store.
+fn until_it_prints(store: &Store, follower: &Running, value: &str) {
+    let leads = store.start(&["elect", "--value", value, "led", "-c", "exec cat"]);
+    until(value, || follower.printed().contains(value));
+    leads.end().gives(0);
+}
+
+fn goes_on_with_the_url_in_the_file(words: &[&str]) {
+    let (store, next) = (Store::redis(), Store::redis());
+    let login = store.login(BEFORE);
+    let follower = serve(&store, &login, words);
+    until_it_prints(&store, &follower, "first");
+    rotate(store.server());
+    until("the refusal", || {
+        follower.said().contains(&format!("leaselock: {WRONG}"))
+    });
+    put(&store, &login.replace(BEFORE, AFTER));
+    until_it_prints(&store, &follower, "second");
+    store.server().kill();
+    put(&store, &next.url);
+    until_it_prints(&next, &follower, "third");
+    let times = |value| follower.printed().matches(value).count();
+    assert_eq!(["first", "second", "third"].map(times), [1; 3], "{words:?}");
+    shows_no_password(follower);
+}
+
+#[test]
+fn who_follows_goes_on_with_the_url_that_the_file_has_after_a_refusal_and_after_an_outage() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| goes_on_with_the_url_in_the_file(&["log", "--follow"]));
+        goes_on_with_the_url_in_the_file(&["leader", "--follow", "led"]);
+    });
+}
+
+#[test]
+fn a_schedule_whose_store_serves_again_does_not_read_the_file_every_second() {
+    let store = Store::redis();
+    let frozen = store.server().pause();
+    let service = serve(
+        &store,
+        &store.url,
+        &["cron", "0 0 29 2 *", "job", "-c", "true"],
+    );
+    until("the outage", || service.said().contains("retrying"));
+    drop(frozen);
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, store.path("urls"), inotify::WatchFlags::OPEN).unwrap();
+    let mut room = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(&opened, &mut room);
+    let (since, mut times) = (uptime(), 0);
+    until("ten seconds", || {
+        times += usize::from(reader.next().is_ok()); // equal events that wait are one
+        uptime() - since > 10.0
+    });
+    assert!(times <= 5, "{times}");
     shows_no_password(service);
 }

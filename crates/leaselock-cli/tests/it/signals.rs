@@ -75,6 +75,56 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored_by_waiter_and_job() {
     });
 }
 
+/// The jobs are no shell's: some of them block nothing.
+#[test]
+fn a_job_has_blocked_what_was_blocked_at_the_start_and_the_wrapper_hears_it_all_the_same() {
+    on_both(|store| {
+        let start = |words: &[&str]| {
+            let program = ["--block-signal=TERM", env!("CARGO_BIN_EXE_leaselock")];
+            Running::start(store.command("env", &[&program, words].concat()))
+        };
+        let script = "/SigBlk/ { print $2 ENVIRON[\"LEASELOCK_BLOCKED\"]; fflush() }";
+        let show = ["--", "awk", script, "/proc/self/status"];
+        let show = |words: &[&str]| start(&[words, &show].concat());
+        let ran = |job: &Running, times: usize| {
+            until("the jobs", || job.printed().lines().count() >= times);
+            for line in job.printed().lines() {
+                assert_eq!(u64::from_str_radix(line, 16), Ok(1 << 14), "{line}");
+            }
+        };
+        for verb in ["run", "once"] {
+            ran(&show(&[verb, "job"]), 1);
+        }
+        let service = show(&["cron", "* * * * * *", "ticks"]);
+        ran(&service, 3); // for each tick it becomes the same command anew
+        service.signal(Signal::TERM);
+        let code = service.end_with_stdin_open().code;
+        assert!([0, 143].contains(&code), "{code}"); // it came while a job ran, or while none did
+        let words = [
+            "elect",
+            "--ttl",
+            "1s",
+            "job",
+            "--",
+            "awk",
+            script,
+            "/proc/self/status",
+            "-",
+        ];
+        let leads = start(&words);
+        ran(&leads, 1);
+        store.run(&["break", "--yes", "job"]).gives(0);
+        ran(&leads, 2);
+        leads.end().gives(0);
+        let holder = store.hold(&[]);
+        let waiter = start(&["run", "job", "--", "true"]);
+        store.until_queued(1);
+        waiter.signal(Signal::TERM);
+        waiter.end_with_stdin_open().gives(143);
+        holder.end().gives(0);
+    });
+}
+
 #[test]
 fn a_wrapper_that_is_told_to_end_waits_for_its_job_and_keeps_the_lock() {
     on_both(|store| {

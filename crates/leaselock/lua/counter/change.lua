@@ -48,7 +48,9 @@ tag = 'done'
 -- What the fence checker writes must not outlive a counter that a refusal leaves without a value.
 local is_new = fence ~= '' and kept_ms ~= '0' and redis.call('EXISTS', counter) == 0
 if fence ~= '' then
-  local holders = redis.call('HGET', counter, 'lock') or lock
+  local kept = redis.call('HMGET', counter, 'lock', 'value')
+  if kept[2] and not string.find(kept[2], '^%-?%d+$') then return { err = 'DAMAGED counter ' .. counter } end
+  local holders = kept[1] or lock
   local stale = holders == lock and fence_admit(counter, fence, owner)
   if holders ~= lock then
     tag, said = 'other', holders

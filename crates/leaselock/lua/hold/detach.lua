@@ -22,6 +22,7 @@ local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
 if other then return { 'taken', whole(now_us) } end
 ends = tonumber(ends or redis.call('ZSCORE', lock, next_hold) or '-1')
 if ends < now_us then return { 'expired', whole(now_us) } end
+local fence = usage and redis.call('HGET', usage, hold) -- before all writes: the server refuses another type
 
 -- First what memory pressure does not refuse: then it refuses nothing that follows. The key would go with its last hold.
 local until_us = whole(math.max(ends, now_us + ttl_ms * 1000))
@@ -29,7 +30,6 @@ redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
 redis.call('ZADD', lock, until_us, next_hold)
 redis.call('ZREM', lock, hold)
 if member_mark(hold) then redis.call('ZADD', lock, until_us, 'u') end
-local fence = usage and redis.call('HGET', usage, hold)
 if fence then
   redis.call('HSET', usage, next_hold, fence)
   redis.call('HDEL', usage, hold)

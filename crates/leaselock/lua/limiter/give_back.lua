@@ -23,6 +23,7 @@ local member = ':' .. id .. ' ' .. cost
 local moment = tonumber(redis.call('ZSCORE', reserved, member) or '0')
 if state.is_anew or moment <= state.clock_us then return { 'gone' } end
 
+redis.call('ZCARD', returned) -- before all writes: the server refuses another type
 redis.call('ZREM', reserved, member)
 redis.call('ZADD', returned, whole(moment), member)
 -- Before the moment of a reservation no permits are allowed that were asked for later. So behind the last one that

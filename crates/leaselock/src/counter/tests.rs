@@ -244,3 +244,18 @@ async fn who_asks_what_became_of_a_change_gets_the_latest_reply() {
     let ChangeReply(ended, _) = hear(counter.queue().unwrap(), None, hears).await;
     assert_eq!(ended, done(5));
 }
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_damaged_counter_keeps_no_fence_of_a_change_that_was_refused() {
+    let server = testkit::Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    let key = LockKeys::at("visits".into()).beside("counter").to_string();
+    server.cli(&["HSET", &key, "value", "soon"]);
+    let shown = Sequencer::new(Name::new("import").unwrap(), Fence::new(5), "a").unwrap();
+    let counter = client.counter("visits").fenced(&shown);
+    counter.add(1).await.unwrap_err();
+    counter.compare_and_set(0, 1).await.unwrap_err();
+    let fields = server.cli(&["HLEN", &key]);
+    assert_eq!(fields.integer(), Some(1), "{fields:?}");
+}

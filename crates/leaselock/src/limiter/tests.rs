@@ -305,3 +305,25 @@ async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
     subject.rate = Subject::new(&[(4, 1000, 4)]).rate;
     assert_eq!(subject.take(4, 1, 0).await, limited(250_000));
 }
+
+/// Another type is under the key of what was given back.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_reservation_that_cannot_be_given_back_still_stands() {
+    let server = testkit::Server::start();
+    let mut subject = Subject::new(&[(1, 60_000, 1)]);
+    subject.client = Client::open(&server.url()).unwrap();
+    subject.take(1, 1, 0).await;
+    let reserved = subject.take(2, 1, u64::from(u32::MAX)).await;
+    assert!(matches!(reserved, Taken::Reserved { .. }), "{reserved:?}");
+    let returned = subject.keys.beside("returned").to_string();
+    server.cli(&["SET", &returned, "x"]);
+    let give_back = GiveBackPermits {
+        request: subject.request(1),
+        id: token(2),
+    };
+    let engine = &subject.client.state.engine;
+    engine.ask(&give_back, OPERATOR_WITHIN).await.unwrap_err();
+    server.cli(&["DEL", &returned]);
+    assert!(subject.give_back(2, 1).await, "the reservation is gone");
+}

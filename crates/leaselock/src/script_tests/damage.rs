@@ -9,6 +9,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::values::calls_many::AcquireMany;
+use crate::engine::values::calls_optional::Detach;
 use crate::engine::values::grant::*;
 use crate::engine::values::kind::{Held, Resource};
 use crate::script::damage::Types;
@@ -354,5 +355,28 @@ fn another_type_under_the_usage_of_permits_stops_no_release() {
                 assert_eq!(lab.value(usage).await, [Value::Bytes(b"x".to_vec())]);
             }
         }
+    });
+}
+
+/// The error says that nothing was changed.
+#[test]
+fn another_type_under_the_usage_of_permits_lets_no_half_of_a_hold_be_handed_over() {
+    on_every_engine(async |lab| {
+        let keys = as_kind(&PERMITS, "w1 2", "pool");
+        let (holder, successor) = (token(), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        let before = lab.members(&keys).await;
+        let usage = &keys.beside("usage").to_string();
+        lab.meddle(&DELETE, usage, &[]).await;
+        lab.meddle(&SET, usage, &["x"]).await;
+        let held = Held::of(&keys, &holder);
+        let detach = Detach {
+            script: keys.kind.detach.as_ref().unwrap(),
+            held_for: held.for_ttl(ttl(30_000)),
+            successor: &successor,
+        };
+        let refused = lab.refused(&detach).await;
+        assert_eq!(refused.kind(), ErrorKind::WrongType, "{}", lab.engine);
+        assert_eq!(lab.members(&keys).await, before, "{}", lab.engine);
     });
 }

@@ -26,7 +26,9 @@ fn a_store_that_is_down_is_told_once_and_the_ticks_go_on_when_it_is_back() {
     until("it goes on", || store.lines("ran").len() >= before + 3);
     service.signal(Signal::TERM);
     let said = service.end_with_stdin_open().err;
-    assert_eq!(object(said.lines().next().unwrap())["event"], "retrying");
+    let told = object(said.lines().next().unwrap());
+    let expected = (&"retrying".into(), &"job".into());
+    assert_eq!((&told["event"], &told["name"]), expected);
     let ticks = store.lines("ran");
     assert!(ticks.is_sorted_by(|one, next| one < next), "{ticks:?}");
 }

@@ -4,7 +4,6 @@
 //! lock through the same one. After every lock of a lock file the call checks that other processes still find it, as if it
 //! had just been opened; a session's file proves only that its process lives.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
@@ -20,10 +19,10 @@ pub(super) struct LockFile {
     pub(super) identity: (u64, u64),
 }
 
-/// The files that no call uses at the moment, by name.
+/// The files that no call uses at the moment, by name. Of too many the first, which is idle for longest, is closed.
 #[derive(Debug)]
 pub(super) struct OpenFiles<F> {
-    idle: Mutex<HashMap<String, F>>,
+    idle: Mutex<Vec<(String, F)>>,
     /// The process that opened them: a forked process shares its parent's open files, and with them its locks.
     process: u32,
 }
@@ -40,16 +39,18 @@ impl<F> Default for OpenFiles<F> {
 impl<F> OpenFiles<F> {
     /// Takes a file out, so that no other call has it until it is put back.
     pub(super) fn take(&self, name: &str) -> Option<F> {
-        let file = hold(&self.idle).remove(name)?;
+        let mut idle = hold(&self.idle);
+        let at = idle.iter().position(|(its, _)| its == name)?;
+        let (_, file) = idle.remove(at);
         (self.process == std::process::id()).then_some(file)
     }
 
     pub(super) fn put_back(&self, name: &str, file: F) {
         let mut idle = hold(&self.idle);
-        if idle.len() >= MOST {
-            idle.clear();
-        }
-        idle.insert(name.to_owned(), file);
+        idle.retain(|(its, _)| its != name);
+        let beyond = (idle.len() + 1).saturating_sub(MOST);
+        idle.drain(..beyond);
+        idle.push((name.to_owned(), file));
     }
 
     /// Closes all files: each takes a descriptor, and a removed one takes up space. True if there was one.
@@ -88,14 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn files_are_not_kept_without_end() {
+    fn of_too_many_files_the_one_that_was_idle_for_the_longest_is_closed() {
         let kept = OpenFiles::default();
         for number in 0..=MOST {
             kept.put_back(&number.to_string(), some_file());
         }
-        assert!(hold(&kept.idle).len() <= MOST);
+        assert!(kept.take("0").is_none());
+        let first = kept.take("1").unwrap();
+        kept.put_back("1", first);
+        kept.put_back("more", some_file());
+        kept.put_back("too", some_file());
+        assert!(kept.take("2").is_none() && kept.take("1").is_some());
         assert!(kept.close_all());
-        assert!(hold(&kept.idle).is_empty());
         assert!(!kept.close_all());
     }
 }
