@@ -210,7 +210,7 @@ impl Once {
             )
         } else if self.terms.attempts == Some(0) {
             "0 attempts allow no run: allow at least one".to_owned()
-        } else if let Wait::Poll { .. } = options.patience() {
+        } else if let Wait::Poll { .. } = options.wait_policy() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
         } else {
             let (resource, channel) = self.named.of_run(AskedWork::NOUN)?;

@@ -85,7 +85,7 @@ impl Ask<'_> {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {
-                if let Some(source) = begun.patience.error.clone() {
+                if let Some(source) = begun.progress.error.clone() {
                     begun.guard.settle_unless(source.maybe_applied());
                     return Err(source);
                 }
