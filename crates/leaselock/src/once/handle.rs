@@ -16,7 +16,7 @@ use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
 use crate::engine::values::kind::Resource;
 use crate::engine::values::request::{Copies, Wait, Waiting};
-use crate::engine::ways::trying::RunTerms;
+use crate::engine::ways::begin_run::RunTerms;
 
 /// How long a result is kept by default.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

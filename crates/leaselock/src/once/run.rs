@@ -16,7 +16,7 @@ use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::guard::replicas::{Written, enough};
 use crate::engine::shared_state::recorded_run::{begin, run_mode, unexpected_reply};
 use crate::engine::values::log::LogEvent;
-use crate::engine::ways::trying::CallNumbers;
+use crate::engine::ways::begin_run::CallNumbers;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;

@@ -2,7 +2,7 @@
 //!
 //! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queue/way.rs`), a round of
 //! votes (`vote/way.rs`), a try for another library's lock (`poll.rs`), or one for a kind without a queue
-//! (`trying.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
+//! (`begin_run.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
 //! queue entry (`local/group_task.rs`). [`Progress`] is what the requests have come to.
 
 use std::time::Duration;
