@@ -25,13 +25,13 @@ use crate::files;
 
 const README: &str = "crates/leaselock/lua/README.md";
 
-/// Checks all scripts and the table of them, or writes the table.
+/// Checks all scripts and the tables of them, or writes the tables.
 pub(crate) fn run(write: bool) -> Result<String, String> {
     let root = files::root();
     let sources = Sources::load(&root);
     let mut found = check(&sources);
     if found.is_empty() && !sources.scripts.is_empty() {
-        let table = readme::table(&sources.scripts);
+        let table = readme::table(&sources.scripts, &sources.fragments);
         if write {
             if let Err(error) = fs::write(root.join(README), table) {
                 found.push(Complaint::new(

@@ -1,4 +1,4 @@
--- callers: callers to wake on a release on this node of a quorum: 'token channel' in the order of arrival.
+-- callers: whom a release wakes on this node of a quorum: a sorted set of 'token channel' in the order of arrival.
 
 -- Writes: wakes the first caller that is alive, by its token on its channel: a reason to poll and no grant. A caller
 -- that is woken or not alive is removed: it registers again when it polls, and is never woken twice in vain.

@@ -1,5 +1,6 @@
--- gate: strict mode (docs/strict.md). A server that has forgotten leases, or whose clock expires them early, grants
--- nothing until every lease that an earlier one may have granted has expired. On servers only.
+-- gate: whether this server may grant, in strict mode (docs/strict.md). One that has forgotten leases, or whose clock
+-- expires them early, grants nothing until every lease that an earlier one may have granted has expired.
+-- On servers only.
 -- The gate is a string without expiry, one for all locks of a prefix: 'server until_us longest_ms why'.
 -- `server` is one process in one term as primary: its run id, and the id of the primary from which it was promoted, so
 -- that a primary that was a replica meanwhile is another one. `until_us` is the server time until which nothing is

@@ -1,4 +1,4 @@
--- gate_queue: strict mode. A hand-over is a grant, so a script that would hand over grants no waiter behind a closed gate.
+-- gate_queue: in strict mode, that no waiter is granted behind a closed gate, because a hand-over is a grant.
 -- On servers only.
 
 -- Hides the waiters from every function unless the gate is open.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::body;
-use super::markers::name_of;
+use super::markers::{FOLDER, name_of};
 use crate::complaint::Complaint;
 use crate::files::File;
 use crate::lex::{Kind, Language, Token, lex, matches_at};
@@ -31,6 +31,20 @@ impl Fragments {
 
     pub(super) fn len(&self) -> usize {
         self.files.len()
+    }
+
+    /// The name of each, and the first sentence of its comment behind that.
+    pub(super) fn summaries(&self) -> impl Iterator<Item = (&str, String)> {
+        let ours = self.files.iter().map(|(file, _)| file);
+        let ours = ours.filter(|file| file.path.starts_with(FOLDER));
+        ours.map(|file| {
+            let lines = file.text.lines().map_while(|line| line.strip_prefix("--"));
+            let comment = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+            let (name, said) = (name_of(file), comment.split_once(": "));
+            let said = said.map_or("", |(_, said)| said);
+            let end = said.find(". ").map_or(said.len(), |end| end + 1);
+            (name, said[..end].to_owned())
+        })
     }
 
     /// The code of a fragment; `None` when there is none of this name.

@@ -1,7 +1,8 @@
-//! The table of scripts in `lua/README.md`, made from the headers.
+//! The tables of fragments and scripts in `lua/README.md`, made from the headers.
 
 use std::fmt::Write;
 
+use super::fragment::Fragments;
 use super::header::Slot;
 use super::sources::Script;
 
@@ -17,12 +18,26 @@ The lines between `--#strict` and `--#end` are there in strict mode only.
 The lines between `--#plain` and `--#end` serve plain cases without functions; a test shows that the lines below give the same replies and leave the same keys (`src/script_tests/plain_cases.rs`).
 The header of each script is its contract: `cargo xtask lua` compares it with the body and with the Rust half.
 
+## Fragments
+
+| fragment | what it has |
+|---|---|
+";
+const SCRIPTS: &str = "
+## The scripts
+
 | script | what it does | keys | arguments | answers | the same call again |
 |---|---|---|---|---|---|
 ";
 
-pub(super) fn table(scripts: &[Script]) -> String {
+pub(super) fn table(scripts: &[Script], fragments: &Fragments) -> String {
     let mut text = INTRO.to_owned();
+    for (name, summary) in fragments.summaries() {
+        let summary = cell(&summary);
+        writeln!(text, "| [`{name}`]({name}.lua) | {summary} |")
+            .expect("a string can be written to");
+    }
+    text.push_str(SCRIPTS);
     for script in scripts {
         let Script { name, header, .. } = script;
         let keys = names(header.of("KEYS"));

@@ -465,7 +465,14 @@ fn table_holds_what_the_headers_say() {
         path: format!("{FOLDER}/mutex/acquire.lua"),
         text: text.into(),
     };
-    let table = readme::table(&Sources::parse(vec![file(ACQUIRE)], Vec::new()).scripts);
+    let fence = File {
+        path: format!("{FOLDER}/fence.lua"),
+        text: "-- fence: numbers, larger\n-- with every grant. No number is taken back.\nlocal x\n"
+            .into(),
+    };
+    let sources = Sources::parse(vec![file(ACQUIRE), fence], Vec::new());
+    let table = readme::table(&sources.scripts, &sources.fragments);
+    assert!(table.contains("| [`fence`](fence.lua) | numbers, larger with every grant. |\n"));
     let row = "| [`mutex/acquire`](mutex/acquire.lua) \
         | take the mutex if it is free, or say who has it. | `lock`, `fence` | `token`, `ttl_ms` \
         | `{\"granted\", fence, time_us}`<br>`{\"busy\", pttl_ms, time_us}` \

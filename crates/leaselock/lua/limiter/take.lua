@@ -5,7 +5,7 @@
 -- KEYS[3] returned     sorted set; the same of each that was given back while later ones stand
 -- ARGV[1] id           the caller's own, for this wait
 -- ARGV[2] cost         integer > 0; how many permits, at most the burst of each band
--- ARGV[3] patience_us  integer; the longest wait. 0: now or not at all
+-- ARGV[3] longest_us   integer; the longest wait. 0: now or not at all
 -- ARGV[…] bands        period_us, per_permit, per_us and burst of each band (lua/limiter.lua); no period twice
 --
 -- Returns {"allowed", left, band}       the permits are used; left: how many more are there now
@@ -18,7 +18,7 @@
 -- Writes  limiter, reserved, returned
 --#include prelude limiter
 local limiter, reserved, returned = KEYS[1], KEYS[2], KEYS[3]
-local id, cost, patience_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local id, cost, longest_us = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local state, damaged = limiter_read(limiter, limiter_bands(ARGV, 4), clock_us())
 if damaged then return damaged end
@@ -33,7 +33,7 @@ end
 
 local now = whole(state.clock_us)
 local member, moment = ':' .. id .. ' ' .. cost, nil
-if patience_us > 0 then
+if longest_us > 0 then
   local known = redis.call('ZSCORE', reserved, member)
   if known and tonumber(known) > state.clock_us then return { 'reserved', known - state.clock_us, band } end
   -- These moments are over.
@@ -43,7 +43,7 @@ if patience_us > 0 then
     end
   end
   -- The levels contain the cost of a moment that was given back, so a caller that needs no more can have it.
-  local latest = whole(state.clock_us + patience_us)
+  local latest = whole(state.clock_us + longest_us)
   for _, other in ipairs(redis.call('ZRANGEBYSCORE', returned, '(' .. now, latest, 'LIMIT', '0', '64')) do
     local whose, its_cost = string.match(other, '^(%S+) (%d+)$')
     if not moment and tonumber(its_cost) >= cost then
@@ -55,7 +55,7 @@ if patience_us > 0 then
     end
   end
 end
-if not moment and wait_us > patience_us then
+if not moment and wait_us > longest_us then
   if state.is_anew then limiter_write(limiter, state) end -- or the clock would stand still
   return { 'limited', wait_us, band }
 end

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leaselock_fence::Name;
+
 use super::calls::{ArrivalAtBarrier, ArriveAtBarrier, BarrierPass, Leave, Party};
 use super::error::BarrierError;
 use crate::base::{InvalidInput, Moment, Token, Ttl, hold};
@@ -173,13 +175,7 @@ impl Barrier {
                 }
                 Ok(ArrivalAtBarrier::Missed { generation }) => {
                     place.ends();
-                    let name = barrier.name;
-                    let text = format!(
-                        "a party was not counted any more, and generation {generation} waits now"
-                    );
-                    let event = || LogEvent::new("barrier_missed", text).of(&name, None);
-                    engine.log.note(event);
-                    return Err(BarrierError::Missed { name, generation });
+                    return Err(self.missed(barrier.name, generation));
                 }
                 Ok(ArrivalAtBarrier::Disagrees { parties }) => {
                     place.ends();
@@ -196,21 +192,28 @@ impl Barrier {
             }
             if watch.is_over() {
                 let waited = engine.clock.now().saturating_since(began);
-                return match barrier.ask(place.what()).await? {
-                    Some(index) => Ok(self.passed(place, generation, index)),
-                    None => {
-                        place.was_taken_back();
-                        Err(BarrierError::TimedOut {
-                            name: barrier.name,
-                            arrived: waits_with.unwrap_or_default(),
-                            parties: self.parties,
-                            waited,
-                        })
-                    }
-                };
+                if let Some(index) = barrier.ask(place.what()).await? {
+                    return Ok(self.passed(place, generation, index)); // just before it left
+                }
+                place.was_taken_back();
+                return Err(BarrierError::TimedOut {
+                    name: barrier.name,
+                    arrived: waits_with.unwrap_or_default(),
+                    parties: self.parties,
+                    waited,
+                });
             }
             watch.pause(lease.as_duration() / 3).await;
         }
+    }
+
+    /// The party did not count any more when the others passed: it polled too late.
+    fn missed(&self, name: Name, generation: u64) -> BarrierError {
+        let text =
+            format!("a party was not counted any more, and generation {generation} waits now");
+        let event = || LogEvent::new("barrier_missed", text).of(&name, None);
+        self.noun.engine.log.note(event);
+        BarrierError::Missed { name, generation }
     }
 
     /// The next wait begins in the generation behind this one, or finds out which one waits.

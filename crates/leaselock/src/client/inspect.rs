@@ -23,14 +23,14 @@ use crate::script::{LockKeys, keys};
 const WHY_MAX: usize = 200;
 
 /// Reads each client's record once.
-pub(super) struct People<'a> {
+pub(super) struct Processes<'a> {
     engine: &'a Engine,
     known: HashMap<String, Process>,
 }
 
-impl People<'_> {
-    pub(super) fn of(engine: &Engine) -> People<'_> {
-        People {
+impl Processes<'_> {
+    pub(super) fn of(engine: &Engine) -> Processes<'_> {
+        Processes {
             engine,
             known: HashMap::new(),
         }
@@ -138,9 +138,9 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
     let keys = LockKeys::new(&engine.ids.prefix, name)?;
     let inspect = Inspect { keys: &keys };
     let seen = engine.ask(&inspect, OPERATOR_WITHIN).await?;
-    let mut people = People::of(engine);
-    people.learn(seen.clients()).await?;
-    let mut seen = shown(name, seen, &people);
+    let mut processes = Processes::of(engine);
+    processes.learn(seen.clients()).await?;
+    let mut seen = shown(name, seen, &processes);
     if !engine.store.is_majority() {
         let types = Types::beside(&keys);
         let found = engine.store.ask_one(&types, OPERATOR_WITHIN).await?;
@@ -152,22 +152,25 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
 }
 
 /// What was read, with the processes of its clients, which are known.
-pub(super) fn shown(name: &Name, seen: Inspected, people: &People<'_>) -> Inspection {
+pub(super) fn shown(name: &Name, seen: Inspected, processes: &Processes<'_>) -> Inspection {
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
         InspectedState::Shared { holds, count } => {
-            let holders = holds.into_iter().map(|hold| holder(hold, people)).collect();
+            let holders = holds
+                .into_iter()
+                .map(|hold| holder(hold, processes))
+                .collect();
             Holding::Held { holders, count }
         }
         InspectedState::Other { kind } => Holding::NotALock {
             kind: tame(&kind, 40),
         },
-        InspectedState::Held(hold) => Holding::by(holder(hold, people)),
+        InspectedState::Held(hold) => Holding::by(holder(hold, processes)),
     };
     let queue = seen.queue.into_iter().zip(1..);
     let queue = queue.map(|(waiter, position)| Waiter {
         position,
-        process: people.find(&waiter.client),
+        process: processes.find(&waiter.client),
         priority: waiter.priority,
         mode: waiter.mode,
         waited: waiter.waited,
@@ -182,13 +185,13 @@ pub(super) fn shown(name: &Name, seen: Inspected, people: &People<'_>) -> Inspec
     }
 }
 
-fn holder(hold: SeenHold, people: &People<'_>) -> Holder {
+fn holder(hold: SeenHold, processes: &Processes<'_>) -> Holder {
     // Readers share a fencing token, which says nothing of the time of each.
     let is_read = matches!(hold.mode, LockMode::Shared | LockMode::Upgradable);
     let note = tame(&String::from_utf8_lossy(&hold.why), WHY_MAX);
     Holder {
         mode: hold.mode,
-        process: token::client_of(&hold.value).map(|client| people.find(client)),
+        process: token::client_of(&hold.value).map(|client| processes.find(client)),
         note: Some(note).filter(|note| !note.is_empty()),
         fence: hold.fence,
         since: hold.fence.filter(|_| !is_read).and_then(since),

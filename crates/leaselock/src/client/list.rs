@@ -9,7 +9,7 @@ use leaselock_fence::Name;
 use tokio::task::JoinSet;
 
 use super::handle::Client;
-use super::inspect::{People, shown};
+use super::inspect::{Processes, shown};
 use super::inspection::{Holding, Inspection};
 use super::views::{INSPECT, Inspect, Inspected, Survey};
 use crate::base::error::RequestError;
@@ -92,14 +92,14 @@ impl Client {
             reading.spawn_on(page, &background.handle);
         };
         begin(&mut reading, 0);
-        let mut people = People::of(engine);
+        let mut processes = Processes::of(engine);
         while let Some(page) = reading.join_next().await {
             let page =
                 page.map_err(|gone| StoreError::refused(ErrorKind::Internal, gone.to_string()))??;
             if page.next != 0 {
                 begin(&mut reading, page.next);
             }
-            if each(page.shown(&mut people).await?).is_break() {
+            if each(page.shown(&mut processes).await?).is_break() {
                 break;
             }
         }
@@ -155,9 +155,9 @@ impl Client {
         let start = keys::client_record(&engine.ids.prefix, "");
         let clients = found.iter().filter_map(|key| key.strip_prefix(&start));
         let clients = clients.filter(|client| token::is_plain(client));
-        let mut people = People::of(engine);
-        people.learn(clients).await?;
-        Ok(people.all().filter(|it| it.pid.is_some()).collect())
+        let mut processes = Processes::of(engine);
+        processes.learn(clients).await?;
+        Ok(processes.all().filter(|it| it.pid.is_some()).collect())
     }
 }
 
@@ -251,11 +251,11 @@ impl Page {
     }
 
     /// Names the processes of the clients; a lock that has become free meanwhile is left out.
-    async fn shown(self, people: &mut People<'_>) -> Result<Vec<Inspection>, RequestError> {
+    async fn shown(self, processes: &mut Processes<'_>) -> Result<Vec<Inspection>, RequestError> {
         let clients = self.locks.iter().flat_map(|(_, seen)| seen.clients());
-        people.learn(clients).await?;
+        processes.learn(clients).await?;
         let locks = self.locks.into_iter();
-        let page = locks.map(|(name, seen)| shown(&name, seen, people));
+        let page = locks.map(|(name, seen)| shown(&name, seen, processes));
         Ok(page.filter(|lock| lock.state != Holding::Free).collect())
     }
 }

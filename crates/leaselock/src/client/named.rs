@@ -235,7 +235,7 @@ impl Named {
 
     /// Waits as the options say.
     pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.wait_or_who_holds(self.options.patience()).await
+        self.wait_or_who_holds(self.options.wait_policy()).await
     }
 
     /// Waits, and asks who it is that the error names by the id of its client.
@@ -280,7 +280,7 @@ impl Named {
                 return Err(InvalidInput::new(right).into());
             }
             let ask = self.ask()?.changing(record.held.token.clone(), into);
-            let wait = wait.unwrap_or_else(|| self.options.patience());
+            let wait = wait.unwrap_or_else(|| self.options.wait_policy());
             ask.acquire(wait, &self.state.groups).await
         };
         acquiring.end(acquired.instrument(span).await, Lease::counted)

@@ -23,7 +23,7 @@ const WHY_MAX: usize = 200;
 pub struct Options {
     /// As the caller set it; [`Options::length`] is the effective one.
     pub(crate) ttl: Option<Duration>,
-    /// As the caller set it; [`Options::patience`] is the effective one.
+    /// As the caller set it; [`Options::wait_policy`] is the effective one.
     pub(crate) wait: Option<Wait>,
     /// The library whose locks are shared, and whose defaults apply.
     pub(crate) like: Option<Preset>,
@@ -245,7 +245,7 @@ impl Options {
     }
 
     /// Returns the effective wait policy, chosen in the same order.
-    pub(crate) fn patience(&self) -> Wait {
+    pub(crate) fn wait_policy(&self) -> Wait {
         let theirs = || self.like.map(Preset::wait);
         self.wait.or_else(theirs).unwrap_or(Wait::Forever)
     }
@@ -337,7 +337,7 @@ impl Options {
 }
 
 debug_as!(Options, it => {
-    ttl: it.length(), wait: it.patience(), like: it.like, priority: it.priority, renewal: it.renewal,
+    ttl: it.length(), wait: it.wait_policy(), like: it.like, priority: it.priority, renewal: it.renewal,
     max_hold: it.max_hold, why: it.why, fencing: it.fencing, protocol: it.protocol, copies: it.copies, owner: it.owner
 });
 

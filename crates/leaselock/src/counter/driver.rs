@@ -24,8 +24,8 @@ use crate::engine::shared_state::noun::ValidNoun;
 use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
 
-/// How long a task waits for a reply that was lost.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a task sends a change again while no reply comes.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 /// How long after the first request the client asks again. The store remembers the reply for twice as long.
 const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Pauses between two requests; the last one repeats.
@@ -215,7 +215,7 @@ impl CounterDriver {
             request,
         };
         let (mut sent, mut now) = (request.sent, engine.clock.now());
-        let give_up_at = now.plus(PATIENCE);
+        let give_up_at = now.plus(GIVE_UP_AFTER);
         let mut backoff = Backoff::new(PAUSES_MS);
         loop {
             if sent.is_some_and(|sent| now.saturating_since(sent) > ASKS_AGAIN_FOR) {

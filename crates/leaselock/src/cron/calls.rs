@@ -7,7 +7,7 @@ use super::state::{Claim, CronRun, CronState, Overlap, Tick, TickState};
 use crate::engine::shared_state::recorded_run::{Ended, OnCrash, RunReply};
 use crate::engine::values::calls::{COMPARE_AND_DELETE, operation};
 use crate::engine::values::kind::{Held, Kind, Resource, StepScripts, kind, step};
-use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
+use crate::engine::ways::begin_run::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 
 /// It holds the name as a mutex does, and its scripts keep the record beside it.

@@ -11,7 +11,7 @@ use crate::engine::services::ids::Serving;
 use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
 use crate::engine::values::kind::Resource;
-use crate::engine::ways::trying::RunTerms;
+use crate::engine::ways::begin_run::RunTerms;
 
 /// How long after its time a tick may begin by default.
 const LATE: Duration = Duration::from_secs(60);

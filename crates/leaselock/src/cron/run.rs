@@ -12,7 +12,7 @@ use crate::engine::guard::replicas::{GiveBack, confirmed};
 use crate::engine::shared_state::recorded_run::{begin, run_mode};
 use crate::engine::values::log::LogEvent;
 use crate::engine::values::request::Wait;
-use crate::engine::ways::trying::CallNumbers;
+use crate::engine::ways::begin_run::CallNumbers;
 
 /// What claims of one caller for one tick have in common: their requests are numbered together.
 #[derive(Debug, Clone, Default)]

@@ -24,7 +24,7 @@ use crate::engine::values::calls;
 use crate::engine::values::calls::AcquireTerms;
 use crate::engine::values::grant::{Acquired, CancelAnswer, ReleaseAnswer};
 use crate::engine::values::kind::{Held, Resource};
-use crate::engine::ways::trying::CallNumber;
+use crate::engine::ways::begin_run::CallNumber;
 use crate::inspect::BreakOptions;
 use crate::mutex::MUTEX;
 use crate::quorum::tally::Votable;

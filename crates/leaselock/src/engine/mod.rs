@@ -1,5 +1,5 @@
-//! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks, in four storeys.
-//! Each uses those before it. Beside them lies what holds nothing.
+//! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks, in five storeys.
+//! Each uses those before it. The last one is for what holds nothing.
 
 pub(crate) mod values;
 

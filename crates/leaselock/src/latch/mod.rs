@@ -1,4 +1,5 @@
-//! The latch: parties arrive, and when all have arrived it opens, once and for all.
+//! The latch: parties arrive, and when all have arrived it opens, once and for all. A new primitive that holds nothing
+//! begins as a copy of it.
 
 mod calls;
 mod error;

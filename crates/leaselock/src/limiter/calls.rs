@@ -38,13 +38,13 @@ operation! {
         request: &'a PermitRequest,
         /// The caller's own, if it waits.
         id: &'a str,
-        patience_us: u64,
+        longest_us: u64,
     }
     script &TAKE;
     fn encode(call) {
         let PermitRequest { keys, rate, cost } = request;
         call.key(keys.beside("limiter")).key(keys.beside("reserved")).key(keys.beside("returned"));
-        call.arg(id).arg(u64::from(*cost)).arg(patience_us);
+        call.arg(id).arg(u64::from(*cost)).arg(longest_us);
         rate.write_to(call);
     }
     fn decode(answer) -> Taken {

@@ -288,7 +288,7 @@ impl Limiter {
         let take = Take {
             request: &request,
             id: "",
-            patience_us: 0,
+            longest_us: 0,
         };
         Ok(self.counted(cost, limiter.ask(&take).await?))
     }
@@ -313,8 +313,8 @@ impl Limiter {
         let moment = limit.map_or(longest, |limit| limit.min(longest)); // it is no later
         let mut reservation = Leftover::new(engine, GiveBackPermits { request, id }, moment);
         loop {
-            let patience = until.map_or(longest, |until| clock.left(until).min(longest));
-            let taken = reserve(&limiter, &mut reservation, patience).await?;
+            let left = until.map_or(longest, |until| clock.left(until).min(longest));
+            let taken = reserve(&limiter, &mut reservation, left).await?;
             match taken {
                 Taken::Reserved { wait_us, rate } => {
                     let moment = clock.now().plus(Duration::from_micros(wait_us));
@@ -336,14 +336,14 @@ impl Limiter {
 async fn reserve(
     limiter: &ValidNoun,
     reservation: &mut Leftover<GiveBackPermits>,
-    patience: Duration,
+    longest: Duration,
 ) -> Result<Taken, NounFailure> {
     reservation.begins();
     let GiveBackPermits { request, id } = reservation.what();
     let take = Take {
         request,
         id: id.secret(),
-        patience_us: u64::try_from(patience.as_micros()).unwrap_or(u64::MAX),
+        longest_us: u64::try_from(longest.as_micros()).unwrap_or(u64::MAX),
     };
     let is_lost = |failure: &NounFailure| failure.source.maybe_applied();
     let (outcome, was_lost) = match limiter.ask(&take).await {

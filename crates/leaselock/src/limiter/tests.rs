@@ -104,12 +104,12 @@ impl Subject {
         }
     }
 
-    async fn take(&self, id: usize, cost: u32, patience_us: u64) -> Taken {
+    async fn take(&self, id: usize, cost: u32, longest_us: u64) -> Taken {
         let id = token(id);
         let take = Take {
             request: &self.request(cost),
             id: id.secret(),
-            patience_us,
+            longest_us,
         };
         self.ask(&take).await
     }
@@ -149,16 +149,16 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
                 let cost = 1 + rng.u32(..4);
                 let cost = cost.min(burst);
                 let most = permit_us * [1, 20, 200][rng.usize(..3)];
-                let patience = u64::try_from(rng.usize(..most)).unwrap() + 1;
-                let patience = if kind < 3 { 0 } else { patience };
+                let longest = u64::try_from(rng.usize(..most)).unwrap() + 1;
+                let longest = if kind < 3 { 0 } else { longest };
                 if model.standing() >= STANDING_MAX {
                     continue;
                 }
                 costs.push(cost);
                 let id = costs.len();
                 let (said, wanted) = (
-                    subject.take(id, cost, patience).await,
-                    model.take(id, cost, patience),
+                    subject.take(id, cost, longest).await,
+                    model.take(id, cost, longest),
                 );
                 assert_eq!(said, wanted, "step {step}");
                 reserved += usize::from(matches!(said, Taken::Reserved { .. }));
@@ -172,9 +172,9 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
                 model.open();
                 let stands = |event: &Event| event.id == id && event.state == State::Reserved;
                 if model.events.iter().any(stands) {
-                    let (cost, patience) = (costs[id - 1], u64::from(u32::MAX));
-                    let said = subject.take(id, cost, patience).await;
-                    assert_eq!(said, model.take(id, cost, patience), "step {step}");
+                    let (cost, longest) = (costs[id - 1], u64::from(u32::MAX));
+                    let said = subject.take(id, cost, longest).await;
+                    assert_eq!(said, model.take(id, cost, longest), "step {step}");
                 }
             }
             9..=12 if !costs.is_empty() => {

@@ -143,7 +143,7 @@ impl MultiLock {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(&self) -> Result<Lease<Several>, AcquireError> {
-        let wait = self.names.first().map(|first| first.options.patience());
+        let wait = self.names.first().map(|first| first.options.wait_policy());
         self.wait(wait.unwrap_or(Wait::Never)).await
     }
 

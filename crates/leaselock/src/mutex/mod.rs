@@ -1,4 +1,4 @@
-//! The mutex: one holder at a time.
+//! The mutex: one holder at a time. A new primitive that holds begins as a copy of it.
 
 mod kind;
 mod lock;

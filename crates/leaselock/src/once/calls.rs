@@ -12,7 +12,7 @@ use crate::engine::values::calls::COMPARE_AND_DELETE;
 use crate::engine::values::calls::operation;
 use crate::engine::values::kind::{Held, Kind, Resource, StepScripts, kind, step};
 use crate::engine::values::request::Copies;
-use crate::engine::ways::trying::{BeginRun, RunTerms, Tried};
+use crate::engine::ways::begin_run::{BeginRun, RunTerms, Tried};
 use crate::script::{Answer, Call, Malformed, Script, script};
 
 /// It holds the name as a mutex does, and its scripts keep the record beside it.

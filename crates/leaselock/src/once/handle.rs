@@ -16,7 +16,7 @@ use crate::engine::shared_state::noun::name_and_validate;
 use crate::engine::shared_state::recorded_run::{OnCrash, run_setters};
 use crate::engine::values::kind::Resource;
 use crate::engine::values::request::{Copies, Wait, Waiting};
-use crate::engine::ways::trying::RunTerms;
+use crate::engine::ways::begin_run::RunTerms;
 
 /// How long a result is kept by default.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -210,7 +210,7 @@ impl Once {
             )
         } else if self.terms.attempts == Some(0) {
             "0 attempts allow no run: allow at least one".to_owned()
-        } else if let Wait::Poll { .. } = options.patience() {
+        } else if let Wait::Poll { .. } = options.wait_policy() {
             "a caller waits for the result, and retries nothing: use `Wait::Timeout`, `Forever` or `Never`".to_owned()
         } else {
             let (resource, channel) = self.named.of_run(AskedWork::NOUN)?;

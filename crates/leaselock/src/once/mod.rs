@@ -1,4 +1,5 @@
-//! Work that runs once for a key: all callers get its result, now and later.
+//! Work that runs once for a key: all callers get its result, now and later. A new primitive that records how a run
+//! ended begins as a copy of it.
 
 mod calls;
 mod error;

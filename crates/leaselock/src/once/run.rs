@@ -5,6 +5,8 @@ use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 
+use leaselock_fence::Name;
+
 use super::calls::{AskedWork, Finish, NoRun, OnceTerms};
 use super::error::{OnceError, too_large};
 use super::handle::Once;
@@ -14,7 +16,7 @@ use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::guard::replicas::{Written, enough};
 use crate::engine::shared_state::recorded_run::{begin, run_mode, unexpected_reply};
 use crate::engine::values::log::LogEvent;
-use crate::engine::ways::trying::CallNumbers;
+use crate::engine::ways::begin_run::CallNumbers;
 
 /// Of a failure the record keeps its text, up to this length.
 const MESSAGE_MAX: usize = 4096;
@@ -109,14 +111,16 @@ impl Once {
             terms: Arc::clone(&terms),
             after: None,
         };
-        let (calls, wait) = (&CallNumbers::default(), self.named.options.patience());
+        let (calls, wait) = (&CallNumbers::default(), self.named.options.wait_policy());
         let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
-        let why = match begin(acquiring, ask, asked, calls, wait).await? {
-            Ok((lease, attempt)) => {
-                return Ok(OnceStart::Run(lease.held_as(OnceRun { attempt, terms })));
-            }
-            Err(why) => why,
-        };
+        match begin(acquiring, ask, asked, calls, wait).await? {
+            Ok((lease, attempt)) => Ok(OnceStart::Run(lease.held_as(OnceRun { attempt, terms }))),
+            Err(why) => self.told(name, why).map(OnceStart::Done),
+        }
+    }
+
+    /// Returns what a caller is told for whom no run began, and counts it. The event log has crashes and runs given up.
+    fn told(&self, name: Name, why: NoRun) -> Result<OnceResult, OnceError> {
         let engine = &self.named.state.engine;
         let runs = &engine.totals.nouns.runs;
         let log = |kind, fence, text, fact: String| {
@@ -127,7 +131,7 @@ impl Once {
         let (counted_as, error) = match why {
             NoRun::Ended(OnceState::Done(result)) => {
                 runs.add("replayed");
-                return Ok(OnceStart::Done(result));
+                return Ok(result);
             }
             NoRun::Ended(OnceState::Failed {
                 fence,

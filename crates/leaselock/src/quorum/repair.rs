@@ -21,7 +21,7 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)
 const PAUSES_MS: &[u64] = &[50, 200, 1000, 3000];
 const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// A stalled node may carry out old requests when it resumes, so retries do not end with the lease.
-const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
+const RETRY_BEYOND_LEASE: Duration = Duration::from_secs(60);
 /// The most keys of a node that is gone for long. The oldest is dropped first.
 const MOST: usize = 8192;
 
@@ -91,7 +91,7 @@ impl Repair {
         let entry = RepairEntry {
             call: Arc::clone(call),
             answers: usize::from(answered),
-            until: now.plus(self.longest).plus(PATIENCE_BEYOND),
+            until: now.plus(self.longest).plus(RETRY_BEYOND_LEASE),
         };
         due.push(now.plus(pause), entry);
         while due.keys > MOST && due.pop().is_some() {}

@@ -308,14 +308,14 @@ impl<'a> Written<'a> {
             }
         };
         let now = engine.clock.now();
-        let patience = patience(asked.within, now.saturating_since(begin));
+        let left = time_for_replicas(asked.within, now.saturating_since(begin));
         let written = Written {
             pool,
             _permit: permit,
             connection,
-            limit: patience.saturating_sub(BEFORE),
+            limit: left.saturating_sub(BEFORE),
             within,
-            end: now.plus(patience),
+            end: now.plus(left),
         };
         Ok((written, reply))
     }
@@ -374,7 +374,7 @@ impl<'a> Written<'a> {
 /// Returns how long the replicas have after a write that took `took`.
 ///
 /// The time includes a possible release of a grant, which takes about as long as the write.
-fn patience(within: Duration, took: Duration) -> Duration {
+fn time_for_replicas(within: Duration, took: Duration) -> Duration {
     within - took.min(within / 4) * 2
 }
 
@@ -403,7 +403,7 @@ mod written_tests {
     #[test]
     fn replicas_have_what_write_and_release_leave_of_the_time_and_at_least_half_of_it() {
         let ms = Duration::from_millis;
-        assert_eq!(patience(ms(100), ms(3)), ms(94));
-        assert_eq!(patience(ms(100), ms(60)), ms(50));
+        assert_eq!(time_for_replicas(ms(100), ms(3)), ms(94));
+        assert_eq!(time_for_replicas(ms(100), ms(60)), ms(50));
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::services::Acquiring;
 use crate::engine::values::grant::seen;
 use crate::engine::values::{Acquired, Wait};
 use crate::engine::ways::ask::Ask;
-use crate::engine::ways::trying::{CallNumbers, RunTerms, Tried};
+use crate::engine::ways::begin_run::{CallNumbers, RunTerms, Tried};
 use crate::script::{Answer, Malformed};
 
 /// What a caller is told: of its run, or why it has none, as the noun says it.

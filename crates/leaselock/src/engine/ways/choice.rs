@@ -39,15 +39,15 @@ impl Ask<'_> {
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
         let copies = self.request.copies;
-        let lease = self.granted_by(wait, groups).await?;
+        let lease = self.follow_way(wait, groups).await?;
         match copies {
             None => Ok(lease),
             Some(copies) => Box::pin(confirmed(lease, copies, GiveBack::Release)).await, // seldom
         }
     }
 
-    /// Each way but the last one is boxed: its future is large, and most locks are free.
-    async fn granted_by(
+    /// Chooses a way, and follows it. Each but the last is boxed: its future is large, and most locks are free.
+    async fn follow_way(
         &mut self,
         wait: Wait,
         groups: &Arc<LocalGroups>,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::run::Patience;
+use super::run::Progress;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
@@ -23,21 +23,15 @@ pub(super) enum FirstTry {
 pub(crate) struct StartedWait {
     /// Cleans up the token of the try, with which the wait goes on.
     pub(super) guard: CleanupGuard,
-    pub(super) patience: Patience,
+    pub(super) progress: Progress,
     /// The pause before the next request.
     pub(super) pause: Option<Duration>,
 }
 
 impl StartedWait {
-    /// True if the try had no usable reply, and may have been granted.
-    pub(super) fn is_ambiguous(&self) -> bool {
-        let error = self.patience.error.as_ref();
-        error.is_some_and(StoreError::maybe_applied)
-    }
-
     /// The task shares a queue entry from now on, and its own token is of no use any more.
     pub(super) fn give_up(self) {
-        if !self.is_ambiguous() {
+        if !self.progress.maybe_applied() {
             self.guard.settle();
         }
     }
@@ -72,11 +66,11 @@ impl Ask<'_> {
                 guard.settle();
                 Ok(FirstTry::Granted(lease))
             }
-            Ok(Err(patience)) => Ok(begin(guard, patience, None)),
+            Ok(Err(progress)) => Ok(begin(guard, progress, None)),
             Err(source) if source.is_transient() => {
-                let mut patience = Patience::default();
-                let pause = patience.failed(source);
-                Ok(begin(guard, patience, Some(pause)))
+                let mut progress = Progress::default();
+                let pause = progress.failed(source);
+                Ok(begin(guard, progress, Some(pause)))
             }
             Err(source) => {
                 guard.settle_unless(source.maybe_applied());
@@ -90,13 +84,13 @@ impl Ask<'_> {
         &self,
         outcome: BatchOutcome<Acquired>,
         t0: Moment,
-    ) -> Result<Result<Lease, Patience>, StoreError> {
+    ) -> Result<Result<Lease, Progress>, StoreError> {
         let answer = match outcome {
             BatchOutcome::Answer(answer) => answer?,
-            BatchOutcome::NotPlain => return Ok(Err(Patience::default())),
+            BatchOutcome::NotPlain => return Ok(Err(Progress::default())),
             BatchOutcome::Alone => {
                 self.note_contended();
-                return Ok(Err(Patience::default()));
+                return Ok(Err(Progress::default()));
             }
         };
         let now = self.now();
@@ -107,21 +101,21 @@ impl Ask<'_> {
             }
             // It goes by itself and hears so again.
             Acquired::Never { .. } | Acquired::Gone { .. } | Acquired::Disagrees { .. } => {
-                Ok(Err(Patience::default()))
+                Ok(Err(Progress::default()))
             }
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.engine.note_time(t0, now, seen.time_us);
                 self.note_contended();
-                Ok(Err(Patience::after(Some(seen))))
+                Ok(Err(Progress::after(Some(seen))))
             }
         }
     }
 }
 
-fn begin(guard: CleanupGuard, patience: Patience, pause: Option<Duration>) -> FirstTry {
+fn begin(guard: CleanupGuard, progress: Progress, pause: Option<Duration>) -> FirstTry {
     FirstTry::StartedWait(Some(Box::new(StartedWait {
         guard,
-        patience,
+        progress,
         pause,
     })))
 }

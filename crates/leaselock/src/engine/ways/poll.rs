@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::run::{
-    AttemptReply, Attempts, Callers, NEVER_ANSWERED, Patience, Solo, WaitEnd, Wake, run,
+    AttemptReply, Attempts, Callers, NEVER_ANSWERED, Progress, Solo, WaitEnd, Wake, run,
 };
 use super::schedule;
 use crate::base::error::AcquireError;
@@ -47,25 +47,25 @@ impl Ask<'_> {
         &self,
         ended: WaitEnd<T>,
         turn: Option<&KeyedMutexGuard>,
-        patience: &Patience,
+        progress: &Progress,
     ) -> Result<T, AcquireError> {
         let source = match ended {
             WaitEnd::Granted(granted) => return Ok(granted),
             WaitEnd::Failed(source) => Some(source),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
-                let silence = patience.never_answered().cloned();
+                let silence = progress.never_answered().cloned();
                 if let Some(turn) = turn
                     && silence.is_some()
                     && self.now() >= self.start.plus(NEVER_ANSWERED)
                 {
                     turn.report(silence);
                 }
-                patience.error.clone()
+                progress.error.clone()
             }
         };
         Err(match source {
             Some(source) => self.error(source, false),
-            None => self.still_busy(patience.seen.clone()),
+            None => self.still_busy(progress.seen.clone()),
         })
     }
 }
@@ -74,7 +74,7 @@ impl Ask<'_> {
     /// Tries until the lock is granted or the time is over.
     pub(super) async fn poll(&mut self) -> Result<Lease, AcquireError> {
         let turn = self.wait_for_turn().await?;
-        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let (clock, mut progress) = (&self.engine.clock, Progress::default());
         let solo = Solo::without_queue(self);
         let mut polling = Polling {
             ask: self,
@@ -82,9 +82,9 @@ impl Ask<'_> {
             signal: None,
             has_tried: false,
         };
-        let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
+        let ended = run(clock, None, &mut progress, &solo, &mut polling).await;
         let ask = polling.ask;
-        ask.without_queue(ended, Some(&turn), &patience)
+        ask.without_queue(ended, Some(&turn), &progress)
     }
 
     /// Subscribes to what the lock's other users announce, while there is time.
@@ -109,7 +109,7 @@ impl Attempts for Polling<'_, '_> {
     async fn ask<C: Callers>(
         &mut self,
         now: Moment,
-        patience: &mut Patience,
+        progress: &mut Progress,
         callers: &C,
     ) -> Result<AttemptReply<Lease>, StoreError> {
         self.turn.tries(now);
@@ -128,13 +128,13 @@ impl Attempts for Polling<'_, '_> {
         callers.tell(&seen, 1);
         let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
         let mut pause = schedule::between_tries(seen.remaining, is_heard);
-        if !patience.has_met_the_store() {
+        if !progress.has_met_the_store() {
             self.signal = self.ask.listen().await;
             if self.signal.is_some() {
                 pause = Duration::ZERO; // the release may have been announced just before
             }
         }
-        patience.answered(seen, 1);
+        progress.answered(seen, 1);
         Ok(AttemptReply::NotYet(pause))
     }
 

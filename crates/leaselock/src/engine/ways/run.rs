@@ -2,8 +2,8 @@
 //!
 //! [`Attempts`] says what is asked and what wakes the waiter: a request that enters the queue (`queue/way.rs`), a round of
 //! votes (`vote/way.rs`), a try for another library's lock (`poll.rs`), or one for a kind without a queue
-//! (`trying.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
-//! queue entry (`local/group_task.rs`). [`Patience`] is what the requests have come to.
+//! (`begin_run.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
+//! queue entry (`local/group_task.rs`). [`Progress`] is what the requests have come to.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub(super) trait Attempts: Send {
     fn ask<C: Callers>(
         &mut self,
         now: Moment,
-        patience: &mut Patience,
+        progress: &mut Progress,
         callers: &C,
     ) -> impl Future<Output = Result<AttemptReply<Self::Granted>, StoreError>> + Send;
 
@@ -98,51 +98,51 @@ pub(super) trait Callers: Sync {
     fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError);
 
     /// How long the next request may take. `None` if it could not say more than the one before it.
-    fn time_for_request(&self, patience: &Patience) -> Option<Duration>;
+    fn time_for_request(&self, progress: &Progress) -> Option<Duration>;
 
     /// True if the wait ends without a pause after a request that was not granted.
-    fn end_before_pause(&self, _patience: &Patience) -> bool {
+    fn end_before_pause(&self, _progress: &Progress) -> bool {
         false
     }
 
     /// When to review the wait, if nothing happens before. Not later than `poll_at`.
-    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment;
+    fn review_at(&self, poll_at: Moment, progress: &Progress) -> Moment;
 
     /// Ends when the callers have changed.
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
-    fn review(&self, wake: Wake, poll_at: Moment, patience: &Patience) -> Review;
+    fn review(&self, wake: Wake, poll_at: Moment, progress: &Progress) -> Review;
 }
 
 /// Asks until the attempt is granted or no caller waits any longer. `now`: the clock, as it was read just before.
 pub(super) async fn run<A: Attempts, C: Callers>(
     clock: &Clock,
     now: Option<Moment>,
-    patience: &mut Patience,
+    progress: &mut Progress,
     callers: &C,
     attempt: &mut A,
 ) -> WaitEnd<A::Granted> {
     let mut just_now = now;
     loop {
         let now = just_now.take().unwrap_or_else(|| clock.now());
-        let pause = match attempt.ask(now, patience, callers).await {
+        let pause = match attempt.ask(now, progress, callers).await {
             Ok(AttemptReply::Granted(granted)) => return WaitEnd::Granted(granted),
             Ok(AttemptReply::NotYet(pause)) => pause,
             Ok(AttemptReply::Again) => continue,
             Ok(AttemptReply::NoTime) => return WaitEnd::NoTime,
             Err(error) if !error.is_transient() => return WaitEnd::Failed(error),
             Err(error) => {
-                callers.tell_error(patience.last(), &error);
+                callers.tell_error(progress.last(), &error);
                 let rest = attempt.rest_after(&error);
-                patience.failed(error).max(rest)
+                progress.failed(error).max(rest)
             }
         };
-        if callers.end_before_pause(patience) {
+        if callers.end_before_pause(progress) {
             return WaitEnd::Over;
         }
         let poll_at = clock.now().plus(pause);
         loop {
-            let until = callers.review_at(poll_at, patience);
+            let until = callers.review_at(poll_at, progress);
             let wake = tokio::select! {
                 biased;
                 wake = attempt.woken() => wake,
@@ -155,7 +155,7 @@ pub(super) async fn run<A: Attempts, C: Callers>(
                     None => break,
                 }
             }
-            match callers.review(wake, poll_at, patience) {
+            match callers.review(wake, poll_at, progress) {
                 Review::Ask => break,
                 Review::Pause => {}
                 Review::HandOver => return WaitEnd::HandedOver,
@@ -173,7 +173,7 @@ pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
 
 /// What the requests of one wait have come to.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct Progress {
     /// The latest answer.
     pub(super) seen: Option<Seen>,
     /// The position in the queue, by the latest answer that named one.
@@ -186,12 +186,12 @@ pub(crate) struct Patience {
     pub(super) error: Option<StoreError>,
 }
 
-impl Patience {
+impl Progress {
     /// A wait that begins with an answer to an earlier one.
     pub(super) fn after(seen: Option<Seen>) -> Self {
-        Patience {
+        Progress {
             seen,
-            ..Patience::default()
+            ..Progress::default()
         }
     }
 
@@ -223,6 +223,11 @@ impl Patience {
     /// True if the store was there at least once: failures from now on do not end the wait.
     pub(super) fn has_met_the_store(&self) -> bool {
         self.seen.is_some() || self.is_there
+    }
+
+    /// True if the latest request had no usable reply, and may have been granted.
+    pub(super) fn maybe_applied(&self) -> bool {
+        self.error.as_ref().is_some_and(StoreError::maybe_applied)
     }
 
     /// The error of the latest request, if the store was never there.
@@ -296,16 +301,16 @@ impl<'a> Solo<'a> {
     }
 
     /// A store that was never there is waited for less long than a holder.
-    fn over_at(&self, patience: &Patience) -> Option<Moment> {
-        if patience.has_met_the_store() {
+    fn over_at(&self, progress: &Progress) -> Option<Moment> {
+        if progress.has_met_the_store() {
             self.end
         } else {
             Some(self.give_up_at)
         }
     }
 
-    fn is_over(&self, patience: &Patience) -> bool {
-        let over_at = self.over_at(patience);
+    fn is_over(&self, progress: &Progress) -> bool {
+        let over_at = self.over_at(progress);
         over_at.is_some_and(|at| self.clock.now() >= at)
     }
 }
@@ -324,21 +329,21 @@ impl Callers for Solo<'_> {
         }
     }
 
-    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
+    fn time_for_request(&self, progress: &Progress) -> Option<Duration> {
         let now = || self.clock.now();
         let left = || self.give_up_at.saturating_since(now());
-        if patience.never_answered().is_some() && left() < SHORTEST_REQUEST {
+        if progress.never_answered().is_some() && left() < SHORTEST_REQUEST {
             return None;
         }
-        Some(patience.time_for_request(self.longest, self.end, Some(self.give_up_at), now))
+        Some(progress.time_for_request(self.longest, self.end, Some(self.give_up_at), now))
     }
 
-    fn end_before_pause(&self, patience: &Patience) -> bool {
-        self.asks_at_end && self.is_over(patience)
+    fn end_before_pause(&self, progress: &Progress) -> bool {
+        self.asks_at_end && self.is_over(progress)
     }
 
-    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
-        let over_at = self.over_at(patience);
+    fn review_at(&self, poll_at: Moment, progress: &Progress) -> Moment {
+        let over_at = self.over_at(progress);
         over_at.map_or(poll_at, |at| at.min(poll_at))
     }
 
@@ -349,10 +354,10 @@ impl Callers for Solo<'_> {
         }
     }
 
-    fn review(&self, wake: Wake, _poll_at: Moment, patience: &Patience) -> Review {
+    fn review(&self, wake: Wake, _poll_at: Moment, progress: &Progress) -> Review {
         if wake == Wake::Changed {
             Review::HandOver
-        } else if !self.asks_at_end && self.is_over(patience) {
+        } else if !self.asks_at_end && self.is_over(progress) {
             Review::Over
         } else {
             Review::Ask
@@ -361,7 +366,7 @@ impl Callers for Solo<'_> {
 }
 
 #[cfg(test)]
-mod patience_tests {
+mod progress_tests {
     use super::*;
     use crate::base::error::ErrorKind;
 
@@ -371,20 +376,20 @@ mod patience_tests {
         Moment::from_nanos(ms * 1_000_000)
     }
 
-    fn silent() -> Patience {
-        let mut patience = Patience::default();
-        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
-        patience
+    fn silent() -> Progress {
+        let mut progress = Progress::default();
+        progress.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
+        progress
     }
 
     #[test]
     fn the_first_request_has_all_its_time_and_later_ones_end_when_the_store_is_given_up() {
-        let time = |patience: &Patience, now| {
+        let time = |progress: &Progress, now| {
             let (end, give_up_at) = (None, Some(at(2_000)));
-            let time = patience.time_for_request(LONGEST, end, give_up_at, || at(now));
+            let time = progress.time_for_request(LONGEST, end, give_up_at, || at(now));
             time.as_millis()
         };
-        assert_eq!(time(&Patience::default(), 1_900), 1_000);
+        assert_eq!(time(&Progress::default(), 1_900), 1_000);
         let silent = silent();
         assert_eq!((time(&silent, 500), time(&silent, 1_700)), (1_000, 300));
         assert_eq!(time(&silent, 1_999), 100, "the shortest request");
@@ -392,24 +397,24 @@ mod patience_tests {
 
     #[test]
     fn a_wait_with_an_end_overshoots_by_one_request_at_most() {
-        let mut patience = silent();
-        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 1);
-        let time = |now| patience.time_for_request(LONGEST, Some(at(5_000)), None, || at(now));
+        let mut progress = silent();
+        progress.answered(Seen::held_by("AAAAAAAA").unwrap(), 1);
+        let time = |now| progress.time_for_request(LONGEST, Some(at(5_000)), None, || at(now));
         assert_eq!((time(1_000), time(5_400)), (LONGEST, LONGEST * 3 / 5));
         assert_eq!(time(6_000), Duration::ZERO);
     }
 
     #[test]
     fn a_store_that_answered_once_or_is_kept_busy_is_not_given_up() {
-        let mut patience = silent();
-        assert!(patience.never_answered().is_some());
-        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 3);
-        patience.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
-        assert!(patience.never_answered().is_none() && patience.error.is_some());
-        assert_eq!(patience.last().map(|(_, position)| position), Some(3));
+        let mut progress = silent();
+        assert!(progress.never_answered().is_some());
+        progress.answered(Seen::held_by("AAAAAAAA").unwrap(), 3);
+        progress.failed(StoreError::unknown(ErrorKind::NoReply, "no reply"));
+        assert!(progress.never_answered().is_none() && progress.error.is_some());
+        assert_eq!(progress.last().map(|(_, position)| position), Some(3));
         #[cfg(feature = "embedded")]
         {
-            let mut busy = Patience::default();
+            let mut busy = Progress::default();
             busy.failed(StoreError::contended("busy".to_owned()));
             assert!(busy.never_answered().is_none());
         }

@@ -1,7 +1,7 @@
 //! Wake-ups for waiters of a lock without a queue: it may be free.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -16,14 +16,14 @@ use crate::script::Value;
 use crate::store::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
 
-/// How one waiter is woken.
+/// What wakes one waiter.
 enum WakeSource {
     /// Every subscriber receives each release.
     Subscription(Subscription),
     /// The server may report changes of the key, or nothing: polling continues.
     Notifications(Subscription, RateLimit),
     /// Each release wakes one waiter, which takes an element out of a list.
-    Signal(Signal),
+    List(ListWatch),
 }
 
 /// Subscribes as the users of the lock do. From then on wake-ups arrive, if there are any.
@@ -43,9 +43,9 @@ pub(crate) async fn listen(
             ready.then_some(WakeSource::Subscription(subscription))
         }
         (_, Some(list)) => {
-            let signal = Signal::listen(connections, list);
-            let ready = signal.ready(within).await;
-            ready.then_some(WakeSource::Signal(signal))
+            let watch = ListWatch::listen(connections, list);
+            let ready = watch.ready(within).await;
+            ready.then_some(WakeSource::List(watch))
         }
         _ => {
             let news = connections.store.news_of(lock)?;
@@ -59,7 +59,7 @@ pub(crate) async fn listen(
 
 impl ReleaseSignal for WakeSource {
     fn is_heard(&self) -> bool {
-        matches!(self, WakeSource::Subscription(_) | WakeSource::Signal(_))
+        matches!(self, WakeSource::Subscription(_) | WakeSource::List(_))
     }
 
     fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()> {
@@ -70,7 +70,7 @@ impl ReleaseSignal for WakeSource {
                     subscription.woken().await;
                     clock.sleep_until(pace.next(clock.now())).await;
                 }
-                WakeSource::Signal(signal) => signal.shared.woken.notified().await,
+                WakeSource::List(watch) => watch.shared.woken.notified().await,
             }
         })
     }
@@ -79,9 +79,9 @@ impl ReleaseSignal for WakeSource {
         match self {
             WakeSource::Subscription(_) => {}
             WakeSource::Notifications(_, pace) => pace.polled(now),
-            WakeSource::Signal(signal) => {
-                signal.shared.taken.store(false, Ordering::SeqCst);
-                signal.shared.goes_on.notify_one();
+            WakeSource::List(watch) => {
+                watch.shared.taken.store(false, Ordering::SeqCst);
+                watch.shared.goes_on.notify_one();
             }
         }
     }
@@ -90,14 +90,14 @@ impl ReleaseSignal for WakeSource {
 /// Blocks on a list, on the client's own thread and over a dedicated connection.
 ///
 /// An element that was taken without use is put back, because it was meant to wake some waiter.
-struct Signal {
-    shared: Arc<SignalState>,
+struct ListWatch {
+    shared: Arc<ListState>,
     ready: watch::Receiver<bool>,
     connections: Connections,
 }
 
 #[derive(Default)]
-struct SignalState {
+struct ListState {
     /// True if an element was taken, and no waiter has tried since.
     taken: AtomicBool,
     woken: Notify,
@@ -105,33 +105,31 @@ struct SignalState {
     /// True if no task waits any more.
     over: AtomicBool,
     /// The connection's id on the server, to end its blocking; 0 when it is not known.
-    connection: std::sync::atomic::AtomicI64,
+    connection: AtomicI64,
 }
 
-/// How long a connection blocks at a time, so that one that cannot be unblocked ends soon.
-const BLOCKS_SECONDS: &str = "5";
-/// How long one blocking request waits for a release.
-const BLOCKS: Duration = Duration::from_secs(5);
+/// How long one blocking request waits for a release: not long, so that one that cannot be unblocked ends soon.
+const BLOCKED_FOR: Duration = Duration::from_secs(5);
 /// How long an element is kept for a waiter that does not try.
-const TAKEN: Duration = Duration::from_secs(1);
+const KEPT_FOR: Duration = Duration::from_secs(1);
 /// The timeout of everything that does not block.
 const WITHIN: Duration = Duration::from_secs(1);
 
-impl Signal {
+impl ListWatch {
     fn listen(connections: &Connections, list: &str) -> Self {
         let (said, ready) = watch::channel(false);
-        let signal = Signal {
+        let watch = ListWatch {
             shared: Arc::default(),
             ready,
             connections: connections.clone(),
         };
         let taker = Taker {
             connections: connections.clone(),
-            shared: Arc::clone(&signal.shared),
+            shared: Arc::clone(&watch.shared),
             list: list.to_owned(),
         };
         drop(connections.thread.spawn(taker.run(said)));
-        signal
+        watch
     }
 
     async fn ready(&self, within: Duration) -> bool {
@@ -141,7 +139,7 @@ impl Signal {
     }
 }
 
-impl Drop for Signal {
+impl Drop for ListWatch {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
         self.shared.goes_on.notify_one();
@@ -162,7 +160,7 @@ impl Drop for Signal {
 
 struct Taker {
     connections: Connections,
-    shared: Arc<SignalState>,
+    shared: Arc<ListState>,
     list: String,
 }
 
@@ -195,13 +193,13 @@ impl Taker {
         }
         ready.send_replace(true);
         while !self.is_over() {
-            let take = ["BLPOP", &self.list, BLOCKS_SECONDS];
-            if private.ask(&take, BLOCKS + WITHIN).await? == Value::Nil {
+            let take = ["BLPOP", &self.list, &BLOCKED_FOR.as_secs().to_string()];
+            if private.ask(&take, BLOCKED_FOR + WITHIN).await? == Value::Nil {
                 continue;
             }
             self.shared.taken.store(true, Ordering::SeqCst);
             self.shared.woken.notify_one();
-            if tokio::time::timeout(TAKEN, self.used()).await.is_err() {
+            if tokio::time::timeout(KEPT_FOR, self.tried()).await.is_err() {
                 // The waiter's future is not polled: another has it, until this one tries again.
                 self.shared.taken.store(false, Ordering::SeqCst);
                 push(&self.connections.thread_store, &self.list).await;
@@ -212,7 +210,7 @@ impl Taker {
     }
 
     /// Waits until the waiter has tried since an element was taken, or waits no more.
-    async fn used(&self) {
+    async fn tried(&self) {
         while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
             self.shared.goes_on.notified().await;
         }

@@ -125,7 +125,7 @@ impl Model {
         self.events.iter().filter(stands).count()
     }
 
-    pub(super) fn take(&mut self, id: usize, cost: u32, patience_us: u64) -> Taken {
+    pub(super) fn take(&mut self, id: usize, cost: u32, longest_us: u64) -> Taken {
         let is_set_back = self.open();
         let now_us = self.clock_us();
         if self.standing() == 0 && self.levels().iter().all(|level| *level == 0) {
@@ -149,7 +149,7 @@ impl Model {
         }
         let mine = |event: &&Event| event.id == id && event.state == State::Reserved;
         if let Some(event) = self.events.iter().find(mine)
-            && patience_us > 0
+            && longest_us > 0
         {
             let wait_us = event.moment_us - now_us;
             return Taken::Reserved {
@@ -157,7 +157,7 @@ impl Model {
                 rate: band,
             };
         }
-        let latest_us = now_us + patience_us;
+        let latest_us = now_us + longest_us;
         let fits = |(_, other): &(usize, &Event)| {
             let is_returned = other.state == State::Returned;
             is_returned && other.cost >= cost && other.moment_us <= latest_us
@@ -182,7 +182,7 @@ impl Model {
                 rate: band,
             };
         }
-        if wait_us > patience_us {
+        if wait_us > longest_us {
             if is_set_back {
                 self.save();
             }

@@ -105,12 +105,12 @@ pub(super) fn lock<'a>(
     Err(FileError::Busy)
 }
 
-/// Opens the file; `patient` takes a file with two names for one that is just getting its name.
+/// Opens the file. `linked_is_busy`: one with two names is just getting its name.
 fn open(
     folder: &Folder,
     name: &str,
     create: bool,
-    patient: bool,
+    linked_is_busy: bool,
 ) -> Result<Option<LockFile>, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(None),
@@ -118,7 +118,7 @@ fn open(
             let blank = || record(folder, &Image::default());
             Ok(make(folder, name, blank)?)
         }
-        Err(opening::LINKED) if patient => return Err(FileError::Busy),
+        Err(opening::LINKED) if linked_is_busy => return Err(FileError::Busy),
         other => other,
     };
     let path = || folder.lock_path(name);

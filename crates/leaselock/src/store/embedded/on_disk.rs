@@ -33,7 +33,7 @@ pub(crate) struct FolderStore {
     pub(super) settings: FolderSettings,
     opened: Mutex<OpenedFolder>,
     /// The receiver of messages to this client.
-    ear: Mutex<Option<Arc<Receiver>>>,
+    receiver: Mutex<Option<Arc<Receiver>>>,
     sweep: Gc,
     /// The queues of this client's tasks for lock files that other processes keep busy: one task tries for each.
     ///
@@ -60,7 +60,7 @@ impl FolderStore {
             sweep: Gc::new(&settings.client),
             settings,
             opened: Mutex::default(),
-            ear: Mutex::default(),
+            receiver: Mutex::default(),
             tries: KeyedMutex::default(),
             listings: OpenFiles::default(),
         }
@@ -104,7 +104,7 @@ impl FolderStore {
         mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, FileError>,
     ) -> Result<T, StoreError> {
         let began = CLOCK.now();
-        let (mut turn, mut head) = (0, None::<KeyedMutexGuard>);
+        let (mut tried, mut head) = (0, None::<KeyedMutexGuard>);
         loop {
             head.iter().for_each(|head| head.tries(CLOCK.now()));
             let outcome = self.folder().and_then(|folder| {
@@ -139,22 +139,22 @@ impl FolderStore {
                     StoreError::refused(ErrorKind::NoReply, message)
                 });
             }
-            if is_busy && head.is_none() && (turn >= NAPS_UNTIL || self.tries.has(what)) {
+            if is_busy && head.is_none() && (tried >= SLEEPS_FROM || self.tries.has(what)) {
                 let interest = self.tries.interest(&what.into());
                 let first = interest.turn_unless_stalled(&CLOCK, NOT_POLLED);
                 match timeout(within - waited, first).await.ok().flatten() {
                     Some(first) => head = Some(interest.enter(first)),
-                    None => turn = NAPS_UNTIL, // it queues again at once, as all behind it do
+                    None => tried = SLEEPS_FROM, // it queues again at once, as all behind it do
                 }
                 continue;
             }
-            pause(turn, CLOCK.now()).await;
-            turn += 1;
+            pause(tried, CLOCK.now()).await;
+            tried += 1;
         }
     }
 
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
-        self.lend_ear(call);
+        self.move_receiver(call);
         let name = lockfile::file_name(one_tag(call)?);
         let answer = self
             .keep_trying(&name, within, |folder| attempt(folder, &name, call))
@@ -179,10 +179,10 @@ impl FolderStore {
         loop {
             match self.bind(&name).await {
                 Ok(listener) => {
-                    let ear = Arc::new(Receiver::new(listener, channel, Arc::clone(&sink)));
+                    let receiver = Arc::new(Receiver::new(listener, channel, Arc::clone(&sink)));
                     let heard = match is_broadcast {
-                        true => self.hear(&ear, &sink).await,
-                        false => self.attend(ear, &sink).await,
+                        true => self.receive(&receiver, &sink).await,
+                        false => self.receive_movably(receiver, &sink).await,
                     };
                     sink(Event::Gap);
                     if heard {
@@ -216,25 +216,25 @@ impl FolderStore {
         .await
     }
 
-    /// Hears as `hear` does; a task that waits may take the receiver to its runtime meanwhile.
-    async fn attend(&self, ear: Arc<Receiver>, sink: &Sink) -> bool {
+    /// As `receive`; a task that waits may take the receiver to its runtime meanwhile.
+    async fn receive_movably(&self, receiver: Arc<Receiver>, sink: &Sink) -> bool {
         /// Closes the receiver when the listener stops, for whatever reason.
         struct Open<'a>(&'a FolderStore, Arc<Receiver>);
         impl Drop for Open<'_> {
             fn drop(&mut self) {
-                *hold(&self.0.ear) = None;
+                *hold(&self.0.receiver) = None;
                 self.1.close();
             }
         }
-        let open = Open(self, ear);
-        *hold(&self.ear) = Some(Arc::clone(&open.1));
-        self.hear(&open.1, sink).await
+        let open = Open(self, receiver);
+        *hold(&self.receiver) = Some(Arc::clone(&open.1));
+        self.receive(&open.1, sink).await
     }
 
     /// Reports messages, and the ends of processes that may have held a lock, until senders cannot find the socket.
     ///
     /// False when no descriptor is left.
-    async fn hear(&self, ear: &Receiver, sink: &Sink) -> bool {
+    async fn receive(&self, receiver: &Receiver, sink: &Sink) -> bool {
         let endings = async {
             #[cfg(target_os = "linux")]
             if let Ok(folder) = self.folder()
@@ -245,12 +245,12 @@ impl FolderStore {
             }
             std::future::pending().await
         };
-        if !ear.can_hear() {
+        if !receiver.can_hear() {
             return false;
         }
         sink(Event::Ready);
         tokio::select! {
-            () = ear.attend() => {}
+            () = receiver.attend() => {}
             () = endings => {}
         }
         true
@@ -271,13 +271,13 @@ impl FolderStore {
     }
 
     /// Moves the receiver to a task that waits: its call names the channel as one word of an argument.
-    fn lend_ear(&self, call: &Call) {
-        let Some(ear) = hold(&self.ear).clone() else {
+    fn move_receiver(&self, call: &Call) {
+        let Some(receiver) = hold(&self.receiver).clone() else {
             return;
         };
-        let names = |arg: &str| arg.rsplit(' ').any(|word| word == ear.channel());
+        let names = |arg: &str| arg.rsplit(' ').any(|word| word == receiver.channel());
         if call.parameters.args().any(names) {
-            ear.follow();
+            receiver.follow();
         }
     }
 
@@ -321,36 +321,36 @@ fn limit(session: &Session, until: Moment) {
 }
 
 /// From this try on a task sleeps between two tries.
-const NAPS_UNTIL: u32 = 96;
+const SLEEPS_FROM: u32 = 96;
 /// Several times the longest sleep between two tries: the task that tries is not polled any more.
 const NOT_POLLED: Duration = Duration::from_millis(500);
 
 /// Pauses between two tries, in three steps.
 ///
 /// A process rarely holds a lock file for more than microseconds, so the task first yields the processor. A holder that
-/// was interrupted takes longer. So the task then takes short naps, shorter than the runtime's timers, because a task
-/// that sleeps is overtaken by those that do not. After that it sleeps, the longer the more it has tried: thousands
+/// was interrupted takes longer. So the task then blocks its thread, for less time than the runtime's timers can, because
+/// a task that sleeps is overtaken by those that do not. After that it sleeps, the longer the more it has tried: thousands
 /// that try every millisecond take the processor from the holder. Varied lengths keep processes from trying in step.
-async fn pause(turn: u32, now: Moment) {
+async fn pause(tried: u32, now: Moment) {
     const SPINS: u32 = 4;
     const YIELDS: u32 = 64;
-    /// The first pause of a task that finds a lock file busy; it doubles four times.
-    const NAP: Duration = Duration::from_micros(30);
+    /// How long a task blocks its thread that has yielded in vain, before it sleeps by the runtime's timers.
+    const BLOCKED_FOR: Duration = Duration::from_micros(30);
     const DOUBLES_EACH: u32 = 16;
     const DOUBLES: u32 = 4;
     let dice = now.as_nanos() / 16;
-    if turn < SPINS {
-        (0..20 << turn).for_each(|_| std::hint::spin_loop());
-    } else if turn < YIELDS {
+    if tried < SPINS {
+        (0..20 << tried).for_each(|_| std::hint::spin_loop());
+    } else if tried < YIELDS {
         std::thread::yield_now();
-    } else if turn < NAPS_UNTIL {
-        std::thread::sleep(NAP);
+    } else if tried < SLEEPS_FROM {
+        std::thread::sleep(BLOCKED_FOR);
     } else {
-        let least = 500 << ((turn - NAPS_UNTIL) / DOUBLES_EACH).min(DOUBLES);
+        let least = 500 << ((tried - SLEEPS_FROM) / DOUBLES_EACH).min(DOUBLES);
         tokio::time::sleep(Duration::from_micros(least + dice % (3 * least))).await;
     }
     // Lets other tasks of this runtime run; not at once, because that wakes a second thread of it.
-    if (turn + 1).is_multiple_of(16) {
+    if (tried + 1).is_multiple_of(16) {
         tokio::task::yield_now().await;
     }
 }

@@ -115,12 +115,12 @@ impl Receiver {
             time,
             reader: None,
         });
-        drop(place); // a runtime that is about to end drops the guest at once
-        let guest = Guest {
-            ear: Arc::clone(self),
+        drop(place); // a runtime that is about to end drops the reader at once
+        let reader = AwayReader {
+            receiver: Arc::clone(self),
             time,
         };
-        let reader = here.spawn(guest.read()).abort_handle();
+        let reader = here.spawn(reader.read()).abort_handle();
         self.moved.notify_one();
         match &mut hold(&self.place).away {
             Some(away) if away.time == time => away.reader = Some(reader),
@@ -192,28 +192,28 @@ impl ReceiverPlace {
 }
 
 /// The task that reads away from home. When it ends unasked, home reads again.
-struct Guest {
-    ear: Arc<Receiver>,
+struct AwayReader {
+    receiver: Arc<Receiver>,
     time: u64,
 }
 
-impl Guest {
+impl AwayReader {
     async fn read(self) {
-        let Ok(socket) = self.ear.listener.register() else {
+        let Ok(socket) = self.receiver.listener.register() else {
             return;
         };
-        while socket.readable().await.is_ok() && self.ear.drain(&socket) {}
+        while socket.readable().await.is_ok() && self.receiver.drain(&socket) {}
     }
 }
 
-impl Drop for Guest {
+impl Drop for AwayReader {
     fn drop(&mut self) {
-        let mut place = hold(&self.ear.place);
+        let mut place = hold(&self.receiver.place);
         let ended = place.away.take_if(|away| away.time == self.time);
         if let Some(away) = ended {
             place.unfit = Some(away.runtime);
             drop(place);
-            self.ear.moved.notify_one();
+            self.receiver.moved.notify_one();
         }
     }
 }

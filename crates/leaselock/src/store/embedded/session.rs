@@ -75,10 +75,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         drop(self.shared.take());
-        let is_own = self.process == std::process::id(); // otherwise it is the parent's lock
         // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
-        let unlock = |main| flock(main, FlockOperation::Unlock).ok();
-        self.main.take().filter(|_| is_own).map(unlock);
+        let own = (self.main.take()).filter(|_| self.process == std::process::id()); // no copy of a parent's
+        own.map(|main| flock(main, FlockOperation::Unlock).ok());
         // Only when no job has the descriptor; otherwise the sweep removes the files later.
         remove(&self.folder, &self.client);
     }

@@ -14,12 +14,10 @@ use tokio::net::{TcpStream, UnixStream};
 const UNANSWERED_MAX: usize = 4 << 20;
 /// The bound of a first error line, with some reserve.
 const FIRST_MAX: usize = 1024;
-/// How long sent bytes may stay unacknowledged, and how soon an idle connection is probed.
-///
-/// So even an idle connection detects a silently dead peer.
+/// How long sent bytes may stay unacknowledged before the system ends the connection.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
-/// When the system probes an idle connection, and how often.
+/// When the system probes an idle connection, and how often: so it detects a peer that has vanished.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;

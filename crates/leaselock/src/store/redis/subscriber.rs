@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::error_map;
-use super::heartbeat::{PATIENCE, until_silent};
+use super::heartbeat::{REPLY_WITHIN, until_silent};
 use super::sessions::Sessions;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::subscriptions::{Due, Subscriptions};
@@ -194,7 +194,7 @@ async fn each<'a>(
     }
     let endpoint = publisher.endpoint();
     let answers = connection.send_packed_commands(&commands, 0, channels.len());
-    let answers = match timeout(PATIENCE, answers).await {
+    let answers = match timeout(REPLY_WITHIN, answers).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => return Err(endpoint.connecting(error)),
         Err(_) => return Err(error_map::surely_not(endpoint.no_answer())),

@@ -18,7 +18,7 @@ use crate::engine::guard::lease::{Lease, PassOn};
 use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
 use crate::engine::values::{AcquireRequest, AcquireTerms, Kind, OnWait, Seen, Wait};
 use crate::engine::ways::queue::entry::QueueEntry;
-use crate::engine::ways::run::Patience;
+use crate::engine::ways::run::Progress;
 use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
 
 type Offer = Result<Lease, AcquireError>;
@@ -135,7 +135,7 @@ pub(crate) struct GroupState {
     /// True if several tasks used it: it is not used again when it is empty.
     pub(crate) used: bool,
     /// The entry of the task that waited by itself.
-    pub(crate) handed_over: Option<(QueueEntry, Patience)>,
+    pub(crate) handed_over: Option<(QueueEntry, Progress)>,
     pub(crate) has_task: bool,
     pub(crate) current: Option<Current>,
     /// The latest answer of the store.
@@ -172,11 +172,11 @@ impl GroupState {
 
     /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
-        let patience = |w: &GroupWaiter| {
+        let progress = |w: &GroupWaiter| {
             let never_answered = (!answered).then(|| w.start.plus(or_after));
             w.end.or(never_answered)
         };
-        self.turns.waiters.iter().filter_map(patience).min()
+        self.turns.waiters.iter().filter_map(progress).min()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::engine::ways::ask::Ask;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::poller::Poller;
 use crate::engine::ways::queue::way::Queued;
-use crate::engine::ways::run::{Callers, NEVER_ANSWERED, Patience, Review, WaitEnd, Wake, run};
+use crate::engine::ways::run::{Callers, NEVER_ANSWERED, Progress, Review, WaitEnd, Wake, run};
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Wanted};
 
 /// A task that waits by itself gives its entry up as soon as it is polled. If it is not polled in this time, there are
@@ -125,15 +125,15 @@ impl GroupTask {
     }
 
     /// Waits in the queue with one token, until it is granted or no member needs it any more.
-    async fn wait_in_queue(&self, mut ask: Ask<'_>, handed: Option<(QueueEntry, Patience)>) {
-        let (entry, mut patience) = handed.unwrap_or_else(|| {
-            let patience = Patience::after(self.latest_answer());
-            (QueueEntry::new(&ask, ask.guard_from(self.now())), patience)
+    async fn wait_in_queue(&self, mut ask: Ask<'_>, handed: Option<(QueueEntry, Progress)>) {
+        let (entry, mut progress) = handed.unwrap_or_else(|| {
+            let progress = Progress::after(self.latest_answer());
+            (QueueEntry::new(&ask, ask.guard_from(self.now())), progress)
         });
         ask.held.token = entry.registration.token().clone();
         let poller = Poller::new(&ask, Some(&ask.background.store), LOCAL_TURNS);
         let mut queued = Queued { poller, entry };
-        let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
+        let ended = run(&self.engine.clock, None, &mut progress, self, &mut queued).await;
         match ended {
             WaitEnd::Granted((lease, share)) => {
                 let lease = queued.entry.granted(lease);
@@ -141,9 +141,9 @@ impl GroupTask {
             }
             WaitEnd::Failed(source) => self.fail_all(&queued.failed(source)),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
-                let within = self.request_time(&patience);
-                let last = self.take_last_member(&patience);
-                let left = queued.leave(patience, within).await;
+                let within = self.request_time(&progress);
+                let last = self.take_last_member(&progress);
+                let left = queued.leave(progress, within).await;
                 if let (Some(member), Err(mut error)) = (last, left) {
                     if let AcquireError::TimedOut { waited, .. } = &mut error {
                         *waited = self.now().saturating_since(member.start);
@@ -164,8 +164,8 @@ impl GroupTask {
     /// due yet, because the tasks that it passes between come back.
     ///
     /// Members whose time is over go first, except for the last: it leaves the queue, and only then is told "busy".
-    fn needs_the_entry(&self, poll_at: Moment, patience: &Patience) -> bool {
-        self.expire_members(patience.never_answered());
+    fn needs_the_entry(&self, poll_at: Moment, progress: &Progress) -> bool {
+        self.expire_members(progress.never_answered());
         self.skip_late_member();
         let now = self.now();
         let state = self.group.state();
@@ -173,11 +173,11 @@ impl GroupTask {
             return state.current.is_some() && now < poll_at;
         }
         let only = state.turns.waiters.len() == 1;
-        !(only && is_over(&state, now, patience.has_met_the_store()))
+        !(only && is_over(&state, now, progress.has_met_the_store()))
     }
 
     /// How long a request may take, by the member that waits longest.
-    fn request_time(&self, patience: &Patience) -> Duration {
+    fn request_time(&self, progress: &Progress) -> Duration {
         let longest = self.engine.request_timeout(self.request.terms.ttl);
         let state = self.group.state();
         let give_up_at = state.latest_end(NEVER_ANSWERED);
@@ -187,7 +187,7 @@ impl GroupTask {
             .iter()
             .any(|member| member.end.is_none());
         let end = give_up_at.filter(|_| !forever);
-        patience.time_for_request(longest, end, give_up_at, || self.now())
+        progress.time_for_request(longest, end, give_up_at, || self.now())
     }
 
     /// Notes when this task reviews the wait, for tasks that join.
@@ -215,21 +215,21 @@ impl Callers for GroupTask {
         });
     }
 
-    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
-        Some(self.request_time(patience))
+    fn time_for_request(&self, progress: &Progress) -> Option<Duration> {
+        Some(self.request_time(progress))
     }
 
-    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
-        self.note_review(poll_at, patience.has_met_the_store())
+    fn review_at(&self, poll_at: Moment, progress: &Progress) -> Moment {
+        self.note_review(poll_at, progress.has_met_the_store())
     }
 
     async fn changed(&self) {
         self.group.changed.notified().await;
     }
 
-    fn review(&self, wake: Wake, poll_at: Moment, patience: &Patience) -> Review {
+    fn review(&self, wake: Wake, poll_at: Moment, progress: &Progress) -> Review {
         let is_due = wake == Wake::Poll || wake == Wake::Timer && self.now() >= poll_at;
-        match self.needs_the_entry(poll_at, patience) {
+        match self.needs_the_entry(poll_at, progress) {
             false => Review::Over,
             true if is_due => Review::Ask,
             true => Review::Pause,
@@ -239,10 +239,10 @@ impl Callers for GroupTask {
 
 impl GroupTask {
     /// Takes out the member whose time is over and for whom the entry was kept to the end.
-    pub(super) fn take_last_member(&self, patience: &Patience) -> Option<GroupWaiter> {
+    pub(super) fn take_last_member(&self, progress: &Progress) -> Option<GroupWaiter> {
         let now = self.now();
         let mut state = self.group.state();
-        if is_over(&state, now, patience.has_met_the_store()) {
+        if is_over(&state, now, progress.has_met_the_store()) {
             state.turns.leave(|_| true)
         } else {
             None

@@ -17,7 +17,7 @@ use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::way::QueueEnd;
-use crate::engine::ways::run::Patience;
+use crate::engine::ways::run::Progress;
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
 
 /// How to wait.
@@ -90,7 +90,7 @@ impl SoloWaiter {
     pub(crate) fn joins(
         self,
         name: &Name,
-        entry: (QueueEntry, Patience),
+        entry: (QueueEntry, Progress),
         waiter: GroupWaiter,
     ) -> GroupMember {
         let handoff = waiter.handoff.clone();

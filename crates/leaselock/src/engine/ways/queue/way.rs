@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::entry;
 use super::entry::{Foreign, QueueEntry, may_mean_free};
 use super::poller::Poller;
-use crate::base::error::AcquireError;
+use crate::base::error::{AcquireError, Link};
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::CleanupGuard;
@@ -16,10 +16,126 @@ use crate::engine::ways::ask::{Ask, Outcome};
 use crate::engine::ways::deadlock::Detector;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::run::{
-    AttemptReply, Attempts, Callers, Patience, Solo, WaitEnd, Wake, run,
+    AttemptReply, Attempts, Callers, Progress, Solo, WaitEnd, Wake, run,
 };
 use crate::engine::ways::schedule;
 use crate::engine::ways::turn_budget::Share;
+
+/// How a wait ended that others may take over.
+pub(crate) enum QueueEnd {
+    Granted(Lease, Share),
+    /// The entry is theirs from now on.
+    HandedOver(Box<(QueueEntry, Progress)>),
+}
+
+impl Ask<'_> {
+    /// Waits in the queue until the lock is granted, the time is over, or `called` says that others take the entry over.
+    /// `begun`: the first try, if it was made with others. `now`: the clock, if it was read just before. `range`: how many
+    /// fencing tokens a grant reserves.
+    pub(crate) async fn wait_in_queue(
+        &self,
+        begun: Option<Box<StartedWait>>,
+        now: Option<Moment>,
+        range: u64,
+        called: Option<&Notify>,
+    ) -> Result<QueueEnd, AcquireError> {
+        let (ask, clock) = (self, &self.engine.clock);
+        let now = now.unwrap_or_else(|| clock.now());
+        let solo = Solo::in_queue(ask, called);
+        let (guard, mut progress, pause) = match begun.map(|begun| *begun) {
+            None => (ask.guard_from(now), Progress::default(), None),
+            Some(begun) => (begun.guard, begun.progress, begun.pause),
+        };
+        if let Some(pause) = pause {
+            let until = clock.now().plus(pause).min(solo.give_up_at);
+            clock.sleep_until(until).await;
+        }
+        let fresh = pause.is_none().then_some(now);
+        let poller = Poller::new(ask, None, range);
+        let mut entry = QueueEntry::new(ask, guard);
+        entry.ambiguous = progress.maybe_applied();
+        let mut queued = Queued { poller, entry };
+        let mut circle = None;
+        let ended = {
+            let waiting = run(clock, fresh, &mut progress, &solo, &mut queued);
+            match detector(ask) {
+                None => waiting.await,
+                Some(mut detector) => tokio::select! {
+                    biased;
+                    ended = waiting => ended,
+                    found = Box::pin(detector.run(&solo.polled)) => {
+                        circle = Some(found);
+                        WaitEnd::Over
+                    }
+                },
+            }
+        };
+        // A grant may have come just before the circle was found.
+        let ended = match ended {
+            WaitEnd::Over if circle.is_some() => queued.received().map_or(ended, WaitEnd::Granted),
+            ended => ended,
+        };
+        let failed = match ended {
+            WaitEnd::Granted((lease, share)) => {
+                return Ok(QueueEnd::Granted(queued.entry.granted(lease), share));
+            }
+            WaitEnd::HandedOver => {
+                let mut entry = queued.entry;
+                entry.reading = None; // the task of the group uses another connection
+                return Ok(QueueEnd::HandedOver(Box::new((entry, progress))));
+            }
+            WaitEnd::Over => None,
+            WaitEnd::Failed(source) => Some(source),
+            WaitEnd::NoTime => {
+                clock.sleep_until(solo.give_up_at).await; // not sooner than was asked for
+                progress.error.clone()
+            }
+        };
+        if let Some(source) = failed {
+            return Err(queued.failed(source));
+        }
+        let within = solo.time_for_request(&progress);
+        let within = within.unwrap_or_else(|| ask.within());
+        let left = Box::pin(queued.leave(progress, within)).await;
+        match (left, circle) {
+            (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
+            (Err(unknown @ AcquireError::Unknown { .. }), _) => Err(unknown),
+            (Err(_), Some(circle)) => Err(ask.deadlock(circle)),
+            (Err(busy), None) => Err(busy),
+        }
+    }
+
+    /// The same without others that take it over.
+    pub(crate) async fn wait_alone(
+        &self,
+        begun: Option<Box<StartedWait>>,
+    ) -> Result<Lease, AcquireError> {
+        let now = begun.is_none().then_some(self.start); // after a first try the clock is read again
+        match self.wait_in_queue(begun, now, 1, None).await? {
+            QueueEnd::Granted(lease, _) => Ok(lease),
+            QueueEnd::HandedOver(..) => Err(AcquireError::Closed), // not without a call
+        }
+    }
+
+    /// The error for the victim of a deadlock, which the event log has too.
+    fn deadlock(&self, circle: Vec<Link>) -> AcquireError {
+        let deadlock = AcquireError::Deadlock {
+            name: self.name.clone(),
+            circle,
+            way_out: None,
+        };
+        let event = || LogEvent::new("deadlock", deadlock.to_string()).of(self.name, None);
+        self.engine.log.note(event);
+        deadlock
+    }
+}
+
+/// Searches for a deadlock while an owner waits that holds something else.
+fn detector(ask: &Ask<'_>) -> Option<Detector> {
+    let owner = &ask.owner.as_ref()?.state;
+    let digest = ask.held.token.digest();
+    Detector::new(ask.engine, owner, ask.lock(), digest, ask.within())
+}
 
 /// How long a queue entry may be granted that could not be taken back.
 const ENTRY_KEPT: Duration = Duration::from_secs(60);
@@ -37,16 +153,16 @@ impl Attempts for Queued<'_, '_> {
     async fn ask<C: Callers>(
         &mut self,
         now: Moment,
-        patience: &mut Patience,
+        progress: &mut Progress,
         callers: &C,
     ) -> Result<AttemptReply<Self::Granted>, StoreError> {
         let (poller, entry) = (&self.poller, &mut self.entry);
         let ask = poller.ask;
         entry.guard.lasts_until(ask.ends_at_latest(now));
-        let Some(within) = callers.time_for_request(patience) else {
+        let Some(within) = callers.time_for_request(progress) else {
             return Ok(AttemptReply::NoTime);
         };
-        let is_there = patience.has_met_the_store();
+        let is_there = progress.has_met_the_store();
         let channel = poller.channel(is_there, entry.in_queue, within);
         let (enters, channel) = channel.await;
         let along = poller.is_along(channel);
@@ -55,13 +171,13 @@ impl Attempts for Queued<'_, '_> {
             entry.registration.enters_queue();
         }
         // Only after an answer may it have waited for the channel.
-        let (t0, within) = if patience.seen.is_some() {
-            let within = callers.time_for_request(patience).unwrap_or(within);
+        let (t0, within) = if progress.seen.is_some() {
+            let within = callers.time_for_request(progress).unwrap_or(within);
             (ask.now(), within)
         } else {
             (now, within)
         };
-        let seen = patience.seen.as_ref();
+        let seen = progress.seen.as_ref();
         let polled = poller.poll(entry, seen, enters, channel, t0, within);
         match polled.await {
             Ok(Outcome::Granted(lease, share)) => Ok(AttemptReply::Granted((lease, share))),
@@ -71,7 +187,7 @@ impl Attempts for Queued<'_, '_> {
                 callers.tell(&seen, position);
                 let pause = ask.next_poll(&mut entry.foreign, &seen, position, channel);
                 (entry.in_queue, entry.reading) = (true, Some(reading));
-                patience.answered(seen, position);
+                progress.answered(seen, position);
                 if poller.is_wrong_channel(channel) {
                     return Ok(AttemptReply::Again);
                 }
@@ -82,7 +198,7 @@ impl Attempts for Queued<'_, '_> {
                 if gated.is_some() {
                     callers.tell(&seen, 0);
                 }
-                patience.answered(seen, patience.position);
+                progress.answered(seen, progress.position);
                 match gated {
                     Some(pause) => Ok(AttemptReply::NotYet(pause)),
                     None if !enters => Ok(AttemptReply::Again), // now enter the queue
@@ -163,14 +279,14 @@ impl Queued<'_, '_> {
     /// if no answer ever said so. The lease, when an upgrade was granted meanwhile.
     pub(crate) async fn leave(
         self,
-        patience: Patience,
+        progress: Progress,
         within: Duration,
     ) -> Result<Lease, AcquireError> {
         let Queued { poller, entry } = self;
         let ask = poller.ask;
         let (may_exist, ambiguous) = (entry.may_exist(), entry.ambiguous);
         let guard = entry.guard;
-        if let (None, false, Some(source)) = (&patience.seen, may_exist, &patience.error) {
+        if let (None, false, Some(source)) = (&progress.seen, may_exist, &progress.error) {
             return Err(failed(ask, guard, source.clone(), false)); // nothing of ours can be there
         }
         let cancel = Cancel { held: &ask.held };
@@ -179,13 +295,13 @@ impl Queued<'_, '_> {
             Ok(CancelAnswer::Upgraded) => {
                 return upgraded(&poller, guard, within).await;
             }
-            Ok(_) => match patience.error.filter(|_| patience.seen.is_none()) {
+            Ok(_) => match progress.error.filter(|_| progress.seen.is_none()) {
                 Some(source) => failed(ask, guard, source, ambiguous),
                 None => {
                     if !ambiguous {
                         guard.end(); // otherwise a late request is still to be undone
                     }
-                    ask.still_busy(patience.seen)
+                    ask.still_busy(progress.seen)
                 }
             },
             Err(source) => failed(ask, guard, source, may_exist),
@@ -222,122 +338,4 @@ fn failed(ask: &Ask<'_>, guard: CleanupGuard, source: StoreError, may_exist: boo
         *clear_in += ENTRY_KEPT;
     }
     error
-}
-
-/// How a wait ended that others may take over.
-pub(crate) enum QueueEnd {
-    Granted(Lease, Share),
-    /// The entry is theirs from now on.
-    HandedOver(Box<(QueueEntry, Patience)>),
-}
-
-impl Ask<'_> {
-    /// Waits in the queue until the lock is granted, the time is over, or `called` says that others take the entry over.
-    /// `begun`: the first try, if it was made with others. `now`: the clock, if it was read just before. `range`: how many
-    /// fencing tokens a grant reserves.
-    pub(crate) async fn wait_in_queue(
-        &self,
-        begun: Option<Box<StartedWait>>,
-        now: Option<Moment>,
-        range: u64,
-        called: Option<&Notify>,
-    ) -> Result<QueueEnd, AcquireError> {
-        let (ask, clock) = (self, &self.engine.clock);
-        let now = now.unwrap_or_else(|| clock.now());
-        let solo = Solo::in_queue(ask, called);
-        let (mut fresh, mut patience) = (Some(now), Patience::default());
-        let entry = match begun.map(|begun| *begun) {
-            None => QueueEntry::new(ask, ask.guard_from(now)),
-            Some(begun) => {
-                let ambiguous = begun.is_ambiguous();
-                let mut entry = QueueEntry::new(ask, begun.guard);
-                entry.ambiguous = ambiguous;
-                patience = begun.patience;
-                if let Some(pause) = begun.pause {
-                    fresh = None;
-                    let until = clock.now().plus(pause).min(solo.give_up_at);
-                    clock.sleep_until(until).await;
-                }
-                entry
-            }
-        };
-        let poller = Poller::new(ask, None, range);
-        let mut queued = Queued { poller, entry };
-        let mut circle = None;
-        let ended = {
-            let waiting = run(clock, fresh, &mut patience, &solo, &mut queued);
-            match detector(ask) {
-                None => waiting.await,
-                Some(mut detector) => tokio::select! {
-                    biased;
-                    ended = waiting => ended,
-                    found = Box::pin(detector.run(&solo.polled)) => {
-                        circle = Some(found);
-                        WaitEnd::Over
-                    }
-                },
-            }
-        };
-        let ended = match ended {
-            WaitEnd::Over if circle.is_some() => queued.received().map_or(ended, WaitEnd::Granted),
-            ended => ended,
-        };
-        let source = match ended {
-            WaitEnd::Granted((lease, share)) => {
-                return Ok(QueueEnd::Granted(queued.entry.granted(lease), share));
-            }
-            WaitEnd::HandedOver => {
-                let mut entry = queued.entry;
-                entry.reading = None; // the task of the group uses another connection
-                return Ok(QueueEnd::HandedOver(Box::new((entry, patience))));
-            }
-            WaitEnd::Over => None,
-            WaitEnd::Failed(source) => Some(source),
-            WaitEnd::NoTime => {
-                clock.sleep_until(solo.give_up_at).await; // not sooner than was asked for
-                patience.error.clone()
-            }
-        };
-        if let Some(source) = source {
-            return Err(queued.failed(source));
-        }
-        let within = solo.time_for_request(&patience);
-        let within = within.unwrap_or_else(|| ask.within());
-        let left = Box::pin(queued.leave(patience, within)).await;
-        match (left, circle) {
-            (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
-            (Err(unknown @ AcquireError::Unknown { .. }), _) => Err(unknown),
-            (Err(_), Some(circle)) => {
-                let name = ask.name.clone();
-                let deadlock = AcquireError::Deadlock {
-                    name,
-                    circle,
-                    way_out: None,
-                };
-                let event = || LogEvent::new("deadlock", deadlock.to_string()).of(ask.name, None);
-                ask.engine.log.note(event);
-                Err(deadlock)
-            }
-            (Err(busy), None) => Err(busy),
-        }
-    }
-
-    /// The same without others that take it over.
-    pub(crate) async fn wait_alone(
-        &self,
-        begun: Option<Box<StartedWait>>,
-    ) -> Result<Lease, AcquireError> {
-        let now = begun.is_none().then_some(self.start); // after a first try the clock is read again
-        match self.wait_in_queue(begun, now, 1, None).await? {
-            QueueEnd::Granted(lease, _) => Ok(lease),
-            QueueEnd::HandedOver(..) => Err(AcquireError::Closed), // not without a call
-        }
-    }
-}
-
-/// Searches for a deadlock while an owner waits that holds something else.
-fn detector(ask: &Ask<'_>) -> Option<Detector> {
-    let owner = &ask.owner.as_ref()?.state;
-    let digest = ask.held.token.digest();
-    Detector::new(ask.engine, owner, ask.lock(), digest, ask.within())
 }

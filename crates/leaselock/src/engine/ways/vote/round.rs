@@ -21,7 +21,7 @@ use crate::quorum::tally::Votes;
 
 /// When a majority has answered and too few of them voted for us, the others are waited for so long, or for four times
 /// what those have taken when that is more: an answer of theirs could still decide it, and they may as well be dead.
-pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const GRACE: Duration = Duration::from_millis(50);
 
 /// What a round came to.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Ask<'_> {
         t0: Moment,
         within: Duration,
     ) -> Result<Result<Lease, Seen>, StoreError> {
-        match self.round(quorum, "", t0, within, PATIENCE).await? {
+        match self.round(quorum, "", t0, within, GRACE).await? {
             Round::Won { fence, .. } => self.hold_since(t0, self.now(), fence).map(Ok),
             Round::Lost(lost) => Ok(Err(lost.seen)),
         }
@@ -64,9 +64,9 @@ impl Ask<'_> {
         caller: &str,
         t0: Moment,
         within: Duration,
-        patience: Duration,
+        grace: Duration,
     ) -> Result<Round, StoreError> {
-        let _straight = self.engine.requests.acquires.solo_permit();
+        let _solo = self.engine.requests.acquires.solo_permit();
         let terms = self.request.terms;
         let proposed = quorum.propose_if(terms.fences, within).await;
         let vote = CastVote {
@@ -80,32 +80,26 @@ impl Ask<'_> {
         let won = loop {
             let votes = poll.votes();
             if votes.is_majority(is_accepted) {
-                break true;
+                break Some(terms.fences.then(|| Fence::new(proposed)));
             }
             let ours = votes.count(VoteAnswer::is_ours);
             if ours >= votes.needed() {
                 let left = within.saturating_sub(self.now().saturating_since(t0));
-                if let Some(fence) = self.second_proposal(quorum, votes, left).await {
-                    return Ok(Round::Won {
-                        fence: Some(fence),
-                        unanimous: votes.is_unanimous(VoteAnswer::is_ours),
-                    });
-                }
-                break false;
+                break self.second_proposal(quorum, votes, left).await.map(Some);
             }
             if ours + votes.silent() < votes.needed() {
-                break false;
+                break None;
             }
             // With the answers of a majority it is a matter of others who have it; those that are late may be dead.
             let settled = votes.is_majority(|_| true);
             let so_far = self.now().saturating_since(t0);
             let left = if settled {
-                patience.max(so_far * 4)
+                grace.max(so_far * 4)
             } else {
                 within
             };
             let Ok(Some(at)) = tokio::time::timeout(left, poll.next()).await else {
-                break false;
+                break None;
             };
             if let Some(Ok(voted)) = poll.votes().of(at) {
                 quorum.showed(at, voted.time_us());
@@ -114,16 +108,14 @@ impl Ask<'_> {
                 }
             }
         };
-        if won {
-            return Ok(Round::Won {
-                fence: terms.fences.then(|| Fence::new(proposed)),
-                unanimous: poll.votes().is_unanimous(VoteAnswer::is_ours),
-            });
+        if let Some(fence) = won {
+            let unanimous = poll.votes().is_unanimous(VoteAnswer::is_ours);
+            return Ok(Round::Won { fence, unanimous });
         }
         if !poll.votes().is_majority(|_| true) {
             // No client can have it. The votes of the others are for the error.
             let all = async { while poll.next().await.is_some() {} };
-            drop(tokio::time::timeout(PATIENCE, all).await);
+            drop(tokio::time::timeout(GRACE, all).await);
         }
         poll.call_off();
         self.take_back(quorum, poll.votes(), within).await;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::round::{PATIENCE, PollReason, Round, RoundBackoff};
+use super::round::{GRACE, PollReason, Round, RoundBackoff};
 use crate::base::error::{AcquireError, NodeVote, Vote};
 use crate::base::keyed_mutex::KeyedMutexGuard;
 use crate::base::{Moment, StoreError};
@@ -17,7 +17,7 @@ use crate::engine::values::Held;
 use crate::engine::values::ballot::Withdraw;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::{FirstTry, StartedWait};
-use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
+use crate::engine::ways::run::{AttemptReply, Attempts, Callers, Progress, Solo, Wake, run};
 use crate::quorum::group::{NodeQuestion, QuorumStore};
 use crate::quorum::tally::majority;
 
@@ -31,7 +31,7 @@ impl Ask<'_> {
             FirstTry::StartedWait(None) => {}
         }
         let turn = self.wait_for_turn().await?;
-        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let (clock, mut progress) = (&self.engine.clock, Progress::default());
         let solo = Solo::without_queue(self);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
@@ -42,15 +42,15 @@ impl Ask<'_> {
             rounds: 0,
             backoff: RoundBackoff::default(),
         };
-        let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
+        let ended = run(clock, None, &mut progress, &solo, &mut voting).await;
         let Voting { ask, wakeups, .. } = voting;
         drop(wakeups);
-        ask.without_queue(ended, Some(&turn), &patience)
+        ask.without_queue(ended, Some(&turn), &progress)
     }
 
     /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
     async fn goes_on(&self, begun: StartedWait) -> Result<(), AcquireError> {
-        let (now, error) = (self.now(), begun.patience.error.clone());
+        let (now, error) = (self.now(), begun.progress.error.clone());
         if let (Some(source), true) = (error, self.end.is_some_and(|end| now >= end)) {
             return Err(self.failed(begun.guard, source, false));
         }
@@ -89,7 +89,7 @@ fn pause_of(source: &StoreError) -> Duration {
 
 /// So many rounds are made before one that waits for every node, so that those which are slow and not dead have their
 /// say. Not more often, because a waiter keeps its votes from others meanwhile.
-const PATIENT_EACH: u32 = 8;
+const FULL_WAIT_EACH: u32 = 8;
 
 /// Votes in rounds until one is won.
 struct Voting<'a, 'e> {
@@ -126,7 +126,7 @@ impl Attempts for Voting<'_, '_> {
     async fn ask<C: Callers>(
         &mut self,
         now: Moment,
-        patience: &mut Patience,
+        progress: &mut Progress,
         callers: &C,
     ) -> Result<AttemptReply<Lease>, StoreError> {
         self.turn.tries(now);
@@ -136,8 +136,8 @@ impl Attempts for Voting<'_, '_> {
         let guard = ask.guard_from(t0);
         let within = ask.within();
         self.rounds = self.rounds.wrapping_add(1);
-        let is_patient = self.rounds.is_multiple_of(PATIENT_EACH);
-        let grace = if is_patient { within } else { PATIENCE };
+        let waits_for_all = self.rounds.is_multiple_of(FULL_WAIT_EACH);
+        let grace = if waits_for_all { within } else { GRACE };
         let is_listening = ask.background.notifier.is_listening();
         let wakeups = self.wakeups.as_mut().filter(|_| is_listening);
         let asks = wakeups.map(VoteWakeups::asks);
@@ -154,7 +154,7 @@ impl Attempts for Voting<'_, '_> {
                 let reason = self.listen(asks.is_some()).await;
                 let took = self.ask.now().saturating_since(t0);
                 let pause = self.backoff.after(&lost, reason, took);
-                patience.answered(lost.seen, 1);
+                progress.answered(lost.seen, 1);
                 return Ok(AttemptReply::NotYet(pause));
             }
             Err(source) => Err(source),
@@ -170,7 +170,7 @@ impl Attempts for Voting<'_, '_> {
             Err(source) => {
                 guard.settle_unless(source.maybe_applied());
                 if is_answered(source.votes()) {
-                    patience.found_the_store();
+                    progress.found_the_store();
                 }
                 Err(source)
             }

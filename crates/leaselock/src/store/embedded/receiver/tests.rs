@@ -9,7 +9,7 @@ use crate::store::embedded::testing::Scratch;
 /// A receiver in a folder, what it receives on which thread, and its sender.
 struct Scene {
     _scratch: Scratch,
-    ear: Arc<Receiver>,
+    receiver: Arc<Receiver>,
     wake: Datagrams,
     heard: mpsc::Receiver<(Event, String)>,
 }
@@ -27,7 +27,7 @@ fn scene() -> Scene {
     let listener = Listener::bind(Arc::clone(&folder), file_name(b"channel"), MODE).unwrap();
     Scene {
         _scratch: scratch,
-        ear: Arc::new(Receiver::new(listener, "channel", Arc::new(sink))),
+        receiver: Arc::new(Receiver::new(listener, "channel", Arc::new(sink))),
         wake: Datagrams::new(folder).unwrap(),
         heard,
     }
@@ -47,7 +47,7 @@ impl Scene {
             }
         };
         tokio::select! {
-            () = self.ear.attend() => panic!("the socket is there"),
+            () = self.receiver.attend() => panic!("the socket is there"),
             () = speak => {}
         }
     }
@@ -62,9 +62,9 @@ fn runtime(name: &str, io: bool) -> tokio::runtime::Runtime {
     builder.build().unwrap()
 }
 
-fn waits_in(runtime: &tokio::runtime::Runtime, ear: &Arc<Receiver>) {
+fn waits_in(runtime: &tokio::runtime::Runtime, receiver: &Arc<Receiver>) {
     let _entered = runtime.enter();
-    ear.follow();
+    receiver.follow();
 }
 
 #[tokio::test]
@@ -75,14 +75,14 @@ async fn messages_are_received_where_a_task_waits_and_at_home_when_that_has_ende
     let one = runtime("one", true);
     let two = runtime("two", true);
     for (runtime, name) in [(&one, "one"), (&two, "two"), (&one, "one")] {
-        waits_in(runtime, &scene.ear);
+        waits_in(runtime, &scene.receiver);
         scene.is_heard_on(name).await;
     }
     one.shutdown_background();
     scene.is_heard_on(&home).await;
-    waits_in(&two, &scene.ear);
+    waits_in(&two, &scene.receiver);
     scene.is_heard_on("two").await;
-    scene.ear.follow(); // a task waits at home
+    scene.receiver.follow(); // a task waits at home
     scene.is_heard_on(&home).await;
     two.shutdown_background();
 }
@@ -95,12 +95,12 @@ async fn a_runtime_that_may_stand_still_or_cannot_read_is_not_followed() {
         .enable_all()
         .build()
         .unwrap();
-    waits_in(&still, &scene.ear);
+    waits_in(&still, &scene.receiver);
     scene.is_heard_on(&home).await;
     let blind = runtime("blind", false);
-    waits_in(&blind, &scene.ear);
+    waits_in(&blind, &scene.receiver);
     scene.is_heard_on(&home).await;
-    assert_eq!(hold(&scene.ear.place).unfit, Some(blind.handle().id()));
+    assert_eq!(hold(&scene.receiver.place).unfit, Some(blind.handle().id()));
     still.shutdown_background();
     blind.shutdown_background();
 }
@@ -109,12 +109,12 @@ async fn a_runtime_that_may_stand_still_or_cannot_read_is_not_followed() {
 async fn nothing_is_heard_once_it_is_closed() {
     let scene = scene();
     let away = runtime("away", true);
-    waits_in(&away, &scene.ear);
+    waits_in(&away, &scene.receiver);
     scene.is_heard_on("away").await;
-    scene.ear.close();
+    scene.receiver.close();
     assert!(!scene.wake.present(b"channel"));
-    let socket = scene.ear.listener.register().unwrap();
-    assert!(!scene.ear.drain(&socket));
+    let socket = scene.receiver.listener.register().unwrap();
+    assert!(!scene.receiver.drain(&socket));
     away.shutdown_background();
 }
 
@@ -132,7 +132,7 @@ async fn who_drains_many_at_once_hears_of_a_gap() {
         }
     };
     tokio::select! {
-        () = scene.ear.attend() => panic!("the socket is there"),
+        () = scene.receiver.attend() => panic!("the socket is there"),
         () = gap => {}
     }
     assert_eq!(scene.heard.try_recv().unwrap().0, Event::Ready);

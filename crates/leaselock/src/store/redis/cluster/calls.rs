@@ -23,8 +23,8 @@ impl Cluster {
         let Some(alone) = call.alone else {
             return self.run_until(call, until, until).await;
         };
-        let patience = CLOCK.now().plus(within / 2);
-        let answer = self.run_until(call, until, patience).await?;
+        let retry_until = CLOCK.now().plus(within / 2);
+        let answer = self.run_until(call, until, retry_until).await?;
         if matches!(&answer, Value::ServerError(reply) if reply.code() == "TRYAGAIN") {
             return self
                 .run_until(&call.on_first_key(alone), until, until)
@@ -33,21 +33,21 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// Runs a call on its keys' node, and retries until `patience` while they are on two nodes.
+    /// Runs a call on its keys' node, and retries until `retry_until` while they are on two nodes.
     async fn run_until(
         &self,
         call: &Call,
         until: Moment,
-        patience: Moment,
+        retry_until: Moment,
     ) -> Result<Value, StoreError> {
         let key = call.parameters.keys().next();
         let library = self.topology.functions();
         let short = calls::short(library, call);
-        let answer = self.ask(&short, key, until, patience).await?;
+        let answer = self.ask(&short, key, until, retry_until).await?;
         if !calls::is_noscript(&answer) {
             return Ok(answer);
         }
         let whole = calls::whole(library, call);
-        self.ask(&whole, key, until, patience).await
+        self.ask(&whole, key, until, retry_until).await
     }
 }

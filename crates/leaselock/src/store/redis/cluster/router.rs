@@ -68,13 +68,13 @@ impl Cluster {
 
     /// Sends one command to the owner of the key, and returns its reply, which may be an error.
     ///
-    /// While some of its keys are on their way to another node it is retried until `patience`.
+    /// While some of its keys are on their way to another node the command is sent again until `retry_until`.
     pub(crate) async fn ask(
         &self,
         command: &Cmd,
         key: Option<&str>,
         until: Moment,
-        patience: Moment,
+        retry_until: Moment,
     ) -> Result<Value, StoreError> {
         let slot = key.map_or(0, slot_of);
         let left = CLOCK.left(until);
@@ -97,7 +97,7 @@ impl Cluster {
                         return outcome;
                     };
                     match Redirect::read(&error_map::line(reply), &to) {
-                        Some(Redirect::TryAgain) => (outcome, patience.min(until)),
+                        Some(Redirect::TryAgain) => (outcome, retry_until.min(until)),
                         Some(_) => (outcome, until),
                         None => return outcome,
                     }
@@ -108,7 +108,7 @@ impl Cluster {
                     (outcome, until)
                 }
                 Some(Redirect::Elsewhere) => (outcome, until),
-                Some(Redirect::TryAgain) => (outcome, patience.min(until)),
+                Some(Redirect::TryAgain) => (outcome, retry_until.min(until)),
             };
             let pause = backoff.next_jittered();
             let again = CLOCK.now().plus(pause);

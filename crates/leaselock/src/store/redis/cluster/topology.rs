@@ -127,8 +127,8 @@ impl Topology {
 
     /// Asks the nodes, unless a task has since `seen`.
     pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
-        let patience = CLOCK.left(until).min(STUCK_AFTER);
-        let gate = timeout(patience, self.gate.lock()).await;
+        let within = CLOCK.left(until).min(STUCK_AFTER);
+        let gate = timeout(within, self.gate.lock()).await;
         if self.asked() != seen {
             return Ok(());
         }
@@ -169,12 +169,12 @@ impl Topology {
             } else if asking.is_empty() {
                 break;
             }
-            let patience = if last {
+            let within = if last {
                 CLOCK.left(until)
             } else {
                 CLOCK.left(until).min(NEXT_AFTER)
             };
-            match timeout(patience, asking.join_next()).await {
+            match timeout(within, asking.join_next()).await {
                 Ok(Some(Ok(Ok(table)))) => return Ok(table),
                 Ok(Some(Ok(Err(error)))) => failure = Some(error),
                 Ok(Some(Err(_)) | None) => {}

@@ -9,7 +9,7 @@ use crate::store::report::{Finding, Guarantee};
 /// How long a switch usually takes at most, once a primary is found to be down.
 const ELECTION: Duration = Duration::from_secs(2);
 /// The longest bearable pause before the next try of a switch.
-const PATIENCE: Duration = Duration::from_secs(60);
+const NEXT_TRY_WITHIN: Duration = Duration::from_secs(60);
 
 /// The reports of all Sentinels of one service.
 #[derive(Debug)]
@@ -212,9 +212,9 @@ impl View {
             "leases of {} have ended by then, and no client gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
             span(ttl),
-            PATIENCE.as_millis() / 2
+            NEXT_TRY_WITHIN.as_millis() / 2
         );
-        let advice = (again > ttl.max(PATIENCE)).then_some(advice);
+        let advice = (again > ttl.max(NEXT_TRY_WITHIN)).then_some(advice);
         Finding::advised("a switch that fails", found, advice)
     }
 

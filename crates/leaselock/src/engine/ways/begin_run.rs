@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::ask::{Ask, Outcome};
-use super::run::{AttemptReply, Attempts, Callers, Patience, Solo, Wake, run};
+use super::run::{AttemptReply, Attempts, Callers, Progress, Solo, Wake, run};
 use super::schedule;
 use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError, Token};
@@ -82,7 +82,7 @@ impl Ask<'_> {
             Wait::Timeout(limit) => Some(self.start.plus(limit)),
             Wait::Forever | Wait::Poll { .. } => None,
         };
-        let (engine, mut patience) = (self.engine, Patience::default());
+        let (engine, mut progress) = (self.engine, Progress::default());
         let solo = Solo::without_queue(self);
         let mut trying = Trying {
             listener: BroadcastListener::new(engine, T::NOUN, self.lock()),
@@ -91,9 +91,9 @@ impl Ask<'_> {
             calls,
             watches: false,
         };
-        let ended = run(&engine.clock, None, &mut patience, &solo, &mut trying).await;
+        let ended = run(&engine.clock, None, &mut progress, &solo, &mut trying).await;
         let ask = trying.ask;
-        ask.without_queue(ended, None, &patience)
+        ask.without_queue(ended, None, &progress)
     }
 }
 
@@ -181,10 +181,10 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
     async fn ask<C: Callers>(
         &mut self,
         now: Moment,
-        patience: &mut Patience,
+        progress: &mut Progress,
         callers: &C,
     ) -> Result<AttemptReply<Self::Granted>, StoreError> {
-        let Some(within) = callers.time_for_request(patience) else {
+        let Some(within) = callers.time_for_request(progress) else {
             return Ok(AttemptReply::NoTime);
         };
         let (mut t0, mut is_heard) = (now, false);
@@ -202,8 +202,8 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
                 let watched = std::mem::replace(&mut self.watches, self.asked.is_watched(&told));
                 self.ask.draw_token()?;
                 callers.tell(&seen, 0);
-                patience.answered(seen.clone(), 0);
-                if self.watches && !watched && !callers.end_before_pause(patience) {
+                progress.answered(seen.clone(), 0);
+                if self.watches && !watched && !callers.end_before_pause(progress) {
                     return Ok(AttemptReply::Again); // it may have changed before the subscription
                 }
                 seen

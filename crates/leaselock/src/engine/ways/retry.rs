@@ -14,6 +14,35 @@ use crate::engine::values::custom::TakeOutcome;
 use crate::engine::values::{CustomLock, Seen};
 
 impl Ask<'_> {
+    /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
+    ///
+    /// It counts tries, so it has a loop of its own.
+    pub(super) async fn retry(
+        &mut self,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<Lease, AcquireError> {
+        let mut left = count;
+        let mut retries: u32 = 0;
+        loop {
+            let error = match self.try_once().await {
+                Ok(Ok(lease)) => return Ok(lease.after(retries)),
+                Ok(Err(seen)) => self.still_busy(Some(seen)).after(retries),
+                Err(source) if !source.is_transient() => return Err(self.error(source, false)),
+                Err(source) => self.error(source, false),
+            };
+            if left == Some(0) {
+                return Err(error);
+            }
+            left = left.map(|left| left - 1);
+            retries = retries.saturating_add(1);
+            let pause = schedule::jittered(delay, jitter_percent);
+            self.engine.clock.sleep(pause).await;
+            self.renew_token()?;
+        }
+    }
+
     /// The lease, or what keeps it from being granted.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
         if self.engine.store.is_majority()
@@ -85,7 +114,7 @@ impl Ask<'_> {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {
-                if let Some(source) = begun.patience.error.clone() {
+                if let Some(source) = begun.progress.error.clone() {
                     begun.guard.settle_unless(source.maybe_applied());
                     return Err(source);
                 }
@@ -94,36 +123,5 @@ impl Ask<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-impl Ask<'_> {
-    /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
-    ///
-    /// It counts tries, so it has a loop of its own.
-    pub(super) async fn retry(
-        &mut self,
-        count: Option<u32>,
-        delay: Duration,
-        jitter_percent: u8,
-    ) -> Result<Lease, AcquireError> {
-        let mut left = count;
-        let mut retries: u32 = 0;
-        loop {
-            let error = match self.try_once().await {
-                Ok(Ok(lease)) => return Ok(lease.after(retries)),
-                Ok(Err(seen)) => self.still_busy(Some(seen)).after(retries),
-                Err(source) if !source.is_transient() => return Err(self.error(source, false)),
-                Err(source) => self.error(source, false),
-            };
-            if left == Some(0) {
-                return Err(error);
-            }
-            left = left.map(|left| left - 1);
-            retries = retries.saturating_add(1);
-            let pause = schedule::jittered(delay, jitter_percent);
-            self.engine.clock.sleep(pause).await;
-            self.renew_token()?;
-        }
     }
 }
