@@ -95,7 +95,7 @@ presets! {
     NODE_REDLOCK {
         name: "node-redlock",
         wait: tries(11, 200, 50),
-        note: "with several servers it locks a majority, and one alone excludes no holder",
+        note: "with several servers it locks a majority, and one server alone excludes no holder",
     }
 
     /// The Redlock of pottery (Python), over one server.
@@ -104,7 +104,7 @@ presets! {
         before: "redlock:",
         ttl: ms(10_000),
         wait: Wait::Forever,
-        note: "with several servers it locks a majority, and one alone excludes no holder",
+        note: "with several servers it locks a majority, and one server alone excludes no holder",
     }
 
     /// python-redis-lock (Python), which pushes to a list on release.
