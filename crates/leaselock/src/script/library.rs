@@ -82,6 +82,7 @@ fn function(library: &str, script: &Script) -> String {
 /// A script that releases, extends or cleans up runs even then.
 pub(crate) fn grants(script: &str) -> bool {
     let verb = script.rsplit('/').next().unwrap_or(script);
+    let verb = verb.split('.').next().unwrap_or(verb); // a script of strict mode ends in `.strict`
     let others = [
         "take", "announce", "note", "detach", "init", "accept", "upgrade", "change",
     ];
