@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
+use super::clock::Clock;
 use super::hex::hex;
 use super::keyed_mutex::hold;
 use crate::base::debug::debug_as;
@@ -124,8 +125,9 @@ impl Hasher for ByRandom {
 
 /// Random bytes for the next tokens, fetched for many at once.
 ///
-/// One such call costs as much as all else that a client does for an acquisition. The stock belongs to one client, which
-/// refuses to draw in a forked process. Bytes that were used are wiped.
+/// One such call costs as much as all else that a client does for an acquisition. Bytes that were used are wiped. A forked
+/// process has a copy of the others, and would hold by the tokens of its parent: each token has the nanosecond of its draw
+/// mixed in. The id of the process would cost a system call as well.
 #[derive(Default)]
 pub(crate) struct Stock(Mutex<Bytes>);
 
@@ -159,6 +161,10 @@ impl Stock {
         let start = stock.left * RANDOM_BYTES;
         let mut random = [0; RANDOM_BYTES];
         random.swap_with_slice(&mut stock.bytes[start..start + RANDOM_BYTES]);
+        let drawn_at = Clock::boot().now().as_nanos().to_ne_bytes();
+        for (byte, of_time) in random.iter_mut().zip(drawn_at) {
+            *byte ^= of_time;
+        }
         Ok(Token::from_random(&random, client, fencing))
     }
 }
@@ -285,6 +291,15 @@ mod tests {
             assert_eq!(client_of(token.secret().as_bytes()), Some(client.as_str()));
             assert_eq!(Token::parse(token.secret()).as_ref(), Some(token));
         }
+    }
+
+    #[test]
+    fn a_forked_process_draws_no_token_that_its_parent_draws() {
+        let (client, parent) = (ClientId::random().unwrap(), Stock::default());
+        parent.token(&client, true).unwrap();
+        let child = Stock(Mutex::new(Bytes { ..*hold(&parent.0) }));
+        let drawn = [parent, child].map(|stock| stock.token(&client, true).unwrap());
+        assert_ne!(drawn[0], drawn[1]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::store::{Report, report};
 /// `validate`.
 ///
 /// The async methods need a tokio runtime with I/O and time; [`block_on`](Client::block_on) needs none.
+///
+/// A client serves the process that opened it: a process that was forked later opens its own.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) state: Arc<ClientState>,

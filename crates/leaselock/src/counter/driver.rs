@@ -46,7 +46,7 @@ pub(super) async fn hear(
     mut hears: oneshot::Receiver<ChangeReply>,
 ) -> ChangeReply {
     let engine = &queue.noun.engine;
-    let background = match engine.background() {
+    let background = match engine.own_background() {
         Ok(background) => background,
         Err(error) => return ChangeReply(ChangeEnd::Refused(error), None),
     };

@@ -88,15 +88,19 @@ impl Engine {
         }
     }
 
-    /// Returns the background thread, and starts it on first use.
-    ///
-    /// A forked process has no copy of that thread, and would hold by the tokens of its parent and count by its numbers.
-    pub(crate) fn background(&self) -> Result<&Background, StoreError> {
+    /// Returns the background thread, and starts it on first use. Refuses a forked process, which has no copy of it, and
+    /// would count by the numbers of its parent.
+    pub(crate) fn own_background(&self) -> Result<&Background, StoreError> {
         if self.process != std::process::id() {
             let text =
                 "the client was opened before this process was forked: open another one here";
             return Err(StoreError::refused(ErrorKind::Unsupported, text));
         }
+        self.background()
+    }
+
+    /// The same without that check, which is a system call: for what every acquisition does.
+    pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
             .get_or_init(|| {
                 let background = Background::start(
@@ -116,9 +120,10 @@ impl Engine {
 
     /// Polls the future on this thread, while the client's thread does what it waits for.
     ///
-    /// A thread that could not start is an error of each operation that needs it, and none panics for want of a runtime.
+    /// A thread that could not start is an error of each operation that needs it, and none panics for want of a runtime, nor
+    /// waits in a forked process for a thread that is not there.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        match self.background() {
+        match self.own_background() {
             Ok(background) => background.handle.clone().block_on(future),
             Err(_) => thread::spare_runtime().block_on(future),
         }
@@ -326,23 +331,11 @@ mod tests {
     use crate::Client;
 
     #[tokio::test]
-    async fn a_forked_process_acquires_and_counts_nothing_by_a_client_of_its_parent() {
+    async fn a_forked_process_counts_nothing_by_a_client_of_its_parent() {
         let mut client = Client::open("mem:").unwrap();
         let state = Arc::get_mut(&mut client.state).unwrap();
         Arc::get_mut(&mut state.engine).unwrap().process = 0;
-        let refused = [
-            client
-                .mutex("job")
-                .try_acquire()
-                .await
-                .unwrap_err()
-                .to_string(),
-            client.counter("hits").add(1).await.unwrap_err().to_string(),
-            client.once("charge").begin().await.unwrap_err().to_string(),
-        ];
-        assert!(
-            refused.iter().all(|text| text.contains("forked")),
-            "{refused:?}"
-        );
+        let refused = client.counter("hits").add(1).await.unwrap_err().to_string();
+        assert!(refused.contains("forked"), "{refused}");
     }
 }

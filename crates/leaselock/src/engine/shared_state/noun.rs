@@ -113,7 +113,9 @@ impl ValidNoun {
     /// Returns a token for something that a dropped future may leave, and starts the thread that then takes it back.
     pub(crate) fn new_token(&self) -> Result<Token, NounFailure> {
         let engine = &self.engine;
-        let token = engine.background().and_then(|_| engine.ids.token(false));
+        let token = engine
+            .own_background()
+            .and_then(|_| engine.ids.token(false));
         token.map_err(|source| self.failure(source))
     }
 }
