@@ -1,6 +1,9 @@
 //! The lock of one name: what the handles of all kinds of locks share, among it the state of their client.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 
 use leaselock_fence::Name;
@@ -218,8 +221,11 @@ impl Named {
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
         let acquiring = self.acquiring(None);
-        let span = acquiring.span.clone();
-        let acquired = self.wait_uncounted(wait).instrument(span).await;
+        let mut waiting = pin!(self.wait_uncounted(wait)); // where it is: to give it to `instrument` would copy it twice
+        let in_span = |context: &mut Context<'_>| {
+            (acquiring.span).in_scope(|| waiting.as_mut().poll(context))
+        };
+        let acquired = poll_fn(in_span).await;
         acquiring.end(acquired, Lease::counted)
     }
 
