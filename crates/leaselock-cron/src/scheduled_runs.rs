@@ -56,6 +56,8 @@ pub struct ScheduledRuns {
     plan: Option<Plan>,
     /// Up to here every tick was run, left out or missed, as far as this caller knows.
     settled: Option<SystemTime>,
+    /// Up to here missed ticks are counted.
+    counted: Option<SystemTime>,
     /// The tick that is claimed next.
     claimed: Option<ClaimedTick>,
     on_error: Option<OnError>,
@@ -90,6 +92,7 @@ impl Schedule {
             catch_up: CatchUp::default(),
             plan: None,
             settled: None,
+            counted: None,
             claimed: None,
             on_error: None,
             trouble: Trouble::None,
@@ -190,6 +193,7 @@ impl ScheduledRuns {
             Claim::Early { wait } => self.sleep(until_next_look(wait)).await,
             Claim::Running { .. } if self.cron.runs_again() => self.sleep(ASK_EVERY).await,
             Claim::Missed { .. } if cron.lateness() < LATE_MAX => {
+                self.counted = Some(tick);
                 self.settled = self.plan.take().map(|plan| plan.after);
             }
             Claim::Running { .. } => match self.may_be_taken_back_for(tick) {
@@ -202,7 +206,7 @@ impl ScheduledRuns {
     }
 
     /// Asks the store what it knows, and decides what is to be done.
-    async fn look(&self) -> Result<Plan, CronError> {
+    async fn look(&mut self) -> Result<Plan, CronError> {
         let state = self.cron.state().await?;
         let latest = state.known_until().max(self.settled);
         let is_open = match state.state {
@@ -217,9 +221,10 @@ impl ScheduledRuns {
         };
         let late = self.cron.lateness();
         let plan = Plan::new(&self.schedule, known, late, self.catch_up);
-        plan.left_out
-            .iter()
-            .for_each(|missed| self.cron.log_missed(*missed));
+        if let Some(missed) = plan.left_out.filter(|_| plan.left_out > self.counted) {
+            self.cron.note_missed(missed);
+            self.counted = Some(missed);
+        }
         Ok(plan)
     }
 

@@ -201,6 +201,22 @@ async fn a_service_that_was_away_leaves_missed_ticks_out_or_runs_the_latest_or_a
 }
 
 #[tokio::test]
+async fn a_tick_that_no_host_was_up_for_is_counted_by_the_one_that_comes_back() {
+    let mut world = World::new("0 * * * *").ends_at_once();
+    let tick = world.has_run(HOUR).await;
+    world.cron = world.cron.start_within(MINUTE);
+    world.jump_to(tick + HOUR + MINUTE * 30).await;
+    let service = world.serve(CatchUp::None);
+    world.jump_to(tick + HOUR * 2 + MINUTE / 2).await;
+    world.until_ran(1).await;
+    service.stop().await;
+    let mut metrics = String::new();
+    world.client.stats().prometheus(&mut metrics);
+    let missed = "leaselock_ticks_total{outcome=\"missed\"} 1\n";
+    assert!(metrics.contains(missed), "{metrics}");
+}
+
+#[tokio::test]
 async fn a_missed_tick_that_runs_late_leaves_the_lateness_of_the_schedule_to_be_read() {
     let mut world = World::new("0 * * * *").ends_at_once();
     let tick = world.has_run(HOUR).await;

@@ -146,11 +146,17 @@ async fn hold(
         tell_of_cut(lock, written.load(Ordering::Relaxed));
         None
     };
+    // The reader of our output may never come back.
+    let stalls = async {
+        if !is_to_end {
+            lock.signals.ending().await?;
+        }
+        sleep(READER_LIMIT).await;
+        std::io::Result::Ok(())
+    };
     let output = tokio::select! {
         output = capture.end() => output,
-        // The reader of our output may never come back.
-        signal = lock.signals.ending() => signal.map(|_| cut()),
-        () = sleep(READER_LIMIT), if is_to_end => Ok(cut()),
+        stalled = stalls => stalled.map(|()| cut()),
     };
     if let Err(error) = &output {
         tell_of_lost_output(args, error, globals);

@@ -24,7 +24,7 @@ use crate::{event, output, session};
 /// Between two questions whether the store answers.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// A store that failed once may serve again: its file is read less and less often.
-const LONGEST_UNREAD: Duration = Duration::from_secs(30);
+const LONGEST_UNREAD: Duration = Duration::from_secs(5);
 
 /// What reads its URLs again.
 #[derive(Clone, Copy)]

@@ -84,7 +84,7 @@ impl Client {
         let engine = self.engine();
         let whole: Arc<str> = checked(engine, pattern)?.into();
         // The client's thread reads the next page while the caller has this one; it stops when the caller does.
-        let (background, mut reading) = (engine.background()?, JoinSet::new());
+        let (background, mut reading) = (engine.own_background()?, JoinSet::new());
         let begin = |reading: &mut JoinSet<_>, from| {
             let (engine, store) = (Arc::clone(engine), background.store.clone());
             let whole = Arc::clone(&whole);

@@ -88,10 +88,7 @@ impl Cron {
                 ticks.add("overlap");
                 self.log_tick("tick_left_out", tick, "another run held the name");
             }
-            Claim::Missed { .. } => {
-                ticks.add("missed");
-                self.log_missed(tick.time());
-            }
+            Claim::Missed { .. } => self.note_missed(tick.time()),
             Claim::Run(_) | Claim::Early { .. } | Claim::Running { .. } => {}
         }
         Ok(why)
@@ -106,9 +103,10 @@ impl Cron {
         }
     }
 
-    /// Notes a tick that was due when no host was up, or none that was in time, and that is not run any more.
+    /// Counts and notes a tick that was due when no host was up, or none that was in time, and that is not run any more.
     #[doc(hidden)]
-    pub fn log_missed(&self, tick: SystemTime) {
+    pub fn note_missed(&self, tick: SystemTime) {
+        self.named.state.engine.totals.nouns.ticks.add("missed");
         if let Ok(tick) = Tick::new(tick) {
             self.log_tick("tick_missed", tick, "no host began it in time");
         }

@@ -36,7 +36,8 @@ const PART_MAX: usize = 40;
 /// is dropped, the owner gets [`LostBefore`](crate::AcquireError::LostBefore) for that name.
 ///
 /// An owner that waits while it holds something is searched for deadlocks: when owners wait for each other in a circle, one
-/// of them gets [`Deadlock`](crate::AcquireError::Deadlock). Not on a majority of servers, which has no queue to read.
+/// of them gets [`Deadlock`](crate::AcquireError::Deadlock), or [`Unknown`](crate::AcquireError::Unknown) if the store did
+/// not confirm that it has left the queue. Not on a majority of servers, which has no queue to read.
 /// An owner is one line of execution for that: while it waits, no other task lets go of what it holds.
 ///
 /// # Examples

@@ -172,11 +172,11 @@ impl GroupState {
 
     /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
-        let progress = |w: &GroupWaiter| {
+        let end_of = |w: &GroupWaiter| {
             let never_answered = (!answered).then(|| w.start.plus(or_after));
             w.end.or(never_answered)
         };
-        self.turns.waiters.iter().filter_map(progress).min()
+        self.turns.waiters.iter().filter_map(end_of).min()
     }
 }
 

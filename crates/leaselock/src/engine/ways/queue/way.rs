@@ -99,7 +99,10 @@ impl Ask<'_> {
         let left = Box::pin(queued.leave(progress, within)).await;
         match (left, circle) {
             (Ok(lease), _) => Ok(QueueEnd::Granted(lease, Share::NONE)),
-            (Err(unknown @ AcquireError::Unknown { .. }), _) => Err(unknown),
+            (Err(unknown @ AcquireError::Unknown { .. }), circle) => {
+                drop(circle.map(|circle| ask.deadlock(circle))); // the event log has it all the same
+                Err(unknown)
+            }
             (Err(_), Some(circle)) => Err(ask.deadlock(circle)),
             (Err(busy), None) => Err(busy),
         }

@@ -318,6 +318,7 @@ async fn a_real_server_that_refuses_writes_is_unfit_until_it_takes_them_again() 
         assert_eq!(check.verdict == Verdict::Unfit, is_refused, "{check:?}");
         (check.found, is_refused)
     };
+    assert!(server.cli(&["SET", "key", "value"]).is_error());
     let (found_first, is_refused) = found().await;
     assert_eq!(found_first.contains("NOREPLICAS"), is_refused);
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
