@@ -223,7 +223,7 @@ fn limit_in(file: &OwnedFd) -> Option<Moment> {
 pub(super) fn remove(folder: &OwnedFd, client: &str) {
     let free = |name: &str| {
         let (file, _) = opening::open(folder, name, OFlags::RDWR, Mode::empty())?;
-        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)?;
+        flock(file.as_fd(), FlockOperation::NonBlockingLockShared)?; // who looks meanwhile is not kept out
         Ok(file)
     };
     // Both are locked before either is removed, so that a session that is just beginning is left alone.
@@ -321,6 +321,22 @@ mod tests {
         drop(second);
         while living.look(&folder, "client01") != Ok(SessionRemains::Nobody) {
             std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
+        }
+    }
+
+    #[test]
+    fn a_session_that_another_thread_removes_is_nobodys_all_the_time() {
+        let scratch = Scratch::new();
+        let folder = &scratch.descriptor();
+        for round in 0..2_000 {
+            let client = &format!("client{round:04}");
+            for name in [client, &main_name(client)] {
+                drop(locked(folder, name, PRIVATE).unwrap());
+            }
+            std::thread::scope(|threads| {
+                threads.spawn(|| remove(folder, client));
+                assert_eq!(look(folder, client), Ok(SessionRemains::Nobody));
+            });
         }
     }
 
