@@ -196,8 +196,7 @@ impl Named {
         let name = self.name()?;
         let (resource, request) = self.state.request(self.kind, name, &self.options)?;
         let resource = resource.with_mode(self.mode.clone());
-        let ask = Ask::new(engine, name, resource, request)?;
-        Ok(ask.owned_by(self.options.owner.clone()))
+        Ask::new(engine, name, resource, request, self.options.owner.clone())
     }
 
     fn totals(&self, label: Option<&'static str>) -> Option<&Arc<KindTotals>> {
@@ -231,7 +230,8 @@ impl Named {
 
     /// The same for one of several names, which count as one acquisition.
     pub(crate) async fn wait_uncounted(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        self.ask()?.acquire(wait, &self.state.groups).await
+        let mut ask = self.ask()?; // by itself: what the operator `?` takes would be kept beside it until the end
+        ask.acquire(wait, &self.state.groups).await
     }
 
     /// One request; `None` when the lock is busy.
@@ -285,7 +285,7 @@ impl Named {
                 let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
                 return Err(InvalidInput::new(right).into());
             }
-            let ask = self.ask()?.changing(record.held.token.clone(), into);
+            let mut ask = self.ask()?.changing(record.held.token.clone(), into);
             let wait = wait.unwrap_or_else(|| self.options.wait_policy());
             ask.acquire(wait, &self.state.groups).await
         };

@@ -145,7 +145,7 @@ impl Proclaimer {
     ) -> Option<Proclaimer> {
         let (engine, record, id) = lease.parts();
         let background = engine.started()?;
-        *hold(&record.proclaims) = Arc::clone(value);
+        *hold(&record.proclaims) = Some(Arc::clone(value));
         Some(Proclaimer {
             record: Arc::downgrade(record),
             id,
@@ -195,7 +195,7 @@ impl Proclaimer {
 
     pub(super) async fn send(&self, record: &LeaseRecord) -> Result<StepReply, StoreError> {
         let (kept_until, _) = *hold(&self.written);
-        let value = Arc::clone(&hold(&record.proclaims));
+        let value = hold(&record.proclaims).clone().unwrap_or_default();
         let proclaim = Proclaim {
             held: &record.held,
             value: &value,

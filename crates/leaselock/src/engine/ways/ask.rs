@@ -49,6 +49,7 @@ impl<'a> Ask<'a> {
         name: &'a Name,
         resource: Resource,
         request: AcquireRequest,
+        owner: Option<Owner>,
     ) -> Result<Self, AcquireError> {
         let internal = |source| AcquireError::Store {
             name: name.clone(),
@@ -64,15 +65,10 @@ impl<'a> Ask<'a> {
             request,
             start: engine.clock.now(),
             end: None,
-            owner: None,
+            owner,
             becomes: None,
             custom: None,
         })
-    }
-
-    pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
-        self.owner = owner;
-        self
     }
 
     /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
@@ -376,8 +372,8 @@ impl Ask<'_> {
             self.engine.clock.clone(),
             core,
         );
-        let kept = kept.logged_by(Arc::downgrade(&self.engine.log));
-        let kept = Arc::new(kept.with_custom(self.custom.clone()));
+        let log = Arc::downgrade(&self.engine.log);
+        let kept = Arc::new(kept.of(self.custom.clone(), log));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         let held_for = self.held.for_ttl(terms.ttl);

@@ -22,7 +22,7 @@ use crate::engine::values::{LockMode, Seen, Wait};
 impl Ask<'_> {
     /// Follows the wait policy to its end.
     pub(crate) async fn acquire(
-        mut self,
+        &mut self,
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {

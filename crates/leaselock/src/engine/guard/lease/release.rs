@@ -33,39 +33,34 @@ pub(crate) async fn release(
 }
 
 impl<M> Lease<M> {
-    pub(super) async fn release_one(mut self) -> Result<(), ReleaseError> {
+    /// Releases it in the way in which it was acquired; it is of no use after that.
+    ///
+    /// Not by value: an async function keeps an argument that changes twice.
+    pub(super) async fn release_one(&mut self) -> Result<(), ReleaseError> {
         if self.pass_on() {
             let lost = self.record.lost_by_now(); // of an owner with other guards
             let lost = lost.filter(|lost| lost.reason != LostReason::Released);
             return lost.map_or(Ok(()), |lost| Err(ReleaseError::NotHeld(lost)));
         }
-        let left = self.record.remaining();
-        let guard = self.give_up();
-        let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
+        let left = (self.record.custom.as_ref()).map(|_| self.record.remaining());
+        let (guard, late_requests) = (self.give_up(), self.late_requests);
+        let (engine, record) = (&*self.engine, &*self.record);
         let within = engine.request_timeout(record.ttl());
-        let outcome = release_record(&engine, &record, left, within).await;
+        let outcome = match record.custom.as_deref().zip(left) {
+            Some((custom, left)) => {
+                Box::pin(release_custom(engine, record, custom, left, within)).await
+            }
+            None => {
+                let request = release_of(record);
+                release(engine, &record.name, record.fence, &request, within).await
+            }
+        };
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld(_)));
-        if known && !self.late_requests {
+        if known && !late_requests {
             guard.end();
         }
-        self.engine.erase_note(&record);
+        engine.erase_note(record);
         outcome
-    }
-}
-
-/// Releases a lease in the way in which it was acquired. `left`: the time until its deadline.
-pub(super) async fn release_record(
-    engine: &Engine,
-    record: &LeaseRecord,
-    left: Duration,
-    within: Duration,
-) -> Result<(), ReleaseError> {
-    match &record.custom {
-        Some(custom) => Box::pin(release_custom(engine, record, &**custom, left, within)).await,
-        None => {
-            let request = release_of(record);
-            release(engine, &record.name, record.fence, &request, within).await
-        }
     }
 }
 
@@ -77,7 +72,7 @@ pub(super) fn release_of(record: &LeaseRecord) -> Release<'_> {
     }
 }
 
-/// Releases a lease of another protocol.
+/// Releases a lease of another protocol. `left`: the time until its deadline.
 ///
 /// Without a reply the request is not sent again, because not every protocol compares before it deletes. Cleanup, which
 /// does compare, handles what may be left.
@@ -157,23 +152,22 @@ impl<M: Mode> Lease<M> {
     /// ```
     #[doc(alias = "resign")]
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        let hold = self.record.counted().cloned();
         let released = if self.several.is_empty() {
             self.release_one().await
         } else {
             release_each(std::mem::take(&mut self.several).into_vec(), self.together).await
         };
-        if let Some(hold) = hold {
+        if let Some(hold) = self.record.counted() {
             hold.totals.add_release(&released);
         }
         released
     }
 }
 
-async fn release_each(leases: Vec<Lease>, together: bool) -> Result<(), ReleaseError> {
+async fn release_each(mut leases: Vec<Lease>, together: bool) -> Result<(), ReleaseError> {
     let released = match together {
         true => Box::pin(release_together(leases)).await,
-        false => join_all(leases.into_iter().map(Lease::release_one)).await,
+        false => join_all(leases.iter_mut().map(Lease::release_one)).await,
     };
     let errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
     match errors.is_empty() {

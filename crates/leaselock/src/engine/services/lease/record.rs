@@ -38,7 +38,7 @@ pub(crate) struct LeaseRecord {
     /// Where its loss is noted; without effect once the client is gone.
     log: Weak<EventLog>,
     /// What the followers of a leader read: the value of the latest campaign of its owner.
-    pub(crate) proclaims: Mutex<Arc<str>>,
+    pub(crate) proclaims: Mutex<Option<Arc<str>>>,
     core: Mutex<LeaseMachine>,
     hooks: Mutex<Vec<Hook>>,
 }
@@ -72,16 +72,13 @@ impl LeaseRecord {
         }
     }
 
-    /// Sets the protocol by which the lease was acquired; `None` for the native one.
-    pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
-        self.custom = custom;
-        self
-    }
-
-    /// Has its loss noted there.
-    pub(crate) fn logged_by(mut self, log: Weak<EventLog>) -> Self {
-        self.log = log;
-        self
+    /// The record with the protocol by which the lease was acquired (`None` for the native one), and where its loss is noted.
+    pub(crate) fn of(self, custom: Option<Arc<dyn CustomLock>>, log: Weak<EventLog>) -> Self {
+        LeaseRecord {
+            custom,
+            log,
+            ..self
+        }
     }
 
     /// Creates the record of the same lease for the next task of this client.
@@ -94,7 +91,7 @@ impl LeaseRecord {
             self.clock.clone(),
             core,
         )
-        .logged_by(self.log.clone());
+        .of(None, self.log.clone());
         if self.was_queued() {
             next.set_queued();
         }
