@@ -305,7 +305,13 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
     };
     let place = usize::try_from(*place).ok();
     let index = place.and_then(|it| it.checked_sub(1)).ok_or(Malformed)?;
-    let [Value::Bytes(value), Value::Int(pttl_ms), fence] = lock else {
+    let [
+        Value::Bytes(value),
+        Value::Int(pttl_ms),
+        fence,
+        Value::Bytes(why),
+    ] = lock
+    else {
         return Ok((index, None));
     };
     let hold = SeenHold {
@@ -313,7 +319,7 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
         mode: LockMode::Exclusive,
         pttl_ms: u64::try_from(*pttl_ms).ok(),
         fence: fence::of_reply(fence.text()?.parse().map_err(|_| Malformed)?),
-        why: Vec::new(),
+        why: why.clone(),
     };
     Ok((index, Some(InspectedState::Held(hold))))
 }

@@ -245,8 +245,18 @@ fn survey_finds_locks_among_other_keys() {
             (held.as_bytes(), fence, &b""[..])
         );
         assert!(fence.is_some() && pttl_ms.is_some_and(|rest| rest > 0));
-        // What is beside the lock is for an inspection.
-        lab.meddle(&SET, &one.note().to_string(), &["of another holder"])
+        let noted = async || match &surveyed(&["one"]).await[..] {
+            [(0, Some(InspectedState::Held(hold)))] => hold.why.clone(),
+            _ => panic!("a note is read with the lock"),
+        };
+        let note = one.note().to_string();
+        lab.meddle(&SET, &note, &["of another holder"]).await;
+        assert_eq!(noted().await, b"");
+        let ours = format!("{}the night's invoices", held.secret());
+        lab.meddle(&SET, &note, &[&ours]).await;
+        assert_eq!(noted().await, b"the night's invoices");
+        // What else is beside the lock is for an inspection.
+        lab.meddle(&SET, &one.usage().to_string(), &["damage"])
             .await;
         assert!(matches!(surveyed(&["one"]).await[..], [(0, None)]));
     });

@@ -4,7 +4,7 @@ use leaselock::{Client, Lease};
 use testkit::{Server, clock};
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, leftovers, soon};
+use crate::support::{LONG, calls, eventually, leftovers, soon};
 
 /// From one store to the next and back, as when an installation moves: that takes longer than a number is ahead of the
 /// clock, which is 2 ms, and one more until the next millisecond has begun.
@@ -105,4 +105,27 @@ async fn a_client_that_is_closed_at_once_leaves_no_record_behind() {
         }
     }
     assert_eq!(left, Vec::<String>::new());
+}
+
+/// A lock with waiters or permits is asked about by itself; most have at most a note.
+#[tokio::test]
+async fn a_list_reads_many_locks_by_one_request_also_those_with_a_note() {
+    const LOCKS: usize = 300;
+    let server = Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    let mut leases = Vec::new();
+    for at in 0..LOCKS {
+        let noted = client.mutex(format!("noted/{at}")).ttl(LONG).note("July");
+        leases.push(noted.acquire().await.unwrap());
+    }
+    eventually("the notes are there", async || {
+        let all = client.list("*").await.unwrap();
+        let mut holders = all.iter().filter_map(|seen| seen.state.exclusive());
+        all.len() == LOCKS && holders.all(|it| it.note.is_some())
+    })
+    .await;
+    let before = calls(&server, "evalsha");
+    client.list("*").await.unwrap();
+    let asked = calls(&server, "evalsha") - before;
+    assert!(asked * 4 < LOCKS, "{asked} requests for {LOCKS} locks");
 }
