@@ -376,7 +376,7 @@ impl Ask<'_> {
         let kept = Arc::new(kept.of(self.custom.clone(), log));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
-        let held_for = self.held.for_ttl(terms.ttl);
+        let held_for = self.held.for_ttl(terms.asked.ttl);
         self.engine.write_note(held_for, why.as_deref());
         lease
     }
