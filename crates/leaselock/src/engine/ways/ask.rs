@@ -24,7 +24,8 @@ use crate::engine::values::{
 };
 use crate::quorum::executor::Executor;
 
-/// One acquisition of one name. A way changes nothing of it but the try.
+/// One acquisition of one name. The choice of its way sets when the wait begins and ends; the way then changes nothing but
+/// the try: its token, and what it writes.
 pub(crate) struct Ask<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
