@@ -51,10 +51,10 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
     end
   end
   if shared then
-    local now_us = time[1] * 1000000 + time[2]
-    redis.call('ZADD', lock, string.format('%.0f', now_us + ttl_ms * 1000), token, unpack(mark and { '-inf', mark } or {}))
+--#inline now
+    redis.call('ZADD', lock, string.format('%.0f', now + ttl_ms * 1000), token, unpack(mark and { '-inf', mark } or {}))
     if mark or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
-    return { 'granted', fenced and shared or '0', '1', string.format('%.0f', now_us), '0' }
+    return { 'granted', fenced and shared or '0', '1', now, '0' }
   end
 end
 --#end

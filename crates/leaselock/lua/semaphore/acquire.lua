@@ -63,12 +63,12 @@ if type(count) == 'number' then
     end
   end
   if fits then
-    local now_us = time[1] * 1000000 + time[2]
-    redis.call('ZADD', lock, string.format('%.0f', now_us + ttl_ms * 1000), member)
+--#inline now
+    redis.call('ZADD', lock, string.format('%.0f', now + ttl_ms * 1000), member)
     if count == 0 or redis.call('PTTL', lock) <= tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms + 1) end
     redis.call('HSET', usage, 'sum', string.format('%d %d', used + weight, count + 1), 'permits', of, member, minted)
     redis.call('PEXPIRE', usage, USAGE_KEPT_MS)
-    return { 'granted', minted, '1', string.format('%.0f', now_us), '0' }
+    return { 'granted', minted, '1', now, '0' }
   end
 end
 --#end

@@ -149,7 +149,8 @@ async fn detach(
 
 /// Tells observers which client acquired the lease. The lease is detached whether or not they can read it.
 async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: Duration) {
-    drop(engine.ask(&Announce { record, about, ttl }, within).await);
+    let about = Some((about, ttl));
+    drop(engine.ask(&Announce { record, about }, within).await);
 }
 
 /// A lease that was acquired elsewhere and is known by its [`Handle`]: detached, or lent.

@@ -19,6 +19,7 @@ use crate::engine::ways::ask::Ask;
 use crate::engine::ways::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
 use crate::quorum::tally::Votable;
+use crate::script::LockKeys;
 
 pub(crate) struct ClientState {
     pub(crate) engine: Arc<Engine>,
@@ -50,21 +51,22 @@ impl ClientState {
         name: &Name,
         options: &Options,
     ) -> Result<(Resource, AcquireRequest), InvalidInput> {
-        let (engine, protocol) = (&*self.engine, options.protocol);
+        let (engine, foreign) = (&*self.engine, options.foreign());
+        let prefix = &engine.ids.prefix;
         let ttl = options.check()?;
         engine.check_strict(ttl)?;
         if let Some(owner) = &options.owner {
             owner.check(&engine.ids.client)?;
         }
-        let keys = protocol
-            .keys(&engine.ids.prefix, name)?
-            .behind(engine.gate());
-        let keys = Resource::new(kind, keys);
+        let keys = match foreign {
+            None => LockKeys::new(prefix, name)?,
+            Some(protocol) => protocol.keys(prefix, name)?,
+        };
+        let keys = Resource::new(kind, keys.behind(engine.gate()));
         check_kind(kind, engine, options)?;
-        protocol.check(engine)?;
+        foreign.map_or(Ok(()), |protocol| protocol.check(engine))?;
         (engine.store).check_limits(options.priority, ttl.as_duration())?;
         options.copies.map_or(Ok(()), |_| engine.check_replicas())?;
-        let is_foreign = !protocol.is_native();
         let terms = AcquireTerms {
             ttl,
             priority: options.priority,
@@ -77,7 +79,7 @@ impl ClientState {
             why: options.why.clone(),
             on_wait: options.on_wait.clone(),
             copies: options.copies,
-            custom: is_foreign.then(|| Custom::of(protocol, &engine.ids.prefix)),
+            custom: foreign.map(|protocol| Custom::of(protocol, prefix)),
         };
         Ok((keys, request))
     }
@@ -87,7 +89,7 @@ impl ClientState {
 fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result<(), InvalidInput> {
     let name = kind.name;
     // Another library's lock is one string that one client holds.
-    let what = if !options.protocol.is_native() && kind.no_majority.is_some() {
+    let what = if options.foreign().is_some() && kind.no_majority.is_some() {
         "the protocol of another library"
     } else if options.why.is_some() && kind.note.is_none() {
         "a note"

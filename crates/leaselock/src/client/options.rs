@@ -234,6 +234,11 @@ impl Options {
         })
     }
 
+    /// Returns the protocol, when it is another library's.
+    pub(crate) fn foreign(&self) -> Option<Protocol> {
+        (self.protocol != Protocol::Native).then_some(self.protocol)
+    }
+
     /// Rounds to whole seconds where the protocol has no finer ones.
     fn rounded(&self, ttl: Duration) -> Duration {
         let whole = self.like.is_some_and(Preset::whole_seconds) || self.protocol.whole_seconds();
@@ -285,10 +290,9 @@ impl Options {
     }
 
     fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
-        let protocol = self.protocol;
-        if protocol.is_native() {
+        let Some(protocol) = self.foreign() else {
             return Ok(());
-        }
+        };
         let no_renewal = protocol.why_no_renewal();
         let (what, why) = if self.fencing == Some(true) {
             let why = "the other programs that take the lock issue none";
@@ -327,12 +331,12 @@ impl Options {
     }
 
     pub(crate) fn renews(&self) -> bool {
-        self.renewal
-            .unwrap_or(self.protocol.why_no_renewal().is_none())
+        let why_not = self.foreign().and_then(Protocol::why_no_renewal);
+        self.renewal.unwrap_or(why_not.is_none())
     }
 
     pub(crate) fn fences(&self) -> bool {
-        self.fencing.unwrap_or(self.protocol.is_native())
+        self.fencing.unwrap_or(self.foreign().is_none())
     }
 }
 

@@ -85,14 +85,13 @@ impl Election {
 
     fn checked(&self) -> Result<&Named, InvalidInput> {
         let (options, length) = (&self.named.options, self.value.len());
-        let protocol = options.protocol;
         let wrong = if length > VALUE_MAX {
             format!(
                 "a leader's value of {length} bytes is too long: at most {VALUE_MAX}; give an address, and serve the rest there"
             )
         } else if options.fencing == Some(false) {
             "a leader's term is a fencing token: leave `fencing(false)` out".to_owned()
-        } else if !protocol.is_native() {
+        } else if let Some(protocol) = options.foreign() {
             format!("an election has no protocol {protocol}: use the native one")
         } else {
             self.named.validate()?;

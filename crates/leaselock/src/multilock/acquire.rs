@@ -47,8 +47,7 @@ impl<'a> Plan<'a> {
             );
             return Err(InvalidInput::new(message));
         }
-        let protocol = first.options.protocol;
-        if !protocol.is_native() {
+        if let Some(protocol) = first.options.foreign() {
             let message = format!(
                 "`along_with` cannot be had with the protocol {protocol}: use the native protocol"
             );

@@ -75,7 +75,7 @@ impl Mutex {
                 "`{name}` is a lock of {first} already; name one library, not {preset} too"
             ))),
         });
-        if self.named.options.protocol.is_native() {
+        if self.named.options.foreign().is_none() {
             self.named.options.protocol = preset.protocol(); // another that was asked for is refused, where it does not fit
         }
         self

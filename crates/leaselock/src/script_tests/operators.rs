@@ -273,16 +273,14 @@ fn a_client_writes_its_record_and_deletes_it() {
         for _ in 0..2 {
             lab.ask(&Announce {
                 record,
-                about: &about,
-                ttl: ttl(60_000),
+                about: Some((&about, ttl(60_000))),
             })
             .await;
             assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&this));
         }
         lab.ask(&Announce {
             record,
-            about: &about,
-            ttl: ttl(10),
+            about: Some((&about, ttl(10))),
         })
         .await;
         let Value::Int(left) = lab.meddle(&TTL_OF, record, &[]).await[0] else {
@@ -291,8 +289,7 @@ fn a_client_writes_its_record_and_deletes_it() {
         assert!(left > 50_000, "shortened to {left}");
         lab.ask(&Announce {
             record,
-            about: "",
-            ttl: ttl(10),
+            about: None,
         })
         .await;
         assert_eq!(lab.ask(&Who { record }).await, None);

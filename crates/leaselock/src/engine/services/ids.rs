@@ -58,16 +58,17 @@ static ANNOUNCE: Script = script!("client/announce");
 static WHO: Script = script!("client/who", reads_only);
 
 operation! {
-    /// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
+    /// Writes the record of a client. Runs `lua/client/announce.lua`.
     pub(crate) struct Announce<'a> {
         record: &'a str,
-        about: &'a str,
-        ttl: Ttl,
+        /// The record, and how long it lasts; `None` deletes it.
+        about: Option<(&'a str, Ttl)>,
     }
     script &ANNOUNCE;
     votes elsewhere;
     fn encode(call) {
-        call.key(record).arg(*about).arg(ttl.as_ms());
+        let (about, ttl) = about.unwrap_or(("", RECORD_TTL));
+        call.key(record).arg(about).arg(ttl.as_ms());
     }
     fn decode(answer) -> () {
         "announced" | "gone" => (),
@@ -185,7 +186,8 @@ impl ClientRecord {
                 }
                 *is_written = true;
                 let about = record.about().encode();
-                drop(store.ask(&record.write(&about), WITHIN).await);
+                let about = Some((about.as_str(), RECORD_TTL));
+                drop(store.ask(&record.say(about), WITHIN).await);
                 drop(is_written);
                 sleep(RECORD_EVERY).await;
             }
@@ -197,13 +199,9 @@ impl ClientRecord {
         turned.is_ok()
     }
 
-    /// An empty text deletes it.
-    fn write<'a>(&'a self, about: &'a str) -> Announce<'a> {
-        Announce {
-            record: &self.key,
-            about,
-            ttl: RECORD_TTL,
-        }
+    fn say<'a>(&'a self, about: Option<(&'a str, Ttl)>) -> Announce<'a> {
+        let record = &self.key;
+        Announce { record, about }
     }
 
     /// Deletes the record, if it may have been written.
@@ -211,7 +209,7 @@ impl ClientRecord {
         let is_written = self.is_written.lock().await;
         if *is_written {
             // The record is only information.
-            drop(store.ask(&self.write(""), WITHIN).await);
+            drop(store.ask(&self.say(None), WITHIN).await);
         }
     }
 

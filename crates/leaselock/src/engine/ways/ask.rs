@@ -24,7 +24,8 @@ use crate::engine::values::{
 };
 use crate::quorum::executor::Executor;
 
-/// One acquisition of one name. A way changes nothing of it but the try.
+/// One acquisition of one name. The choice of its way sets when the wait begins and ends; the way then changes nothing but
+/// the try: its token, and what it writes.
 pub(crate) struct Ask<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
@@ -376,7 +377,7 @@ impl Ask<'_> {
         let kept = Arc::new(kept.of(self.custom.clone(), log));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
-        let held_for = self.held.for_ttl(terms.ttl);
+        let held_for = self.held.for_ttl(terms.asked.ttl);
         self.engine.write_note(held_for, why.as_deref());
         lease
     }

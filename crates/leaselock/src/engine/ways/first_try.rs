@@ -38,7 +38,7 @@ impl StartedWait {
 }
 
 impl Ask<'_> {
-    /// `is_waited_for`: tasks of this client wait in the queue for the same lock.
+    /// `is_waited_for`: tasks of this client wait for the same lock already.
     pub(super) async fn try_with_others(
         &self,
         is_waited_for: impl FnOnce() -> bool,
@@ -48,9 +48,8 @@ impl Ask<'_> {
         if engine.requests.acquires.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
-        let lock = self.lock();
-        if is_waited_for() || engine.limits.poll_mutexes.has(lock) {
-            return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
+        if is_waited_for() {
+            return Ok(FirstTry::StartedWait(None)); // with those tasks
         }
         let Some(item) = Item::of(&self.held, self.request.terms) else {
             return Ok(FirstTry::StartedWait(None));

@@ -41,6 +41,11 @@ impl Ask<'_> {
         }
     }
 
+    /// True if tasks of this client wait for the lock without a queue: one tries, and the others wait behind it.
+    pub(super) fn has_turns(&self) -> bool {
+        self.engine.limits.poll_mutexes.has(self.lock())
+    }
+
     /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that
     /// of this task, if other tasks wait behind it.
     pub(super) fn without_queue<T>(

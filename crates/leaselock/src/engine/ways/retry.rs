@@ -110,7 +110,8 @@ impl Ask<'_> {
     /// Makes one try together with other acquisitions, if there are some. If it is in vain, the task tries by itself under
     /// another token: what takes the votes of this one back may come late.
     async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, StoreError> {
-        match self.try_with_others(|| false, self.now()).await? {
+        let tried = self.try_with_others(|| self.has_turns(), self.now());
+        match tried.await? {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{ExtendForeign, HeldForeign, ReleaseForeign, TakeForeign};
+use super::calls::{ExtendForeign, ForeignFor, HeldForeign, ReleaseForeign, TakeForeign};
 use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
@@ -98,6 +98,11 @@ impl ForeignLock {
         HeldForeign { lock, value }
     }
 
+    fn at_key_for(&self, ttl: Ttl) -> ForeignFor<'_> {
+        let held = self.at_key();
+        ForeignFor { held, ttl }
+    }
+
     /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
     async fn release_own(
         &self,
@@ -188,8 +193,8 @@ impl CustomLock for ForeignLock {
                     &setnx_pexpire::TAKE_FOREIGN
                 }
             };
-            let held = self.at_key();
-            let take = TakeForeign { script, held, ttl };
+            let held_for = self.at_key_for(ttl);
+            let take = TakeForeign { script, held_for };
             store.ask_one(&take, within).await
         })
     }
@@ -206,8 +211,8 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
         Box::pin(async move {
             if self.extends_itself() {
-                let (script, held) = (&redisson::EXTEND_FOREIGN, self.at_key());
-                let extend = ExtendForeign { script, held, ttl };
+                let (script, held_for) = (&redisson::EXTEND_FOREIGN, self.at_key_for(ttl));
+                let extend = ExtendForeign { script, held_for };
                 return store.ask_one(&extend, within).await;
             }
             let held_for = self.held.for_ttl(ttl);

@@ -91,14 +91,8 @@ impl Protocol {
         }
     }
 
-    pub(crate) fn is_native(self) -> bool {
-        self == Protocol::Native
-    }
-
+    /// Returns the keys of a lock of another library.
     pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<LockKeys, InvalidInput> {
-        if self.is_native() {
-            return LockKeys::new(prefix, name);
-        }
         LockKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
@@ -149,7 +143,7 @@ impl Protocol {
                      or a server that is no cluster"
             )));
         }
-        if self.is_native() {
+        if self == Protocol::Native {
             return Ok(());
         }
         if engine.strict.is_some() {

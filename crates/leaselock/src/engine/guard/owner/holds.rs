@@ -9,7 +9,7 @@ use crate::base::{InvalidInput, Moment, Ttl};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{Engine, Id, LeaseRecord, LeaseTerms};
 use crate::engine::values::kind::Beside;
-use crate::engine::values::{AcquireRequest, Copies, LockMode};
+use crate::engine::values::{AcquireRequest, AcquireTerms, Copies, LockMode};
 
 /// The holds of an owner, by the lock's key. Only permits of one name may be several holds.
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Holds {
         let holds = self.by_key.values().flatten();
         let lasting = holds.filter(|hold| {
             let terms = hold.terms();
-            terms.renews && terms.hold_until.is_none() && hold.record.lost_by_now().is_none()
+            terms.asked.renews && terms.hold_until.is_none() && hold.record.lost_by_now().is_none()
         });
         let named = |hold: &Hold| {
             let token = &hold.record.held.token;
@@ -178,18 +178,22 @@ impl Hold {
     pub(crate) fn extended(&mut self, guard: u64, ttl: Ttl) -> Ttl {
         let mut guards = self.guards.iter_mut();
         if let Some((_, terms)) = guards.find(|(number, _)| *number == guard) {
-            terms.ttl = ttl;
+            terms.asked.ttl = ttl;
         }
-        self.terms().ttl
+        self.terms().asked.ttl
     }
 
     /// The longest ttl that a guard asked for, renewal if one of them did, and the shortest of their longest holds.
     fn terms(&self) -> LeaseTerms {
         let all = || self.guards.iter().map(|(_, terms)| terms);
-        let known = self.record.core().terms();
+        let known = self.record.core().terms().asked;
+        let longest = all().map(|terms| terms.asked.ttl).max();
         LeaseTerms {
-            ttl: all().map(|terms| terms.ttl).max().unwrap_or(known.ttl),
-            renews: all().any(|terms| terms.renews),
+            asked: AcquireTerms {
+                ttl: longest.unwrap_or(known.ttl),
+                renews: all().any(|terms| terms.asked.renews),
+                ..known
+            },
             hold_until: all().filter_map(|terms| terms.hold_until).min(),
         }
     }

@@ -46,8 +46,8 @@ pub(crate) enum NextStep {
 /// What a lease is renewed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeaseTerms {
-    pub(crate) ttl: Ttl,
-    pub(crate) renews: bool,
+    /// As it was acquired, with the ttl of the latest extension. Its renewals need the ttl, and whether there are any.
+    pub(crate) asked: AcquireTerms,
     pub(crate) hold_until: Option<Moment>,
 }
 
@@ -55,8 +55,7 @@ impl LeaseTerms {
     /// Returns those of a lease that began at `began`.
     pub(crate) fn of(asked: AcquireTerms, max_hold: Option<Duration>, began: Moment) -> Self {
         LeaseTerms {
-            ttl: asked.ttl,
-            renews: asked.renews,
+            asked,
             hold_until: max_hold.map(|longest| began.plus(longest)),
         }
     }
@@ -125,9 +124,11 @@ impl LeaseMachine {
             self.renew_at
         };
         let terms = LeaseTerms {
-            ttl,
+            asked: AcquireTerms {
+                ttl,
+                ..self.terms.asked
+            },
             hold_until,
-            ..self.terms
         };
         LeaseMachine {
             terms,
@@ -148,7 +149,7 @@ impl LeaseMachine {
     /// Notes that the task has taken the lease. True if a renewal is due already.
     pub(crate) fn take_up(&mut self, now: Moment) -> bool {
         self.offered = false;
-        self.terms.renews && now >= self.renew_at
+        self.terms.asked.renews && now >= self.renew_at
     }
 
     /// Notes that the lease is ready for a task that has not taken it yet.
@@ -161,7 +162,7 @@ impl LeaseMachine {
     }
 
     pub(crate) fn ttl(&self) -> Ttl {
-        self.terms.ttl
+        self.terms.asked.ttl
     }
 
     /// Returns true if the latest renewal failed and the deadline has not passed.
@@ -231,7 +232,7 @@ impl LeaseMachine {
 
     fn may_renew(&self) -> bool {
         let at_end = self.terms.hold_until == Some(self.deadline);
-        self.terms.renews && !self.renewing && !at_end
+        self.terms.asked.renews && !self.renewing && !at_end
     }
 
     /// Returns true for a lease to renew now with others, although it is not due yet. The report is as after `Renew`.
@@ -293,7 +294,7 @@ impl LeaseMachine {
 
     /// Sets the ttl that later renewals ask for.
     pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
-        self.terms.ttl = ttl;
+        self.terms.asked.ttl = ttl;
     }
 
     pub(crate) fn terms(&self) -> LeaseTerms {
@@ -312,7 +313,8 @@ impl LeaseMachine {
             self.deadline = self.deadline.min(until);
         }
         let third = self.deadline.saturating_since(now) / RENEW_AFTER_SHARE;
-        let asks_for_more = terms.ttl > before.ttl || terms.renews && !before.renews;
+        let (asked, earlier) = (terms.asked, before.asked);
+        let asks_for_more = asked.ttl > earlier.ttl || asked.renews && !earlier.renews;
         let due = if asks_for_more { now } else { now.plus(third) };
         self.renew_at = self.renew_at.min(due);
         true

@@ -122,14 +122,13 @@ pub(crate) fn reckon(
     Ok(LeaseWindow { began, deadline })
 }
 
-/// A message as it came: whom it is for, and what it says when it is understood.
+/// A message as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Message<'a> {
-    pub(crate) token: &'a str,
-    /// `None` for words of another version: a reason to poll, as any message is.
-    pub(crate) grant: Option<Grant>,
-    /// True if the lease of this token was broken, as `lua/mutex/break.lua` says it.
-    pub(crate) is_break: bool,
+pub(crate) enum Message<'a> {
+    /// A lease of this client was broken, as `lua/mutex/break.lua` says it.
+    Broken,
+    /// For the waiter of this token. `None` for words of another version: a reason to poll, as any message is.
+    To(&'a str, Option<Grant>),
 }
 
 /// A lease that the store has written for a waiter already.
@@ -152,10 +151,9 @@ impl<'a> Message<'a> {
     pub(crate) fn parse(message: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(message).ok()?;
         let (words, token) = text.rsplit_once(' ').unwrap_or(("", text));
-        Some(Message {
-            token,
-            grant: Grant::parse(words),
-            is_break: words == "broken",
+        Some(match words {
+            "broken" => Message::Broken,
+            _ => Message::To(token, Grant::parse(words)),
         })
     }
 }
@@ -383,9 +381,10 @@ mod grant_message_tests {
 
     fn grant(words: &str) -> Option<Grant> {
         let message = format!("{words} token");
-        let message = Message::parse(message.as_bytes()).unwrap();
-        assert_eq!(message.token, "token");
-        message.grant
+        let Some(Message::To("token", grant)) = Message::parse(message.as_bytes()) else {
+            panic!("{message}")
+        };
+        grant
     }
 
     #[test]
@@ -424,7 +423,7 @@ mod grant_message_tests {
         ] {
             assert_eq!(grant(words), None, "{words:?}");
         }
-        assert_eq!(Message::parse(b"token").unwrap().token, "token");
+        assert_eq!(Message::parse(b"token"), Some(Message::To("token", None)));
         assert_eq!(Message::parse(&[0xff, b' ', b'x']), None);
     }
 }

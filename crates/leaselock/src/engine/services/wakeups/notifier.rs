@@ -141,12 +141,12 @@ impl Notifier {
         if message.is_empty() {
             return; // we have tried whether we may publish
         }
-        let message = Message::parse(message);
-        if message.is_some_and(|message| message.is_break) {
-            self.leases.verify_all(); // the reply to a renewal says which one was broken
-            return;
-        }
-        let token = message.and_then(|message| Token::parse(message.token));
+        let (token, grant) = match Message::parse(message) {
+            // The reply to a renewal says which one was broken.
+            Some(Message::Broken) => return self.leases.verify_all(),
+            Some(Message::To(token, grant)) => (Token::parse(token), grant),
+            None => (None, None),
+        };
         let entry = token
             .as_ref()
             .and_then(|token| hold(&self.waiters).get(token).cloned());
@@ -155,8 +155,7 @@ impl Notifier {
             self.cleanup.on_unexpected_message(token, at);
             return;
         };
-        let received = message.and_then(|message| message.grant);
-        *hold(&entry.received) = received.map(|grant| ReceivedGrant { grant, at });
+        *hold(&entry.received) = grant.map(|grant| ReceivedGrant { grant, at });
         entry.woken.notify_one();
     }
 

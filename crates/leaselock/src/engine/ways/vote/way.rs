@@ -24,7 +24,7 @@ use crate::quorum::tally::majority;
 impl Ask<'_> {
     /// Votes until the lock is granted or the time is over.
     pub(crate) async fn vote(&mut self, quorum: &QuorumStore) -> Result<Lease, AcquireError> {
-        let first = self.try_with_others(|| false, self.start).await;
+        let first = (self.try_with_others(|| self.has_turns(), self.start)).await;
         match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
             FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun).await?,
