@@ -35,8 +35,15 @@ export class LeaselockError extends Error {
 }
 /** Another holder has the lock, and the wait is over. */
 export class Busy extends LeaselockError {}
-/** The lease is over: stop the work that it protects. `reason` is the word of the event, if one came. */
-export class Lost extends LeaselockError {}
+/**
+ * The lease is over: stop the work that it protects. `reason` is the word of the event, if one came.
+ *
+ * When `release` has ended, `by` and `why` say who broke the lease, if an operator did and that is known.
+ */
+export class Lost extends LeaselockError {
+  by = null;
+  why = null;
+}
 /** There is no leaselock to start. */
 export class Missing extends LeaselockError {}
 
@@ -161,6 +168,9 @@ class Lease {
       this.#grant = event;
       for (const one of [this.#child, this.#child.stdout, this.#child.stderr, this.#child.stdin]) one.unref();
       granted(this);
+    } else if (event.event === "broken" && this.signal.aborted) {
+      const lost = this.signal.reason;
+      Object.assign(lost, { by: event.by, why: event.why, message: `${lost.message}; ${event.text}` });
     } else if (event.event === "released") {
       this.#abort.abort(new Lost(`\`${this.name}\` was released`));
     } else if (event.event === "lost" || event.event === "not-released") {

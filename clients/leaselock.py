@@ -34,7 +34,12 @@ class Busy(LeaselockError):
 
 
 class Lost(LeaselockError):
-    """The lease is over: stop the work that it protects. `reason` is the word of the event, if one came."""
+    """The lease is over: stop the work that it protects. `reason` is the word of the event, if one came.
+
+    When `release` has ended, `by` and `why` say who broke the lease, if an operator did and that is known.
+    """
+
+    by = why = None
 
 
 class Missing(LeaselockError):
@@ -114,6 +119,9 @@ class Lease:
                     self._grant = event
                 elif event["event"] in ("lost", "unguarded"):
                     self._loss = Lost(event["text"], 79, event.get("reason"))
+                elif event["event"] == "broken":  # after "lost"
+                    self._loss.by, self._loss.why = event["by"], event["why"]
+                    self._loss.args = (f"{self._loss}; {event['text']}",)
                 elif event["event"] in ("released", "not-released"):  # somebody ended the child
                     self._loss = self._loss or Lost(event["text"], 79)
 
@@ -174,6 +182,8 @@ class Lease:
         self._child.stdin.close()
         try:
             code = self._child.wait(RELEASE_S)
+            if code == 79:
+                self._read(0)  # who broke it
             self._close()
             return code
         except subprocess.TimeoutExpired:

@@ -251,6 +251,35 @@ mod tests {
         assert!(unknown(RULES).is_empty(), "{:?}", unknown(RULES));
     }
 
+    #[test]
+    fn every_alert_has_a_test_in_which_it_fires_and_one_in_which_a_like_series_does_not() {
+        const RULES: &str = include_str!("../../../../ops/prometheus/leaselock.rules.yml");
+        const TESTS: &str = include_str!("../../../../ops/prometheus/leaselock.test.yml");
+        let tests: Vec<(&str, &str)> = TESTS
+            .split("\n  - name: \"")
+            .filter_map(|test| test.split_once('"'))
+            .collect();
+        for rule in RULES.split("- alert: ").skip(1) {
+            let (alert, rule) = rule.split_once('\n').unwrap();
+            let fires = format!("'ALERTS{{alertname=\"{alert}\",alertstate=\"firing\",");
+            assert!(
+                tests.iter().any(|(_, test)| test.contains(&fires)),
+                "{alert} has no test in which it fires"
+            );
+            let asks = |series: &str| rule.contains(series.split('{').next().unwrap());
+            let is_near = |(name, test): &&(&str, &str)| {
+                let mut series = test.split("- series: '").skip(1);
+                name.starts_with(&format!("no {alert}: "))
+                    && test.contains("exp_samples: []")
+                    && series.any(asks)
+            };
+            assert!(
+                tests.iter().any(|test| is_near(&test)),
+                "{alert} has no test in which it does not fire"
+            );
+        }
+    }
+
     /// Names of metrics in a text that no client writes and no textfile.
     fn unknown(text: &str) -> Vec<&str> {
         let names = text.split(|one: char| !one.is_alphanumeric() && one != '_');

@@ -1,6 +1,9 @@
 //! The clients in Python and Node, with each interpreter that is there.
 
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use testkit::process::{Signal, children, signal};
 
@@ -8,32 +11,59 @@ use crate::common::{Done, Running, Store, on_both, until};
 
 pub(super) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
 
-/// The interpreters of these names that run. CI has the first.
-#[track_caller]
-fn those_of(names: &[&'static str]) -> Vec<&'static str> {
-    let runs = |name: &str| {
-        let version = Command::new(name).arg("--version").output();
-        version.is_ok_and(|done| done.status.success())
-    };
-    let (there, missing): (Vec<_>, Vec<_>) = names.iter().partition(|name| runs(name));
-    if !missing.is_empty() {
-        eprintln!("not there, so not tested: {}", missing.join(", "));
-    }
-    let is_ci = std::env::var_os("CI").is_some();
-    assert!(
-        !is_ci || there.contains(&names[0]),
-        "{} is not there",
-        names[0]
-    );
-    there
-}
+static PYTHONS: LazyLock<Vec<String>> =
+    LazyLock::new(|| those_of(&["python3", "python3.9", "python3.13"], "-c"));
+static NODES: LazyLock<Vec<String>> = LazyLock::new(|| those_of(&["node"], "-e"));
 
 pub(super) fn pythons() -> Vec<&'static str> {
-    those_of(&["python3", "python3.9", "python3.13"])
+    PYTHONS.iter().map(String::as_str).collect()
 }
 
 pub(super) fn nodes() -> Vec<&'static str> {
-    those_of(&["node"])
+    NODES.iter().map(String::as_str).collect()
+}
+
+/// The interpreters of these names that run an empty program, each version once. CI has the first name.
+fn those_of(names: &[&str], flag: &str) -> Vec<String> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut said = String::new();
+    for name in names {
+        let there = places(name).into_iter().find(|one| {
+            // What a version manager puts on PATH may have no version behind it.
+            let ran = Command::new(one).args([flag, ""]).output();
+            ran.is_ok_and(|done| done.status.success())
+        });
+        let is_missed = std::env::var_os("CI").is_some() && *name == names[0];
+        assert!(there.is_some() || !is_missed, "{name} is not there");
+        let Some(there) = there else {
+            said += &format!("no {name} is there, so it is not tested\n");
+            continue;
+        };
+        let version = Command::new(&there).arg("--version").output().unwrap();
+        let version = String::from_utf8(version.stdout).unwrap();
+        if found.iter().all(|(_, known)| *known != version) {
+            said += &format!("the clients are run by {there}: {version}");
+            found.push((there, version));
+        }
+    }
+    // Not by a macro, of which only a test that fails shows the output: CI shows what was tested.
+    std::io::stderr().write_all(said.as_bytes()).unwrap();
+    found.into_iter().map(|(there, _)| there).collect()
+}
+
+/// Where an interpreter of this name may be: on PATH, or among the versions of pyenv.
+fn places(name: &str) -> Vec<String> {
+    let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".pyenv")));
+    let versions = root.and_then(|root| root.join("versions").read_dir().ok());
+    let installed = versions.into_iter().flatten().flatten();
+    let installed = installed.map(|version| version.path().join("bin").join(name));
+    let mut installed: Vec<String> = installed
+        .filter(|path| path.exists())
+        .filter_map(|path| path.to_str().map(str::to_owned))
+        .collect();
+    installed.sort();
+    [vec![name.to_owned()], installed].concat()
 }
 
 /// A program with the clients and the command under test.
@@ -243,11 +273,13 @@ except leaselock.Lost as lost: print('Lost')",
 }
 
 #[test]
-fn a_break_aborts_with_the_reason_and_the_work_ends_with_lost() {
+fn a_break_ends_the_work_with_lost_which_says_by_whom_and_why() {
     let store = Store::redis();
     let broken = |running: &Running| {
         until("the grant", || running.printed().contains('\n'));
-        store.run(&["break", "--yes", "--now", "job"]).gives(0);
+        store
+            .run(&["break", "--yes", "--now", "--why", "stuck", "job"])
+            .gives(0);
     };
     for interpreter in pythons() {
         let script = "try:
@@ -256,20 +288,22 @@ fn a_break_aborts_with_the_reason_and_the_work_ends_with_lost() {
     while True:
         time.sleep(0.01)
         lease.check()
-except leaselock.Lost as lost: print(lost.reason)";
+except leaselock.Lost as lost:
+  print(lost.reason, lost.why, '@' in lost.by, str(lost).endswith(f'; broken by {lost.by}: stuck'))";
         let running = python(&store, interpreter, script);
         broken(&running);
-        prints(running, "held\nkey_missing");
+        prints(running, "held\nkey_missing stuck True True");
     }
     for interpreter in nodes() {
         let script = "const lease = await hold('job', { ttl: '1s' });
             console.log('held');
             while (!lease.signal.aborted) await sleep(10);
-            console.log(lease.signal.reason.reason, lease.signal.reason instanceof Lost);
-            await lease.release().catch(() => {});";
+            const said = (word) => word ? 'True' : 'False';
+            await lease.release().catch((lost) => console.log(lost.reason, lost.why, said(lost.by.includes('@')),
+              said(lost === lease.signal.reason && lost.message.endsWith(`; broken by ${lost.by}: stuck`))));";
         let running = node(&store, interpreter, script);
         broken(&running);
-        prints(running, "held\nkey_missing true");
+        prints(running, "held\nkey_missing stuck True True");
     }
 }
 
