@@ -12,6 +12,7 @@ pub mod history;
 pub mod notes;
 pub mod oracle;
 pub mod process;
+pub mod promtool;
 pub mod proxy;
 pub mod resp;
 pub mod rounds;

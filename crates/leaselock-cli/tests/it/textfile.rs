@@ -1,10 +1,8 @@
 //! The file of `--textfile`, as node_exporter reads it.
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Stdio};
 
 use testkit::process::Signal;
 
@@ -48,28 +46,8 @@ fn samples(store: &Store, file: &str) -> Vec<Sample> {
         }
     };
     let samples = metrics.iter().map(read).collect();
-    promtool_agrees(&text);
+    testkit::promtool::accepts(&text, &[]);
     samples
-}
-
-/// Asks the program of Prometheus too, where it is installed.
-#[track_caller]
-fn promtool_agrees(text: &str) {
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
-    promtool.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let Ok(mut promtool) = promtool.spawn() else {
-        return eprintln!("promtool is not installed, so only this test has read the text");
-    };
-    let mut stdin = promtool.stdin.take().unwrap();
-    stdin.write_all(text.as_bytes()).unwrap();
-    drop(stdin);
-    let output = promtool.wait_with_output().unwrap();
-    assert!(output.status.success(), "{text}{output:?}");
-    assert!(
-        output.stdout.is_empty() && output.stderr.is_empty(),
-        "{text}{output:?}"
-    );
 }
 
 /// The values of a run that has ended: start, wait, end, duration, exit code.
