@@ -24,10 +24,12 @@ pub fn accepts(text: &str, known: &[&str]) {
     let Ok(mut promtool) = start("promtool").or_else(|_| start(UNPACKED)) else {
         return eprintln!("promtool is not there, so only the test has read the metrics");
     };
-    let mut stdin = promtool.stdin.take().unwrap();
-    stdin.write_all(text.as_bytes()).unwrap();
+    let mut stdin = promtool.stdin.take().expect("it is piped");
+    stdin
+        .write_all(text.as_bytes())
+        .expect("promtool reads its input");
     drop(stdin);
-    let output = promtool.wait_with_output().unwrap();
+    let output = promtool.wait_with_output().expect("promtool ends");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let is_known = said.lines().all(|line| known.contains(&line));
