@@ -55,6 +55,11 @@ pub(crate) struct LsArgs {
     /// expire
     #[arg(long, value_name = "COLUMN")]
     pub(crate) sort: Option<SortColumn>,
+
+    /// For the completions of a shell: print the names that begin with this text, those that are found
+    /// at once
+    #[arg(long, value_name = "TEXT", hide = true)]
+    pub(crate) complete: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
