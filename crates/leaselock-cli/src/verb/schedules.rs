@@ -153,5 +153,5 @@ fn table(rows: &[Row]) -> Result<String, Failure> {
     let headings = HEADINGS.map(str::to_owned);
     let cells = rows.iter().map(Row::cells);
     let lines: Result<Vec<_>, _> = std::iter::once(Ok(headings)).chain(cells).collect();
-    Ok(table::text(&lines?, None))
+    Ok(table::text(&lines?, table::width()))
 }
