@@ -48,6 +48,15 @@ impl<'a> Look<'a> {
     pub(crate) async fn held_by(&self, name: &str) -> Option<String> {
         self.see(name).await.ok()?.held_by()
     }
+
+    /// The same for a line that a terminal cuts: what the holder notes comes first.
+    pub(crate) async fn held_for(&self, name: &str) -> Option<String> {
+        let seen = self.see(name).await.ok()?;
+        match seen.alone() {
+            Some(holder) if holder.note.is_some() => Some(show::held_for(holder)),
+            _ => seen.held_by().map(|who| format!("held by {who}")),
+        }
+    }
 }
 
 impl Seen {

@@ -48,6 +48,13 @@ pub(crate) fn holder(holder: &Holder) -> String {
     text
 }
 
+/// `July figures; held by report[1234] on db1 for 4 s; …`
+pub(crate) fn held_for(by: &Holder) -> String {
+    let mut by = by.clone();
+    let note = by.note.take().unwrap_or_default();
+    format!("{}; held by {}", sanitized(&note), holder(&by))
+}
+
 /// When the name is free again, as far as the store knows. A holder that lives renews its lease.
 fn end(holder: &Holder) -> String {
     let rest = holder.remaining.map(whole);

@@ -1,31 +1,49 @@
-//! Columns for people: headings in capitals, each column as wide as its widest cell, two spaces between.
+//! Columns for people: headings in capitals, each column as wide as its widest cell, two spaces between. On a terminal the
+//! first column, of names, is narrower when the others have no room beside it.
 
 use std::io::{IsTerminal as _, stdout};
 
-use crate::text_width::{cut, padded, width as cells_of};
+use crate::text_width::{cut, padded, shortened, width as cells_of};
 use crate::waiting_message::columns;
+
+const BETWEEN: &str = "  ";
+/// Names have so much room, whatever the other columns need, and a quarter of a wide terminal.
+const NAMES_AT_LEAST: usize = 12;
 
 /// The widths of the columns, by the rows that were there when it was made. Later ones may be wider.
 pub(crate) struct Table<const N: usize> {
     widths: [usize; N],
+    /// A longer name is shortened on a terminal.
+    longest_name: usize,
     /// The width of the terminal, which cuts a line.
     cut: usize,
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn of(rows: &[[String; N]], cut: Option<usize>) -> Self {
-        let widths = std::array::from_fn(|column| {
+        let mut widths: [usize; N] = std::array::from_fn(|column| {
             let widths = rows.iter().map(|row| cells_of(&row[column]));
             widths.max().unwrap_or_default()
         });
         let cut = cut.unwrap_or(usize::MAX);
-        Table { widths, cut }
+        let others = widths.iter().skip(1).map(|width| BETWEEN.len() + width);
+        let rest = cut.saturating_sub(others.sum());
+        let longest_name = rest.max(cut / 4).max(NAMES_AT_LEAST);
+        if let Some(names) = widths.first_mut() {
+            *names = longest_name.min(*names);
+        }
+        Table {
+            widths,
+            longest_name,
+            cut,
+        }
     }
 
     pub(crate) fn line(&self, cells: &[String; N]) -> String {
-        let cells = cells.iter().zip(self.widths);
-        let cells = cells.map(|(cell, width)| padded(cell, width));
-        let line = cells.collect::<Vec<_>>().join("  ");
+        let most = std::iter::once(self.longest_name).chain(std::iter::repeat(usize::MAX));
+        let cells = cells.iter().zip(self.widths).zip(most);
+        let cells = cells.map(|((cell, width), most)| padded(&shortened(cell, most), width));
+        let line = cells.collect::<Vec<_>>().join(BETWEEN);
         format!("{}\n", cut(&line, self.cut).trim_end())
     }
 }
@@ -63,6 +81,25 @@ mod tests {
         );
         assert_eq!(text(&rows[..1], None), "");
         assert_eq!(Table::of(&rows, Some(10)).line(&rows[1]), "a       so\n");
+    }
+
+    #[test]
+    fn a_long_name_gives_way_to_the_other_columns_on_a_terminal_alone() {
+        let rows = [
+            ["NAME", "BY", "PID"],
+            ["nightly-report-of-sales", "sh", "17"],
+        ];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let expected = "NAME             BY  PID\nnightly-report…  sh  17\n";
+        assert_eq!(text(&rows, Some(24)), expected);
+        assert!(text(&rows, Some(60)).contains("\nnightly-report-of-sales  sh"));
+        assert!(text(&rows, None).contains("\nnightly-report-of-sales  sh"));
+        // One of a later page has no more room than those of the first.
+        let later = ["nightly-report-of-all", "sh", "9"].map(str::to_owned);
+        assert_eq!(
+            Table::of(&rows, Some(24)).line(&later),
+            "nightly-report…  sh  9\n"
+        );
     }
 
     #[test]

@@ -23,6 +23,14 @@ pub(crate) fn cut(text: &str, to: usize) -> &str {
         .unwrap_or_default()
 }
 
+/// The text if it fits, and else its begin with a mark that more follows.
+pub(crate) fn shortened(text: &str, to: usize) -> String {
+    match width(text) <= to {
+        true => text.to_owned(),
+        false => format!("{}…", cut(text, to.saturating_sub(1))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +42,17 @@ mod tests {
             assert_eq!(width(&padded(text, 6)), 6, "{text}");
         }
         assert_eq!(padded("longer", 2), "longer");
+    }
+
+    #[test]
+    fn what_is_shortened_ends_with_a_mark_and_takes_no_more_room() {
+        for (text, to, expected) in [
+            ("nightly", 7, "nightly"),
+            ("nightly", 6, "night…"),
+            ("夜間便", 4, "夜…"),
+        ] {
+            assert_eq!(shortened(text, to), expected);
+        }
     }
 
     #[test]

@@ -96,11 +96,9 @@ impl WaitState {
 /// The same for a wait without a place in the queue.
 pub(crate) async fn show_holder(look: &Look<'_>, name: &str, globals: &Globals) {
     keep_shown(globals, async || {
-        let held_by = look.held_by(name).await?;
+        let held = look.held_for(name).await?;
         let name = output::sanitized(name);
-        Some(format!(
-            "leaselock: waiting until {name} is free: held by {held_by}"
-        ))
+        Some(format!("leaselock: waiting until {name} is free: {held}"))
     })
     .await;
 }
@@ -138,8 +136,8 @@ pub(crate) fn clear() -> &'static str {
 impl Situation {
     async fn in_words(self, look: &Look<'_>, name: &str) -> String {
         match self {
-            Situation::Position(position) => match look.held_by(name).await {
-                Some(held_by) => format!("position {position}; held by {held_by}"),
+            Situation::Position(position) => match look.held_for(name).await {
+                Some(held) => format!("position {position}; {held}"),
                 None => format!("position {position}"),
             },
             Situation::Quarantine { why, until } => {

@@ -31,7 +31,8 @@ pub(crate) struct StatusArgs {
 /// List the locks that are held, in a table
 ///
 /// By name; of more than 1,000 the first are in order, and the others come as the store lists
-/// them, so that the first row need not wait for the last. A terminal cuts the lines to its width.
+/// them, so that the first row need not wait for the last. A terminal cuts long names and then the
+/// lines to its width.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LS)]
 pub(crate) struct LsArgs {
@@ -55,6 +56,11 @@ pub(crate) struct LsArgs {
     /// expire
     #[arg(long, value_name = "COLUMN")]
     pub(crate) sort: Option<SortColumn>,
+
+    /// For the completions of a shell: print the names that begin with this text, those that are found
+    /// at once
+    #[arg(long, value_name = "TEXT", hide = true)]
+    pub(crate) complete: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -8,9 +8,11 @@ use clap::builder::PossibleValuesParser;
 use crate::{duration, manual};
 
 /// The words for what happened, as docs/operations.md has them.
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 16] = [
     "lost",
     "broken",
+    "permits_pinned",
+    "permits_unpinned",
     "deadlock",
     "renewal_late",
     "clock_jumped",

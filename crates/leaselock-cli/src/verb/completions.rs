@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_usual_shells_ask_for_the_names_of_locks() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            assert!(completions(shell).contains("ls --names"), "{shell}");
+            assert!(completions(shell).contains("ls --complete="), "{shell}");
         }
         let zsh = completions(Shell::Zsh);
         // run, hold, acquire, status, wait, break, log, permits, elect, leader, once, cron; the name of a latch is no lock's

@@ -1,9 +1,11 @@
 //! `leaselock ls [PATTERN]`
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{ErrorKind, IsTerminal as _};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
+use leaselock::Client;
 use leaselock::inspect::Inspection;
 use serde_json::json;
 
@@ -19,10 +21,17 @@ use crate::{output, session, show};
 
 /// So many are printed in order; of more the first ones are, and the others as the store lists them.
 const SORTED: usize = 1_000;
+/// A shell offers no more names than these.
+const OFFERED: usize = 200;
+/// A shell that completes a name waits for so long: what the store has not told by then is not offered.
+const OFFERED_WITHIN: Duration = Duration::from_millis(200);
 
 /// Lists the held locks. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Operator, "ls")?;
+    if let Some(typed) = &args.complete {
+        return complete(&client, typed);
+    }
     session::block_on(async {
         let sweeps = args.sort.is_some();
         let mut listing = Listing::default();
@@ -53,6 +62,35 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         Ok(Exit::OK)
     })
+}
+
+/// Prints the names that begin with what was typed. A store that does not reply in time is no error.
+fn complete(client: &Client, typed: &str) -> Result<Exit, Failure> {
+    session::block_on(async {
+        let mut names = BTreeSet::new();
+        let pattern = format!("{}*", literal(typed));
+        let pages = client.list_pages(&pattern, |page| {
+            names.extend(page.into_iter().map(|lock| lock.name));
+            match names.len() < OFFERED {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        if let Ok(listed) = tokio::time::timeout(OFFERED_WITHIN, pages).await {
+            listed?;
+        }
+        let lines = names.iter().take(OFFERED);
+        let lines: String = lines.map(|name| format!("{}\n", sanitized(name))).collect();
+        output::print(lines.as_bytes())?;
+        Ok(Exit::OK)
+    })
+}
+
+/// The pattern that only this text matches.
+fn literal(text: &str) -> String {
+    let is_special = |c| matches!(c, '*' | '?' | '[' | ']' | '\\');
+    let escape = |c| is_special(c).then_some('\\').into_iter().chain([c]);
+    text.chars().flat_map(escape).collect()
 }
 
 /// What is printed, page by page.

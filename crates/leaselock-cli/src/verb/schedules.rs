@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use leaselock::Name;
-use leaselock::cron::CronState;
+use leaselock::cron::{CronState, TickState};
 use leaselock::inspect::Process;
 use leaselock_cron::Schedule;
 use serde_json::{Value, json};
@@ -89,7 +89,9 @@ impl Row {
         // A sum that no clock reaches is never over.
         let until = next.and_then(|next| next.checked_add(late + GRACE));
         Row {
-            is_overdue: until.is_some_and(|until| state.now > until),
+            // While a run goes on, later ones may wait for its end.
+            is_overdue: state.state != Some(TickState::Running)
+                && until.is_some_and(|until| state.now > until),
             hosts: serving.filter_map(|client| client.host.clone()).collect(),
             name: name.to_string(),
             state,
@@ -153,5 +155,5 @@ fn table(rows: &[Row]) -> Result<String, Failure> {
     let headings = HEADINGS.map(str::to_owned);
     let cells = rows.iter().map(Row::cells);
     let lines: Result<Vec<_>, _> = std::iter::once(Ok(headings)).chain(cells).collect();
-    Ok(table::text(&lines?, None))
+    Ok(table::text(&lines?, table::width()))
 }

@@ -133,6 +133,26 @@ fn schedules_lists_what_runs_and_finds_the_one_that_does_not_run_any_more() {
     });
 }
 
+/// The ticks that come meanwhile wait for its end.
+#[test]
+fn a_schedule_whose_run_goes_on_is_not_overdue() {
+    let store = Store::file();
+    let flags = ["--overlap", "wait", "--late", "1s"];
+    let service = serve(&store, &flags, "echo > held; read line");
+    store.line_in("held");
+    let listed = || object(&store.run(&["schedules", "--json"]).gives(0).out);
+    let next: jiff::Timestamp = listed()["next"].as_str().unwrap().parse().unwrap();
+    until("a run would be missing", || {
+        jiff::Timestamp::now().as_second() > next.as_second() + 4
+    });
+    store.run(&["schedules", "--overdue"]).gives(0);
+    let seen = listed();
+    let expected = (&json!("running"), &json!(false));
+    assert_eq!((&seen["state"], &seen["overdue"]), expected, "{seen}");
+    service.signal(Signal::TERM);
+    service.end();
+}
+
 #[test]
 fn what_became_of_the_latest_tick_is_shown() {
     on_both(|store| {

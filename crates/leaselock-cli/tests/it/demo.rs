@@ -173,7 +173,9 @@ fn play() -> Vec<Shown> {
     assert!(status.0.wait().unwrap().success());
     until("the status", || stage.has('B', "held by"));
     let mut second = stage.start('B', "--strict 9s run --ttl 9s nightly -- ./report");
-    until("the waiter", || stage.has('B', "position 1; held by"));
+    until("the waiter", || {
+        stage.has('B', "position 1; July figures; held by")
+    });
     stage.show('-', "the server is killed, and comes back without its data");
     stage.store.server().kill();
     stage.store.server().restart();

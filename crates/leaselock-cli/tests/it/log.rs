@@ -1,6 +1,7 @@
 //! The event log: what `log` prints, and what the holder of a broken lock is told.
 
 use serde_json::Value;
+use testkit::process::Signal;
 
 use crate::common::{Done, Store, object, on_both, until};
 
@@ -62,6 +63,47 @@ fn programs_are_told_by_whom_and_why_a_lock_was_broken() {
         events[1]["by"].as_str().unwrap().contains('@'),
         "{events:?}"
     );
+}
+
+/// The second one finds a lease that ends already.
+#[test]
+fn of_two_breaks_of_one_lease_its_holder_is_told_the_first() {
+    on_both(|store| {
+        let job = ["job", "--", "sh", "-c", "echo > began; exec sleep 600"];
+        let holder = store.start(&[&["run", "--ttl", "15s"], &job[..]].concat());
+        store.line_in("began");
+        let fence = store.status()["holder"]["fence"].to_string();
+        holder.stop();
+        for why in ["first", "second"] {
+            store
+                .run(&["break", "--fence", &fence, "--why", why, "job"])
+                .gives(0);
+        }
+        holder.signal(Signal::CONT);
+        let done = holder.end().gives(79);
+        let told = done.err.lines().find(|line| line.contains("broken by "));
+        assert!(
+            told.is_some_and(|line| line.ends_with(": first")),
+            "{done:?}"
+        );
+    });
+}
+
+#[test]
+fn who_pins_a_number_of_permits_is_in_the_log() {
+    on_both(|store| {
+        store.run(&["permits", "pool", "set", "3"]).gives(0);
+        store.run(&["permits", "pool", "unset"]).gives(0);
+        for (kind, text) in [("permits_pinned", "3 permits"), ("permits_unpinned", "")] {
+            let log = ["log", "--json", "--kind", kind, "pool"];
+            let entry = object(&store.run(&log).gives(0).out);
+            assert_eq!(
+                (&entry["name"], &entry["text"]),
+                (&"pool".into(), &text.into())
+            );
+            assert!(entry["by"].as_str().unwrap().contains('@'), "{entry}");
+        }
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::{Running, Store, on_both, until};
 
 #[test]
-fn on_a_terminal_a_long_wait_shows_position_and_holder_and_clears_its_line() {
+fn on_a_terminal_a_long_wait_shows_position_note_and_holder_and_clears_its_line() {
     on_both(|store| {
         let holder = store.hold(&["--note", "nightly"]);
         let line = format!(
@@ -12,13 +12,36 @@ fn on_a_terminal_a_long_wait_shows_position_and_holder_and_clears_its_line() {
         );
         let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
         let pid = holder.pid();
-        let shown = format!("waiting for job: position 1; held by sh[{pid}] on ");
+        let shown = format!("waiting for job: position 1; nightly; held by sh[{pid}] on ");
         until("the line", || waiter.printed().contains(&shown));
         holder.end().gives(0);
         // Without an end of its input, which script(1) would pass on as a key.
         let done = waiter.end_with_stdin_open().gives(0);
         assert!(done.out.ends_with("\r\u{1b}[K"), "{done:?}");
     });
+}
+
+/// The line is cut from its end.
+#[test]
+fn on_a_narrow_terminal_the_message_of_a_wait_keeps_position_and_note() {
+    let store = Store::file();
+    let holder = store.hold(&["--note", "July figures"]);
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    for (verb, shown) in [
+        (
+            "run job -- true",
+            "waiting for job: position 1; July figures; held ",
+        ),
+        ("wait job", "waiting until job is free: July figures; held "),
+    ] {
+        let line = format!("stty cols 60; {program} {verb}");
+        let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
+        until("the line", || waiter.printed().contains("waiting "));
+        let printed = waiter.printed();
+        assert!(printed.contains(shown), "{printed}");
+        drop(waiter);
+    }
+    holder.end().gives(0);
 }
 
 /// The lock is free, and the server grants no lock.

@@ -6,10 +6,11 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use testkit::process::{Signal, signal};
 
-use crate::common::Store;
+use crate::common::{Store, object};
 
 /// A terminal: our end, and that of a program.
 pub(crate) fn terminal() -> (File, OwnedFd) {
@@ -28,7 +29,19 @@ pub(crate) fn terminal() -> (File, OwnedFd) {
 
 /// Runs the program with standard output and error on a terminal; gives what was shown there.
 fn shown(store: &Store, args: &[&str]) -> String {
+    shown_at(80, store, args)
+}
+
+/// The same on a terminal that is so wide.
+fn shown_at(columns: u16, store: &Store, args: &[&str]) -> String {
     let (mut terminal, other_end) = terminal();
+    let size = Winsize {
+        ws_row: 20,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&terminal, size).unwrap();
     let mut command = store.leaselock(args);
     command
         .stdin(Stdio::null())
@@ -95,4 +108,39 @@ fn status_names_the_store_above_the_locks() {
     let text = format!("leaselock: locks in {folder}:\njob: free\n");
     assert_eq!(shown(&store, &["status", "job"]), text);
     assert_eq!(shown(&store, &["status", "-q", "job"]), "job: free\n");
+}
+
+#[test]
+fn a_long_name_leaves_the_other_columns_in_sight_on_a_terminal_and_is_whole_in_a_pipe() {
+    let store = Store::file();
+    let long = "nightly-".repeat(9);
+    let ticks = ["cron", "* * * * * *", &long, "-c", "echo > ran"];
+    let service = store.start(&ticks);
+    store.line_in("ran");
+    service.signal(Signal::TERM);
+    service.end_with_stdin_open();
+    store.run(&["acquire", "--ttl", "10m", &long]).gives(0);
+    for (verb, columns) in [
+        ("ls", ["KIND", "HELD", "BY"]),
+        ("schedules", ["SCHEDULE", "ZONE", "LAST"]),
+    ] {
+        let lines = shown_at(60, &store, &[verb]);
+        let (heading, row) = lines.split_once('\n').unwrap();
+        assert!(
+            columns.iter().all(|column| heading.contains(column)),
+            "{lines}"
+        );
+        assert!(
+            row.starts_with("nightly-night") && row.contains("…  "),
+            "{lines}"
+        );
+        assert!(
+            lines.lines().all(|line| line.chars().count() <= 60),
+            "{lines}"
+        );
+        let piped = store.run(&[verb]).gives(0).out;
+        assert!(piped.contains(&format!("\n{long}  ")), "{piped}");
+    }
+    let listed = object(&store.run(&["ls", "--json"]).gives(0).out);
+    assert_eq!(listed["name"], *long);
 }

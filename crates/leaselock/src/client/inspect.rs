@@ -236,9 +236,7 @@ pub(crate) async fn break_lease(
             let by = operator.unwrap_or_else(|| engine.record.about().to_string());
             let event = LogEvent::new("broken", terms.reason.unwrap_or_default());
             let event = event.of(name, fence).by(by);
-            if let Err(error) = engine.log.write(&event).await {
-                tracing::debug!(target: "leaselock", %error, "a break is not in the event log");
-            }
+            engine.log.write(&event).await;
             let is_left = |client: &String| engine.store.only_job_lives(client);
             let lasts_with_job = rest_ms > 0 && holder.as_ref().is_some_and(is_left);
             let process = match &holder {

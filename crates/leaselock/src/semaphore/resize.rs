@@ -6,6 +6,7 @@ use crate::base::error::RequestError;
 use crate::client::inspection::{PermitCount, not_a_lock};
 use crate::client::views::{Inspect, InspectedState};
 use crate::engine::services::core::OPERATOR_WITHIN;
+use crate::engine::values::LogEvent;
 use crate::engine::values::calls::operation;
 use crate::engine::values::kind::Resource;
 
@@ -69,10 +70,11 @@ impl Semaphore {
     /// Pins the number of permits for all clients, whatever their requests name. Returns how many there are now.
     ///
     /// It stays pinned until [`unset_permits`](Semaphore::unset_permits), or until the semaphore was unused for seven
-    /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away.
+    /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away. The
+    /// [event log](crate::Client::log) says who pinned it.
     ///
     /// # Waiting
-    /// One request, within the request timeout.
+    /// One request of two seconds at most, and one of a second for the log.
     ///
     /// # Cancel safety
     /// When dropped, the number may have changed.
@@ -116,6 +118,12 @@ impl Semaphore {
         let resize = Resize { resource, permits };
         let engine = &self.named.state.engine;
         let (total, used) = engine.ask(&resize, OPERATOR_WITHIN).await?;
+        let event = match permits {
+            0 => LogEvent::new("permits_unpinned", ""),
+            _ => LogEvent::new("permits_pinned", format!("{permits} permits")),
+        };
+        let event = event.of(self.named.name()?, None);
+        engine.log.write(&event.by(engine.record.user())).await;
         Ok(PermitCount {
             total: if total == 0 { self.permits } else { total }, // no request has said it
             used,

@@ -33,8 +33,8 @@ _leaselock_names() {
     if [[ $COMP_WORDBREAKS == *:* && $current == *:* ]]; then before="${current%"${current##*:}"}"; fi
     local name
     while IFS= read -r name; do
-        if [[ $name == "$current"* ]]; then COMPREPLY+=("$(printf '%q' "${name#"$before"}")"); fi
-    done < <(leaselock ${store[@]+"${store[@]}"} ls --names --limit 200 2> /dev/null)
+        COMPREPLY+=("$(printf '%q' "${name#"$before"}")")
+    done < <(leaselock ${store[@]+"${store[@]}"} ls --complete="$current" 2> /dev/null)
 }
 
 _leaselock_or_names() {

@@ -6,7 +6,7 @@ _leaselock_names() {
     for option in --url --url-file --prefix; do
         if [[ -n ${opt_args[$option]} ]]; then store+=($option "${opt_args[$option]//\\:/:}"); fi
     done
-    names=(${(f)"$(_call_program names leaselock ${(q)store} ls --names --limit 200 2> /dev/null)"})
+    names=(${(f)"$(_call_program names leaselock ${(q)store} ls --complete=${(q)${(Q)PREFIX}} 2> /dev/null)"})
     compadd -a names
 }
 

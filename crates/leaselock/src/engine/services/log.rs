@@ -129,10 +129,12 @@ impl EventLog {
         }
     }
 
-    /// Writes one event at once, for a caller that waits for it.
-    pub(crate) async fn write(&self, event: &LogEvent) -> Result<(), StoreError> {
+    /// Writes one event at once, for a caller that waits for it; leaves it out when the store does not take it.
+    pub(crate) async fn write(&self, event: &LogEvent) {
         let entry = self.shown(event);
-        self.ask(&self.store, &[entry]).await
+        if let Err(error) = self.ask(&self.store, &[entry]).await {
+            tracing::debug!(target: "leaselock", %error, ?event, "an event is not in the log");
+        }
     }
 
     async fn ask(&self, store: &Executor, entries: &[String]) -> Result<(), StoreError> {
@@ -200,7 +202,8 @@ impl EventLog {
         self.store.ask(&read, within).await
     }
 
-    /// Returns the entry of the break of the lease with this name and one of these fencing tokens.
+    /// Returns the entry of the break of the lease with this name and one of these fencing tokens: of several breaks the
+    /// first, because the others found a lease that ended already.
     pub(crate) async fn breaker(
         &self,
         name: &Name,
@@ -219,7 +222,7 @@ impl EventLog {
             sleep(Duration::from_millis(pause)).await;
             let read = self.read(Duration::MAX, BREAKER_AMONG, Duration::from_millis(within));
             let found = entries(&read.await.unwrap_or_default());
-            if let Some(entry) = found.into_iter().rev().find(is_of) {
+            if let Some(entry) = found.into_iter().find(is_of) {
                 return Some(entry);
             }
         }
