@@ -203,7 +203,7 @@ impl EventLog {
     }
 
     /// Returns the entry of the break of the lease with this name and one of these fencing tokens: of several breaks the
-    /// first, because the others found a lease that ended already.
+    /// first, because the others found a lease that ended already. Of those that name no token, the latest is nearest.
     pub(crate) async fn breaker(
         &self,
         name: &Name,
@@ -222,8 +222,12 @@ impl EventLog {
             sleep(Duration::from_millis(pause)).await;
             let read = self.read(Duration::MAX, BREAKER_AMONG, Duration::from_millis(within));
             let found = entries(&read.await.unwrap_or_default());
-            if let Some(entry) = found.into_iter().find(is_of) {
-                return Some(entry);
+            let of_token = found
+                .iter()
+                .find(|entry| is_of(entry) && entry.fence.is_some());
+            let entry = of_token.or_else(|| found.iter().rev().find(|entry| is_of(entry)));
+            if entry.is_some() {
+                return entry.cloned();
             }
         }
         None
