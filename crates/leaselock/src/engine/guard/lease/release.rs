@@ -285,3 +285,33 @@ impl<M> Lease<M> {
         Ok(())
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use crate::Client;
+    use crate::base::Clock;
+    use crate::base::error::LostReason;
+
+    /// Its holder was stopped, and goes on before the client's own thread does.
+    #[tokio::test]
+    async fn a_lease_that_is_given_back_after_its_deadline_counts_as_lost() {
+        let clock = Clock::manual();
+        let builder = Client::builder().url("mem:").clock(clock.clone());
+        let client = builder.open().unwrap();
+        for is_dropped in [false, true] {
+            let lease = client.mutex("job").acquire().await.unwrap();
+            let (engine, _, id) = lease.parts();
+            engine.stop_renewal(id); // the thread has not come to it
+            let lost = lease.lost();
+            clock.advance(lease.ttl());
+            match is_dropped {
+                true => drop(lease),
+                false => drop(lease.release().await), // the store may have it for the drift longer
+            }
+            assert_eq!(lost.await.reason, LostReason::Expired, "{is_dropped}");
+        }
+        assert_eq!(client.stats().kinds[0].losses["expired"], 2);
+    }
+}
