@@ -332,7 +332,9 @@ impl CleanupClient {
                 held,
                 was_queued: pending.queued,
             };
-            self.releases.release(&release, TRY_WITHIN).await.map(drop)
+            let found = self.releases.release(&release, TRY_WITHIN).await?;
+            let broken = self.releases.release_broken(&release, found, TRY_WITHIN);
+            broken.await.map(drop)
         }
     }
 }

@@ -22,14 +22,34 @@ pub(crate) async fn release(
     release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let first = engine.requests.releases.release(release, within).await;
-    let again = first.as_ref().is_err_and(StoreError::maybe_applied);
-    let answer = if again {
-        Box::pin(engine.requests.releases.release(release, within)).await // rare, and a large future
-    } else {
-        first
-    };
+    let mut answer = engine.requests.releases.release(release, within).await;
+    let again = answer.as_ref().is_err_and(StoreError::maybe_applied);
+    if again {
+        answer = Box::pin(engine.requests.releases.release(release, within)).await; // rare, and a large future
+    }
+    if let Ok(found @ (ReleaseAnswer::Expired | ReleaseAnswer::Taken)) = answer {
+        answer = Box::pin(release_broken(engine, release, found, within)).await; // the same
+    }
     given_back(name, fence, answer, again)
+}
+
+/// Releases what is there under the token of a broken lease, if `found` leaves that open. Without a reply, the request is
+/// sent once more. "Not held" then tells nothing: the first one may have worked, or the lease was another client's.
+async fn release_broken(
+    engine: &Engine,
+    release: &Release<'_>,
+    found: ReleaseAnswer,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    let releases = &engine.requests.releases;
+    let ask = || releases.release_broken(release, found, within);
+    match ask().await {
+        Err(lost) if lost.maybe_applied() => match ask().await {
+            Ok(ReleaseAnswer::Released) => Ok(ReleaseAnswer::Released),
+            _ => Err(lost),
+        },
+        answer => answer,
+    }
 }
 
 impl<M> Lease<M> {
@@ -131,8 +151,9 @@ impl<M: Mode> Lease<M> {
     /// without a request; `Ok` then means that this client knew of no loss.
     ///
     /// # Waiting
-    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
-    /// harm. Several names that one request acquired are released by one, unless one of them has waiters.
+    /// One request, within the request timeout, and one more if the store does not find the lease: it may have been broken.
+    /// Each is sent again if no reply arrives; the same request twice does no harm. Several names that one request acquired
+    /// are released by one, unless one of them has waiters.
     ///
     /// # Cancel safety
     /// When dropped, the release goes on in the background.

@@ -215,25 +215,34 @@ impl<B: Batchable> fmt::Debug for Batcher<B> {
 }
 
 impl Batcher<Releases> {
-    /// Releases a lease, also one that was broken and has not ended.
+    /// Releases a lease that was not broken.
     pub(crate) async fn release(
         &self,
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let Held { resource, token } = release.held;
         let item = || Item::of_release(release.held);
-        let reply = self.ask(release, item, within).await?;
+        self.ask(release, item, within).await
+    }
+
+    /// Releases one that was broken and has not ended, if `found`, the answer for its own token, leaves that open.
+    pub(crate) async fn release_broken(
+        &self,
+        release: &Release<'_>,
+        found: ReleaseAnswer,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let Held { resource, token } = release.held;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
-        let may_be_a_hold = reply == ReleaseAnswer::Expired && resource.mode.is_some();
-        if reply != ReleaseAnswer::Taken && !may_be_a_hold {
-            return Ok(reply);
+        let may_be_a_hold = found == ReleaseAnswer::Expired && resource.mode.is_some();
+        if found != ReleaseAnswer::Taken && !may_be_a_hold {
+            return Ok(found);
         }
         let held = &Held::of(resource, &token.broken());
         let broken = Release { held, ..*release };
-        match Box::pin(self.ask(&broken, || None, within)).await? {
+        match self.ask(&broken, || None, within).await? {
             ReleaseAnswer::Released => Ok(ReleaseAnswer::Released),
-            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Ok(reply),
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Ok(found),
         }
     }
 }
