@@ -106,6 +106,14 @@ pub(crate) struct GroupWaiter {
     pub(crate) on_wait: Option<OnWait>,
 }
 
+impl GroupWaiter {
+    /// When it gives up. `answered`: without an end it does not.
+    pub(super) fn gives_up_at(&self, answered: bool, or_after: Duration) -> Option<Moment> {
+        let never_answered = (!answered).then(|| self.start.plus(or_after));
+        self.end.or(never_answered)
+    }
+}
+
 /// Where the groups of a client are listed.
 pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
     /// Forgets a group that has no task any more.
@@ -172,11 +180,8 @@ impl GroupState {
 
     /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
-        let end_of = |w: &GroupWaiter| {
-            let never_answered = (!answered).then(|| w.start.plus(or_after));
-            w.end.or(never_answered)
-        };
-        self.turns.waiters.iter().filter_map(end_of).min()
+        let ends = (self.turns.waiters.iter()).filter_map(|w| w.gives_up_at(answered, or_after));
+        ends.min()
     }
 }
 
