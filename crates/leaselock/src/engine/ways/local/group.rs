@@ -164,8 +164,12 @@ pub(crate) struct Current {
 
 impl GroupState {
     pub(crate) fn is_idle(&self) -> bool {
-        let is_unused = self.turns.waiters.is_empty() && self.current.is_none();
-        is_unused && !self.has_solo && !self.has_task
+        self.is_unused() && !self.has_solo && !self.has_task
+    }
+
+    /// True if no member waits, and none holds the lease.
+    pub(super) fn is_unused(&self) -> bool {
+        self.turns.waiters.is_empty() && self.current.is_none()
     }
 
     /// When the last member gives up.

@@ -102,11 +102,13 @@ impl GroupTask {
                     self.group.called.notify_one();
                     call_until
                 } else if state.turns.waiters.is_empty() {
+                    if let Some(handed) = state.handed_over.take() {
+                        drop(state);
+                        drop(handed); // its cleanup leaves the queue in the background
+                        continue;
+                    }
                     state.has_task = false;
                     state.review_at = None;
-                    let handed = state.handed_over.take();
-                    drop(state);
-                    drop(handed); // its cleanup leaves the queue in the background
                     return false;
                 } else if state.handed_over.is_some() {
                     state.in_queue = true;
@@ -150,9 +152,10 @@ impl GroupTask {
             WaitEnd::Failed(source) => self.fail_all(&queued.failed(source)),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&progress);
-                let last = self.take_last_member(&progress);
-                let left = queued.leave(progress, within).await;
-                if let (Some(member), Err(mut error)) = (last, left) {
+                let Some(member) = self.take_last_member(&progress) else {
+                    return; // nobody is to be told: the cleanup of the entry leaves the queue
+                };
+                if let Err(mut error) = queued.leave(progress, within).await {
                     if let AcquireError::TimedOut { waited, .. } = &mut error {
                         *waited = self.now().saturating_since(member.start);
                     }
