@@ -22,34 +22,16 @@ pub(crate) async fn release(
     release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let mut answer = engine.requests.releases.release(release, within).await;
+    let releases = &engine.requests.releases;
+    let mut answer = releases.release(release, within).await;
     let again = answer.as_ref().is_err_and(StoreError::maybe_applied);
     if again {
-        answer = Box::pin(engine.requests.releases.release(release, within)).await; // rare, and a large future
+        answer = Box::pin(releases.release(release, within)).await; // rare, and a large future
     }
     if let Ok(found @ (ReleaseAnswer::Expired | ReleaseAnswer::Taken)) = answer {
-        answer = Box::pin(release_broken(engine, release, found, within)).await; // the same
+        answer = Box::pin(releases.release_broken(release, found, within)).await; // the same
     }
     given_back(name, fence, answer, again)
-}
-
-/// Releases what is there under the token of a broken lease, if `found` leaves that open. Without a reply, the request is
-/// sent once more. "Not held" then tells nothing: the first one may have worked, or the lease was another client's.
-async fn release_broken(
-    engine: &Engine,
-    release: &Release<'_>,
-    found: ReleaseAnswer,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
-    let releases = &engine.requests.releases;
-    let ask = || releases.release_broken(release, found, within);
-    match ask().await {
-        Err(lost) if lost.maybe_applied() => match ask().await {
-            Ok(ReleaseAnswer::Released) => Ok(ReleaseAnswer::Released),
-            _ => Err(lost),
-        },
-        answer => answer,
-    }
 }
 
 impl<M> Lease<M> {
@@ -309,8 +291,6 @@ impl<M> Lease<M> {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
     use crate::Client;
     use crate::base::Clock;
     use crate::base::error::LostReason;

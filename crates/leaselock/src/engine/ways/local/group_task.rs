@@ -329,8 +329,6 @@ impl GroupTask {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
     use std::sync::Weak;
 
     use super::*;
