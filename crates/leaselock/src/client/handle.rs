@@ -203,8 +203,9 @@ impl Client {
         engine.close();
         let (released, unconfirmed) = match engine.started() {
             Some(background) => {
-                let cleanup = &background.cleanup;
-                cleanup.drained(&engine.clock, OPERATOR_WITHIN).await
+                let (cleanup, groups) = (&background.cleanup, &self.state.groups);
+                let ended = cleanup.drained(&engine.clock, OPERATOR_WITHIN, || groups.leaving());
+                ended.await
             }
             None => (0, 0),
         };

@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use leaselock::{Client, Lease};
 use testkit::{Server, clock};
+use tokio::sync::Notify;
 
 use crate::support::{LONG, PATIENCE, eventually, leftovers, millis, soon};
 
@@ -281,4 +283,33 @@ async fn a_thousand_acquires_dropped_at_random_points_leave_nothing() {
         "{served}: both ends were to be tried"
     );
     nothing_is_left(&server, &clients[0]).await;
+}
+
+/// They share one entry, with which a task of the client waits. No request of theirs is left that could be undone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_a_client_waits_for_the_entry_that_its_dropped_waiters_shared() {
+    let server = Server::start();
+    let holder = Client::open(&server.url()).unwrap();
+    let _lease = long(&holder, "job").await;
+    for round in 0..10 {
+        let client = Client::open(&server.url()).unwrap();
+        let _other = long(&client, &format!("other-{round}")).await; // closing sends nothing for the client's record
+        let mut waiters = Vec::new();
+        for _ in 0..2 {
+            let told = Arc::new(Notify::new());
+            let tells = Arc::clone(&told);
+            let mutex = client.mutex("job").ttl(LONG);
+            let mutex = mutex.on_wait(move |_| tells.notify_one());
+            waiters.push(tokio::spawn(async move { mutex.acquire().await }));
+            soon(told.notified()).await;
+        }
+        for waiter in waiters {
+            waiter.abort();
+            assert!(waiter.await.is_err());
+        }
+        let closed = client.close().await;
+        let queued = server.cli(&["ZCARD", "{job}:ll:queue"]).integer();
+        assert_eq!(queued, Some(0), "{round}: {closed:?}");
+        assert_eq!((closed.released, closed.unconfirmed), (1, 0), "{round}");
+    }
 }

@@ -141,18 +141,13 @@ pub(crate) struct CleanupTask {
 
 impl Cleanup {
     pub(crate) fn new() -> (Self, CleanupTask) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (queue, receiver) = mpsc::unbounded_channel();
         let counters = Arc::new(Counters::default());
-        (
-            Cleanup(Arc::new(CleanupQueue {
-                queue: sender,
-                counters: Arc::clone(&counters),
-            })),
-            CleanupTask {
-                queue: receiver,
-                counters,
-            },
-        )
+        let task = CleanupTask {
+            queue: receiver,
+            counters: Arc::clone(&counters),
+        };
+        (Cleanup(Arc::new(CleanupQueue { queue, counters })), task)
     }
 
     pub(crate) fn take(&self, pending: PendingCleanup) {
@@ -193,12 +188,17 @@ impl Cleanup {
         }
     }
 
-    /// Waits until no cleanup is pending. Returns how many were confirmed so far, and how many were not.
-    pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
+    /// Waits until no cleanup is pending or `to_come`. Returns how many were confirmed so far, and how many were not.
+    pub(crate) async fn drained(
+        &self,
+        clock: &Clock,
+        within: Duration,
+        to_come: impl Fn() -> usize,
+    ) -> (usize, usize) {
         let end = clock.now().plus(within);
         loop {
             let changed = self.0.counters.changed.notified();
-            let open = self.0.counters.open.load(Ordering::SeqCst);
+            let open = to_come() + self.0.counters.open.load(Ordering::SeqCst); // open before it is not to come
             if open == 0 || clock.now() >= end {
                 let confirmed = self.0.counters.confirmed.load(Ordering::SeqCst);
                 let given_up = self.0.counters.given_up.load(Ordering::SeqCst);
@@ -332,7 +332,9 @@ impl CleanupClient {
                 held,
                 was_queued: pending.queued,
             };
-            self.releases.release(&release, TRY_WITHIN).await.map(drop)
+            let found = self.releases.release(&release, TRY_WITHIN).await?;
+            let broken = self.releases.release_broken(&release, found, TRY_WITHIN);
+            broken.await.map(drop)
         }
     }
 }

@@ -179,7 +179,7 @@ mod tests {
         leftover.is_present();
         drop(leftover);
         let cleanup = &background.cleanup;
-        let ended = cleanup.drained(&client.engine().clock, Duration::from_secs(20));
+        let ended = cleanup.drained(&client.engine().clock, Duration::from_secs(20), || 0);
         let (taken_back, _) = ended.await;
         (tried.load(Ordering::SeqCst), taken_back)
     }

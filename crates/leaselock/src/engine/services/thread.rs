@@ -115,7 +115,7 @@ impl Background {
                 drop(tokio::spawn(async move { serving.serve(&served).await }));
                 drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
-                cleanup.drained(&clock, LAST_CLEANUP).await;
+                cleanup.drained(&clock, LAST_CLEANUP, || 0).await; // no task is left
                 last.is_clean(LAST_CLEANUP).await;
                 log.finish(&last).await;
             }

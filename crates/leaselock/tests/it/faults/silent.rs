@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use leaselock::barrier::BarrierError;
 use leaselock::error::BreakError;
 use leaselock::inspect::BreakOptions;
-use leaselock::{AcquireError, Client, LostReason, RunError};
-use testkit::{Cut, Fault, Proxy, Server, Way};
+use leaselock::{AcquireError, Client, LostReason, ReleaseError, RunError};
+use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, calls, eventually, is_free, leftovers, millis, pttl, soon};
 
@@ -105,7 +105,7 @@ async fn an_acquire_whose_request_vanished_is_unknown_and_has_no_late_effect() {
 #[tokio::test]
 async fn a_request_that_arrives_after_the_clean_up_leaves_no_lock_behind() {
     let (server, proxy, client, rival) = rig().await;
-    proxy.aim(testkit::Aim::Requests);
+    proxy.aim(Aim::Requests);
     proxy.set(Way::ToServer, Fault::Hold);
     let unknown = soon(client.mutex("job").ttl(LONG).try_acquire())
         .await
@@ -262,4 +262,31 @@ async fn a_party_whose_last_poll_got_no_answer_leaves_its_barrier_again() {
         calls(&server, "zrem") == left + 3
     })
     .await;
+}
+
+/// What the store said of its token was heard, so a lost reply about the token of a broken lease does not say "released".
+#[tokio::test]
+async fn a_lease_that_is_another_clients_or_gone_is_not_released_whichever_later_reply_is_lost() {
+    for (meddle, reply) in [
+        (&["SET", "job", "another"][..], "*1\r\n$5\r\ntaken\r\n"),
+        (&["DEL", "job"], "*1\r\n$7\r\nexpired\r\n"),
+    ] {
+        let (server, proxy, client, _rival) = rig().await;
+        let warm = client.rwlock("warm").read().await.unwrap();
+        warm.release().await.unwrap(); // the server knows the script
+        let lock = client.rwlock("job").ttl(LONG);
+        let lease: leaselock::Lease<()> = match meddle[0] {
+            "SET" => lock.write().await.unwrap().into(),
+            _ => lock.read().await.unwrap().into(),
+        };
+        server.cli(meddle);
+        proxy.aim(Aim::Requests);
+        let (bytes, how) = (reply.len() + 1, Cut::Reset);
+        proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
+        let released = soon(lease.release()).await;
+        assert!(
+            matches!(released, Err(ReleaseError::Unknown { .. })),
+            "{reply:?}: {released:?}"
+        );
+    }
 }

@@ -207,10 +207,13 @@ impl<M> Lease<M> {
     }
 
     /// Stops renewal, so that no renewal follows the release. From here on a cleanup is due.
+    ///
+    /// A deadline that has passed makes it a loss, whether or not the client's thread has noticed that.
     pub(crate) fn give_up(&mut self) -> CleanupGuard {
         self.given_up = true;
         self.engine.stop_renewal(self.id);
         let until = self.record.core().deadline();
+        drop(self.record.lost_by_now());
         self.record.end(LostReason::Released);
         let custom = self.record.custom.clone();
         let held = self.record.held.clone();

@@ -22,13 +22,15 @@ pub(crate) async fn release(
     release: &Release<'_>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let first = engine.requests.releases.release(release, within).await;
-    let again = first.as_ref().is_err_and(StoreError::maybe_applied);
-    let answer = if again {
-        Box::pin(engine.requests.releases.release(release, within)).await // rare, and a large future
-    } else {
-        first
-    };
+    let releases = &engine.requests.releases;
+    let mut answer = releases.release(release, within).await;
+    let again = answer.as_ref().is_err_and(StoreError::maybe_applied);
+    if again {
+        answer = Box::pin(releases.release(release, within)).await; // rare, and a large future
+    }
+    if let Ok(found @ (ReleaseAnswer::Expired | ReleaseAnswer::Taken)) = answer {
+        answer = Box::pin(releases.release_broken(release, found, within)).await; // the same
+    }
     given_back(name, fence, answer, again)
 }
 
@@ -131,8 +133,9 @@ impl<M: Mode> Lease<M> {
     /// without a request; `Ok` then means that this client knew of no loss.
     ///
     /// # Waiting
-    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
-    /// harm. Several names that one request acquired are released by one, unless one of them has waiters.
+    /// One request, within the request timeout, and one more if the store does not find the lease: it may have been broken.
+    /// Each is sent again if no reply arrives; the same request twice does no harm. Several names that one request acquired
+    /// are released by one, unless one of them has waiters.
     ///
     /// # Cancel safety
     /// When dropped, the release goes on in the background.
@@ -283,5 +286,33 @@ impl<M> Lease<M> {
         engine.ask(&cancel, within).await?;
         guard.end();
         Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use crate::Client;
+    use crate::base::Clock;
+    use crate::base::error::LostReason;
+
+    /// Its holder was stopped, and goes on before the client's own thread does.
+    #[tokio::test]
+    async fn a_lease_that_is_given_back_after_its_deadline_counts_as_lost() {
+        let clock = Clock::manual();
+        let builder = Client::builder().url("mem:").clock(clock.clone());
+        let client = builder.open().unwrap();
+        for is_dropped in [false, true] {
+            let lease = client.mutex("job").acquire().await.unwrap();
+            let (engine, _, id) = lease.parts();
+            engine.stop_renewal(id); // the thread has not come to it
+            let lost = lease.lost();
+            clock.advance(lease.ttl());
+            match is_dropped {
+                true => drop(lease),
+                false => drop(lease.release().await), // the store may have it for the drift longer
+            }
+            assert_eq!(lost.await.reason, LostReason::Expired, "{is_dropped}");
+        }
+        assert_eq!(client.stats().kinds[0].losses["expired"], 2);
     }
 }

@@ -18,7 +18,6 @@ pub(crate) struct Requests {
     pub(crate) releases: Batcher<Releases>,
     /// The locks whose requests are sent alone for a while.
     pub(crate) contended: Arc<ContentionFilter>,
-    store: Executor,
     clock: Clock,
 }
 
@@ -31,7 +30,6 @@ impl Requests {
             acquires: Batcher::new(store, clock, &contended, !strict),
             releases: Batcher::new(store, clock, &contended, true),
             contended,
-            store: store.clone(),
             clock: clock.clone(),
         }
     }
@@ -61,7 +59,8 @@ impl Requests {
         if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
         {
             // A batched request does not join the queue.
-            return Box::pin(self.store.ask(acquire, until.saturating_since(now))).await;
+            let left = until.saturating_since(now);
+            return Box::pin(self.acquires.send_alone(acquire, left, None)).await;
         }
         Ok(answer)
     }
@@ -215,25 +214,95 @@ impl<B: Batchable> fmt::Debug for Batcher<B> {
 }
 
 impl Batcher<Releases> {
-    /// Releases a lease, also one that was broken and has not ended.
+    /// Releases a lease that was not broken.
     pub(crate) async fn release(
         &self,
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let Held { resource, token } = release.held;
         let item = || Item::of_release(release.held);
-        let reply = self.ask(release, item, within).await?;
+        self.ask(release, item, within).await
+    }
+
+    /// Releases one that was broken and has not ended, if `found`, the answer for its own token, leaves that open. Without a
+    /// reply, the request is sent once more. "Not held" then tells nothing: it was released, or another client's.
+    pub(crate) async fn release_broken(
+        &self,
+        release: &Release<'_>,
+        found: ReleaseAnswer,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let Held { resource, token } = release.held;
         // What is broken is there under another token: exclusively, or as a hold that is not found.
-        let may_be_a_hold = reply == ReleaseAnswer::Expired && resource.mode.is_some();
-        if reply != ReleaseAnswer::Taken && !may_be_a_hold {
-            return Ok(reply);
+        let may_be_a_hold = found == ReleaseAnswer::Expired && resource.mode.is_some();
+        if found != ReleaseAnswer::Taken && !may_be_a_hold {
+            return Ok(found);
         }
         let held = &Held::of(resource, &token.broken());
         let broken = Release { held, ..*release };
-        match Box::pin(self.ask(&broken, || None, within)).await? {
-            ReleaseAnswer::Released => Ok(ReleaseAnswer::Released),
-            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Ok(reply),
+        let ask = || self.ask(&broken, || None, within);
+        match ask().await {
+            Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) => Ok(found),
+            Err(lost) if lost.maybe_applied() => match ask().await {
+                Ok(ReleaseAnswer::Released) => Ok(ReleaseAnswer::Released),
+                _ => Err(lost),
+            },
+            answer => answer,
         }
+    }
+}
+
+#[cfg(all(test, feature = "redis"))]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::thread;
+
+    use leaselock_fence::Name;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::client::options::Options;
+    use crate::mutex::MUTEX;
+
+    /// A request that times out at once would end the connection of all.
+    #[tokio::test]
+    async fn a_task_that_reads_too_late_that_the_lock_is_held_sends_nothing_more() {
+        let server = testkit::Server::start();
+        let [client, holder] = [(); 2].map(|()| Client::open(&server.url()).unwrap());
+        let _lease = holder.mutex("job").acquire().await.unwrap();
+        let (name, engine) = (Name::new("job").unwrap(), client.engine());
+        let (resource, request) = client
+            .state
+            .request(&MUTEX, &name, &Options::default())
+            .unwrap();
+        let token = engine.ids.token(request.terms.fences).unwrap();
+        let acquire = Acquire {
+            held: &Held { resource, token },
+            terms: request.terms,
+            waits: true,
+            channel: "",
+            range: 1,
+        };
+        engine.background().unwrap(); // watches the timeouts of batches
+        let within = Duration::from_secs(1);
+        let acquires = &engine.requests.acquires;
+        let alone = acquires.solo_permit();
+        let mut asking = pin!(
+            engine
+                .requests
+                .acquire(&acquire, engine.clock.now(), within)
+        );
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(asking.as_mut().poll(&mut context).is_pending());
+        drop(alone);
+        while !acquires.is_free() {
+            tokio::task::yield_now().await; // its batch is under way
+        }
+        thread::sleep(within); // as a runtime that is busy
+        let refused = asking.await.unwrap_err();
+        assert!(!refused.maybe_applied(), "{refused}");
+        let seen = holder.inspect("job").await.unwrap();
+        assert!(seen.queue.is_empty());
     }
 }

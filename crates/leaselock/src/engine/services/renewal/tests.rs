@@ -264,7 +264,7 @@ async fn a_lease_at_the_end_of_its_longest_hold_is_released_whoever_notices_it()
     let lost = record.lost_by_now().unwrap();
     assert_eq!(lost.reason, LostReason::MaxHoldReached);
     renewal.work();
-    let left = tokio::time::timeout(Duration::ZERO, cleanup.drained(&clock, hold));
+    let left = tokio::time::timeout(Duration::ZERO, cleanup.drained(&clock, hold, || 0));
     assert!(left.await.is_err(), "the release waits to be sent");
 }
 

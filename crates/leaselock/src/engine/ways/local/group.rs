@@ -106,6 +106,14 @@ pub(crate) struct GroupWaiter {
     pub(crate) on_wait: Option<OnWait>,
 }
 
+impl GroupWaiter {
+    /// When it gives up. `answered`: without an end it does not.
+    pub(super) fn gives_up_at(&self, answered: bool, or_after: Duration) -> Option<Moment> {
+        let never_answered = (!answered).then(|| self.start.plus(or_after));
+        self.end.or(never_answered)
+    }
+}
+
 /// Where the groups of a client are listed.
 pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
     /// Forgets a group that has no task any more.
@@ -156,8 +164,12 @@ pub(crate) struct Current {
 
 impl GroupState {
     pub(crate) fn is_idle(&self) -> bool {
-        let is_unused = self.turns.waiters.is_empty() && self.current.is_none();
-        is_unused && !self.has_solo && !self.has_task
+        self.is_unused() && !self.has_solo && !self.has_task
+    }
+
+    /// True if no member waits, and none holds the lease.
+    pub(super) fn is_unused(&self) -> bool {
+        self.turns.waiters.is_empty() && self.current.is_none()
     }
 
     /// When the last member gives up.
@@ -172,11 +184,8 @@ impl GroupState {
 
     /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
-        let end_of = |w: &GroupWaiter| {
-            let never_answered = (!answered).then(|| w.start.plus(or_after));
-            w.end.or(never_answered)
-        };
-        self.turns.waiters.iter().filter_map(end_of).min()
+        let ends = (self.turns.waiters.iter()).filter_map(|w| w.gives_up_at(answered, or_after));
+        ends.min()
     }
 }
 

@@ -55,6 +55,14 @@ pub(super) fn is_over(state: &GroupState, now: Moment, answered: bool) -> bool {
     end.is_some_and(|end| end <= now)
 }
 
+/// Takes out a member whose time is over.
+fn take_overdue(state: &mut GroupState, now: Moment, answered: bool) -> Option<GroupWaiter> {
+    state.turns.leave(|member| {
+        let end = member.gives_up_at(answered, NEVER_ANSWERED);
+        end.is_some_and(|end| end <= now)
+    })
+}
+
 pub(super) struct GroupTask {
     pub(super) engine: Arc<Engine>,
     pub(super) group: Arc<LocalGroup>,
@@ -94,11 +102,13 @@ impl GroupTask {
                     self.group.called.notify_one();
                     call_until
                 } else if state.turns.waiters.is_empty() {
+                    if let Some(handed) = state.handed_over.take() {
+                        drop(state);
+                        drop(handed); // its cleanup leaves the queue in the background
+                        continue;
+                    }
                     state.has_task = false;
                     state.review_at = None;
-                    let handed = state.handed_over.take();
-                    drop(state);
-                    drop(handed); // its cleanup leaves the queue in the background
                     return false;
                 } else if state.handed_over.is_some() {
                     state.in_queue = true;
@@ -142,9 +152,10 @@ impl GroupTask {
             WaitEnd::Failed(source) => self.fail_all(&queued.failed(source)),
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&progress);
-                let last = self.take_last_member(&progress);
-                let left = queued.leave(progress, within).await;
-                if let (Some(member), Err(mut error)) = (last, left) {
+                let Some(member) = self.take_last_member(&progress) else {
+                    return; // nobody is to be told: the cleanup of the entry leaves the queue
+                };
+                if let Err(mut error) = queued.leave(progress, within).await {
                     if let AcquireError::TimedOut { waited, .. } = &mut error {
                         *waited = self.now().saturating_since(member.start);
                     }
@@ -241,12 +252,7 @@ impl GroupTask {
     /// Takes out the member whose time is over and for whom the entry was kept to the end.
     pub(super) fn take_last_member(&self, progress: &Progress) -> Option<GroupWaiter> {
         let now = self.now();
-        let mut state = self.group.state();
-        if is_over(&state, now, progress.has_met_the_store()) {
-            state.turns.leave(|_| true)
-        } else {
-            None
-        }
+        take_overdue(&mut self.group.state(), now, progress.has_met_the_store())
     }
 
     /// Ends the wait of members whose time is over, as long as others stay for whom the entry is kept. `silence`: the
@@ -257,16 +263,10 @@ impl GroupTask {
                 let now = self.now();
                 let mut state = self.group.state();
                 let answered = silence.is_none() || state.current.is_some();
-                if !is_over(&state, now, answered)
-                    || (state.turns.waiters.len() == 1 && state.in_queue)
-                {
+                if state.turns.waiters.len() == 1 && state.in_queue {
                     return;
                 }
-                let ended = |member: &GroupWaiter| {
-                    member.end.is_some_and(|end| end <= now)
-                        || !answered && member.start.plus(NEVER_ANSWERED) <= now
-                };
-                let Some(member) = state.turns.leave(ended) else {
+                let Some(member) = take_overdue(&mut state, now, answered) else {
                     return;
                 };
                 let seen = match (&state.current, &state.seen) {
@@ -324,5 +324,51 @@ impl GroupTask {
                 member.handoff.call(|| on_wait(&waiting(behind)));
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::sync::Weak;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::client::options::Options;
+    use crate::engine::values::Wait;
+    use crate::engine::ways::local::group::{GroupTerms, Handoff};
+    use crate::engine::ways::local::groups::LocalGroups;
+    use crate::mutex::MUTEX;
+
+    /// The task that waited by itself comes late, and in front.
+    #[tokio::test]
+    async fn the_last_member_is_the_one_whose_time_is_over_and_none_that_has_come_meanwhile() {
+        let client = Client::open("mem:").unwrap();
+        let (name, engine) = (Name::new("job").unwrap(), client.engine());
+        let (_, request) = client
+            .state
+            .request(&MUTEX, &name, &Options::default())
+            .unwrap();
+        let terms = GroupTerms::of(&MUTEX, &request, Wait::Forever).unwrap();
+        let unlisted = Weak::<LocalGroups>::new();
+        let task = GroupTask {
+            engine: Arc::clone(engine),
+            group: Arc::new(LocalGroup::new(unlisted, &Arc::from("job"), terms)),
+            name,
+            request,
+        };
+        let now = engine.clock.now();
+        let [over, endless] = [Some(now), None].map(|end| GroupWaiter {
+            handoff: Handoff::default(),
+            start: now,
+            end,
+            max_hold: None,
+            on_wait: None,
+        });
+        task.group.state().turns.join(over.clone());
+        task.group.state().turns.join_first(endless);
+        let progress = Progress::after(Seen::held_by("AAAAAAAA"));
+        let last = task.take_last_member(&progress).unwrap();
+        assert!(last.handoff.is(&over.handoff));
+        assert!(task.take_last_member(&progress).is_none());
     }
 }

@@ -158,8 +158,7 @@ impl Drop for GroupMember {
         let (is_last, taken_back) = {
             let mut state = self.group.state();
             state.turns.leave(|waiter| waiter.handoff.is(&self.handoff));
-            let is_last = state.turns.waiters.is_empty() && state.current.is_none();
-            (is_last, self.handoff.take_back())
+            (state.is_unused(), self.handoff.take_back())
         };
         drop(taken_back); // a lease that is dropped passes on
         if is_last {
@@ -185,6 +184,16 @@ impl LocalGroups {
     pub(crate) fn has(&self, key: &str) -> bool {
         let by_key = &hold(&self.0).by_key;
         !by_key.is_empty() && by_key.contains_key(key)
+    }
+
+    /// How many groups have no member any more, while their tasks may have queue entries. The cleanup of each is to come.
+    pub(crate) fn leaving(&self) -> usize {
+        let table = hold(&self.0);
+        let leaving = |group: &&Arc<LocalGroup>| {
+            let state = group.state();
+            state.has_task && state.is_unused()
+        };
+        table.by_key.values().flatten().filter(leaving).count()
     }
 
     /// The task waits by itself if its group is empty, and becomes a member otherwise.
