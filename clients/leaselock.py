@@ -118,7 +118,8 @@ class Lease:
                 if event["event"] == "acquired":
                     self._grant = event
                 elif event["event"] in ("lost", "unguarded"):
-                    self._loss = Lost(event["text"], 79, event.get("reason"))
+                    self._loss = self._loss or Lost(event["text"], 79)  # or the clock has said so before
+                    self._loss.reason = event.get("reason")
                 elif event["event"] == "broken":  # after "lost"
                     self._loss.by, self._loss.why = event["by"], event["why"]
                     self._loss.args = (f"{self._loss}; {event['text']}",)

@@ -23,8 +23,8 @@ use crate::{output, session, show};
 const SORTED: usize = 1_000;
 /// A shell offers no more names than these.
 const OFFERED: usize = 200;
-/// A shell that completes a name waits for so long: what the store has not told by then is not offered.
-const OFFERED_WITHIN: Duration = Duration::from_millis(200);
+/// A shell that completes a name waits for so long: what the store has not told by then is not offered
+const OFFERED_WITHIN: Duration = Duration::from_secs(1); // a distant one is asked several times
 
 /// Lists the held locks. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {

@@ -36,9 +36,7 @@ fn on_a_narrow_terminal_the_message_of_a_wait_keeps_position_and_note() {
     ] {
         let line = format!("stty cols 60; {program} {verb}");
         let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
-        until("the line", || waiter.printed().contains("waiting "));
-        let printed = waiter.printed();
-        assert!(printed.contains(shown), "{printed}");
+        until(shown, || waiter.printed().contains(shown));
         drop(waiter);
     }
     holder.end().gives(0);

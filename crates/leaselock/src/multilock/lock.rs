@@ -149,7 +149,7 @@ impl MultiLock {
 
     /// Acquires every name, and waits for at most `limit` in all; otherwise as [`acquire`](MultiLock::acquire).
     ///
-    /// Returns within `limit` and three request timeouts, two of which are for giving back what was acquired.
+    /// Returns within `limit` and five request timeouts, four of which are for giving back what was acquired.
     ///
     /// # Errors
     /// [`AcquireError::TimedOut`] names the lock that other clients held to the end. Nothing is held then, and no queue

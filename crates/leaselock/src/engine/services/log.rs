@@ -203,11 +203,13 @@ impl EventLog {
     }
 
     /// Returns the entry of the break of the lease with this name and one of these fencing tokens: of several breaks the
-    /// first, because the others found a lease that ended already. Of those that name no token, the latest is nearest.
+    /// first, because the others found a lease that ended already. Of those that name no token, and of a token that holders
+    /// share, the latest is nearest.
     pub(crate) async fn breaker(
         &self,
         name: &Name,
         fences: [Option<Fence>; 2],
+        is_shared: bool,
     ) -> Option<LogEntry> {
         let is_of = |entry: &LogEntry| {
             // Of several permits that were broken together each has a fencing token of its own: its time is the grant's.
@@ -222,10 +224,10 @@ impl EventLog {
             sleep(Duration::from_millis(pause)).await;
             let read = self.read(Duration::MAX, BREAKER_AMONG, Duration::from_millis(within));
             let found = entries(&read.await.unwrap_or_default());
-            let of_token = found
-                .iter()
-                .find(|entry| is_of(entry) && entry.fence.is_some());
-            let entry = of_token.or_else(|| found.iter().rev().find(|entry| is_of(entry)));
+            let is_its_own = |entry: &&LogEntry| is_of(entry) && entry.fence.is_some();
+            let mut of_token = found.iter().filter(|_| !is_shared);
+            let latest = || found.iter().rev().find(|entry| is_of(entry));
+            let entry = of_token.find(is_its_own).or_else(latest);
             if entry.is_some() {
                 return entry.cloned();
             }

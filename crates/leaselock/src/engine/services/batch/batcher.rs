@@ -285,7 +285,7 @@ mod tests {
             range: 1,
         };
         engine.background().unwrap(); // watches the timeouts of batches
-        let within = Duration::from_secs(1);
+        let within = Duration::from_secs(3);
         let acquires = &engine.requests.acquires;
         let alone = acquires.solo_permit();
         let mut asking = pin!(

@@ -205,8 +205,9 @@ impl LeaseRecord {
             return None;
         }
         let log = self.log.upgrade()?;
-        log.breaker(&self.name, [self.fence, self.last_fence()])
-            .await
+        let fences = [self.fence, self.last_fence()];
+        let is_shared = self.held.resource.mode.is_some();
+        log.breaker(&self.name, fences, is_shared).await
     }
 
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
