@@ -1,4 +1,4 @@
-//! The text that Prometheus reads, and the table of metrics, which the page *Operations* prints.
+//! The text that Prometheus reads, and the table of metrics, which the page *Metrics* prints.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result, Write};
@@ -205,7 +205,7 @@ impl Display for Millionths {
 mod tests {
     use super::*;
 
-    const PAGE: &str = include_str!("../../../../docs/operations.md");
+    const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
     #[test]
     fn the_page_prints_the_table_of_metrics() {
