@@ -136,7 +136,7 @@ impl Counts {
             .map(|(command, calls)| calls - before.calls_of(command))
             .sum();
         match inside {
-            // Each look at the queue in the script counts like one that was sent.
+            // Each check of the queue in the script counts like one that was sent.
             Inside::Release => sent - self.calls_since(before, "evalsha"),
             _ => sent,
         }

@@ -245,7 +245,7 @@ fn most_passed<'a>(turns: &[Record], lone: impl Iterator<Item = &'a Record>) -> 
         .unwrap_or(0)
 }
 
-/// How long after the resignation of one leader the followers knew the next one. Nothing where nobody followed.
+/// How long after the resignation of one leader the followers knew the next one. Nothing where no task followed.
 fn followed(records: &[Record], seen: &[SeenLeader]) -> Sample {
     let changes: HashMap<u64, u64> = records
         .windows(2)
@@ -319,7 +319,7 @@ fn wait_ns(record: &Record) -> u64 {
     record.turn.granted_ns - record.wanted_ns
 }
 
-/// How many turns went to somebody who came after one who was surely in line by then and still waits.
+/// How many turns went to a waiter that came after one which was surely in the queue by then and still waits.
 fn overtaken(turns: &[Record]) -> usize {
     let (mut earliest_later, mut count) = (u64::MAX, 0);
     for record in turns.iter().rev() {

@@ -33,7 +33,7 @@ fn pair_in_a_folder(bencher: Bencher<'_, '_>) {
     pair(bencher, &format!("file://{}", folder.path().display()));
 }
 
-/// A lock that is busy: one look and a refusal.
+/// A lock that is busy: one check and a refusal.
 #[divan::bench(sample_count = 2000)]
 fn busy_in_a_folder(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a folder");

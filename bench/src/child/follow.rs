@@ -13,7 +13,7 @@ use crate::contender::{Setup, text};
 pub struct Follow {
     pub name: String,
     pub followers: usize,
-    /// Nobody follows any more after this.
+    /// After this no task follows any more.
     pub end_ns: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct Turns {
     pub pause_us: u64,
     /// All processes begin together,
     pub begin_ns: u64,
-    /// and nobody wants it any more after this.
+    /// and none wants it any more after this.
     pub end_ns: u64,
     /// Where the turns are written down.
     pub file: PathBuf,

@@ -1,4 +1,4 @@
-//! distributed-lock (its Redis part). Its mutex does not wait, so it is measured where nobody must. Nor do its readers:
+//! distributed-lock (its Redis part). Its mutex does not wait, so it is measured where no task must. Nor do its readers:
 //! they ask again here after the 50 ms that its writers begin with. Writers and permits wait in its own way.
 
 use std::time::Duration;

@@ -19,7 +19,7 @@ impl Contender for Governor {
         Ok(Governor::default())
     }
 
-    /// It has no locks, so nobody asks for one.
+    /// It has no locks, so no workload asks for one.
     fn lock(&self, _: &str) -> GovernorLock {
         GovernorLock(Arc::new(RateLimiter::direct(Quota::per_second(
             NonZeroU32::MIN,

@@ -30,7 +30,7 @@ impl Contender for Leaselock {
                 let client = Client::open(url).map_err(text)?;
                 (client.clone(), Some(client))
             }
-            // The servers have just been started, and nobody had a lease on them before.
+            // The servers have just been started, and no client had a lease on them before.
             urls => {
                 let quorum = Client::builder().urls(urls).durable_nodes().open();
                 (quorum.map_err(text)?, None)

@@ -56,7 +56,7 @@ pub trait Lock: Send + 'static {
 pub struct Turn {
     pub granted_ns: u64,
     pub releasing_ns: u64,
-    /// When it was surely in line, if the contender can tell; 0 when it never was or cannot tell.
+    /// When it was surely in the queue, if the contender can tell; 0 when it never was or cannot tell.
     pub queued_ns: u64,
     /// Of several names, which ones, as bits; of a leader, its term; of a try at a limiter, how many permits it got; else 0.
     pub mark: u64,
@@ -273,7 +273,7 @@ pub enum Inside {
     AllBut(&'static str),
     /// The usual compare-and-delete.
     GetAndDelete,
-    /// Leaselock's release of a free lock: that, and a look at the queue.
+    /// Leaselock's release of a free lock: that, and a check of the queue.
     Release,
 }
 

@@ -1,4 +1,4 @@
-//! raw-queue: the least that hands over. Fast, and not safe: who crashes in line blocks it for ever.
+//! raw-queue: the least that hands over. Fast, and not safe: a waiter that crashes in the queue blocks it for ever.
 
 use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! scriptless: a free lock by plain commands in place of the acquire script, through the bare client. It knows free names
 //! only, so it shows the most that such a path can gain.
 //!
-//! The release is leaselock's own script, captured as for `by_hand.rs`, or `DELIFEQ` and a look at the queue.
+//! The release is leaselock's own script, captured as for `by_hand.rs`, or `DELIFEQ` and a check of the queue.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ impl Form {
             if waiting.recv_many(&mut batch, self.at_once).await == 0 {
                 return;
             }
-            // Tasks that are ready to run ask before the batch leaves; nobody is waited for.
+            // Tasks that are ready to run ask before the batch leaves; it waits for no other task.
             tokio::task::yield_now().await;
             while batch.len() < self.at_once
                 && let Ok(ask) = waiting.try_recv()
@@ -153,7 +153,7 @@ impl Form {
             let done = self.exchange(&mut connection, &mut batch).await;
             let done = done.unwrap_or_else(|why| vec![Err(why); batch.len()]);
             for (ask, done) in batch.drain(..).zip(done) {
-                // Nobody waits any more when the round has failed.
+                // No task waits any more when the round has failed.
                 ask.reply.and_then(|reply| reply.send(done).ok());
             }
         }

@@ -90,7 +90,7 @@ fn quick() -> Vec<Scene> {
     scenes
 }
 
-/// How fast it goes round when nobody keeps it; and one waiter elsewhere against a crowd.
+/// How fast the lock goes round when no holder keeps it; and one waiter elsewhere against a crowd.
 fn no_hold(rounds: usize, ms: u64) -> Vec<Scene> {
     let scene = |waiters| Scene {
         waiters,

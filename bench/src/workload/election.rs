@@ -51,7 +51,7 @@ fn changes(effort: &Effort, report: &mut Report) -> Result<(), String> {
         column("overlaps", "overlaps", Show::Median(0)),
     ];
     let start = |servers: &Servers, (kind, want)| {
-        // It looks every second whether it can lead, so it leads for long enough to be seen.
+        // redis-leader polls every second, so it leads for long enough to be seen.
         let groups = [candidate(want, 1000); 4];
         Waiters::start(kind, &servers.urls(), &groups)
     };

@@ -31,7 +31,7 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
     let mut servers = Servers::start()?;
     let (rounds, ms) = if effort.quick { (5, 100) } else { (11, 300) };
     for tasks in [1, 16, 256, 2048] {
-        // Nobody wants 2048 threads, which is what a blocking library would need.
+        // No user wants 2048 threads, which is what a blocking library would need.
         let blocking = tasks > 256;
         let entrants: Vec<Entrant> = CONTENDERS
             .into_iter()

@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(above(&just, rate), 0.0);
         let early: Vec<Span> = [0, 0, 1, 1, 2].map(|ms| (ms * MS, ms * MS)).to_vec();
         assert_eq!(above(&early, rate), 1.0);
-        // The same, but the replies took long: nobody knows.
+        // The same, but the replies took long, so no permit is surely above.
         let late: Vec<Span> = [0, 0, 1, 1, 2].map(|ms| (ms * MS, (ms + 9) * MS)).to_vec();
         assert_eq!(above(&late, rate), 0.0);
     }

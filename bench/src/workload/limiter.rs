@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::workload::beside_script::{Situation, measure};
 use crate::workload::{Effort, let_through};
 
-/// Nobody here asks for so many.
+/// No worker here asks for so many.
 const PLENTY: Rate = Rate {
     permits: 1_000_000,
     seconds: 1,
