@@ -7,7 +7,7 @@ pub(crate) fn since(start: Instant) -> Duration {
     start.elapsed()
 }
 
-/// Now, for people who look at their watch.
+/// Now, for times that people read.
 #[expect(
     clippy::disallowed_methods,
     reason = "a step that spans a suspend may look too short"

@@ -1,6 +1,6 @@
 //! Words, strings and symbols of Lua and Rust, without comments and spaces.
 //!
-//! The checkers look at tokens rather than at text, so that a comment or a string never counts as
+//! The checkers read tokens rather than text, so that a comment or a string never counts as
 //! code. It is a lexer for well-formed sources: the compilers complain about the others.
 
 /// What a token is.

@@ -1,4 +1,4 @@
-//! `cargo xtask toy`: two primitives are written into a copy of the tree, as anybody would add them: a lock, and a flag,
+//! `cargo xtask toy`: two primitives are written into a copy of the tree, as an author would add them: a lock, and a flag,
 //! which holds nothing.
 //!
 //! Each touches its folders and its place in `lib.rs`, and nothing else; then the rules, the build and the suite that

@@ -15,7 +15,7 @@ pub fn note(folder: &Path, file: &str, line: &str) {
         .unwrap_or_else(|error| panic!("cannot note {line}: {error}"));
 }
 
-/// Returns the lines so far; none if nobody has written one.
+/// Returns the lines so far; none if no process has written one.
 pub fn lines(folder: &Path, file: &str) -> Vec<String> {
     let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()

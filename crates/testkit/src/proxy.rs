@@ -178,10 +178,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(client) = client else { continue };
         shared.accepted.fetch_add(1, Ordering::SeqCst);
-        // With the server away, the client's connection closes: what a refused port looks like.
+        // With the server away, the client's connection closes, as at a port that refuses.
         if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.traffic.server())) {
             let link = Link::new(&shared.traffic, client, server);
-            // First: a fault that is set from now on finds it, and the one that was set before it looks up itself.
+            // First: a fault that is set from now on finds the link, and the link reads the one that was set before.
             shared.register(&link);
             link.start();
         }

@@ -1,4 +1,4 @@
-//! A RESP2 client of one screen, so that tests can look at keys without the redis crate.
+//! A RESP2 client of one screen, so that tests can inspect keys without the redis crate.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};

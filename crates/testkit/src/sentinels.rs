@@ -127,7 +127,7 @@ impl<'a> SentinelsBuilder<'a> {
         self
     }
 
-    /// The Sentinels themselves ask everybody for this password.
+    /// The Sentinels themselves ask every client for this password.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self

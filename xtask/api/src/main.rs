@@ -1,7 +1,7 @@
 //! `cargo xtask api [--write]`: what the library crates promise for years, one line an item.
 //!
 //! Each library crate has a `public-api.txt` with its public items and their signatures, as rustdoc's JSON has them. A
-//! change of the public API is a change of that file, so that nobody makes one without seeing it. `--write` renews the
+//! change of the public API is a change of that file, so that its author sees it. `--write` renews the
 //! files. Only rustdoc is told to take unstable options, so that nothing else is built anew.
 
 mod listing;

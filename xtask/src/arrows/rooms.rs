@@ -1,4 +1,4 @@
-//! Circles of rooms: a room is a child of a folder, a file or a folder with all that lies in it.
+//! Circles within a folder. Here a room is a child of a folder: a file, or a folder with all that lies in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::cycles;
 use super::tree::{Arrow, Tree};
 use crate::complaint::Complaint;
 
-/// The shortest loop of each circle of rooms. A circle of files is refused as such already.
+/// The shortest loop of each circle within a folder. A circle of files is refused as such already.
 pub(super) fn in_circles(tree: &Tree, arrows: &[Arrow]) -> Vec<Complaint> {
     let places = tree.modules.iter().flat_map(|module| {
         let levels = 0..module.path.len();

@@ -119,7 +119,7 @@ impl Tree {
     }
 
     fn walk(&self, from: usize, path: &[String], depth: usize) -> Option<Found> {
-        // A cycle of re-exports would not compile; a name that hides itself might look like one.
+        // A cycle of re-exports would not compile; a name that hides itself might seem to be one.
         if depth > 8 {
             return None;
         }

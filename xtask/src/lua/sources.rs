@@ -53,7 +53,7 @@ impl Script {
     }
 }
 
-/// Everything the rules look at.
+/// Everything the rules read.
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) scripts: Vec<Script>,

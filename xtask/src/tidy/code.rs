@@ -1,4 +1,4 @@
-//! Rules about Rust code. They look at tokens: comments and strings may say what they like.
+//! Rules about Rust code. They read tokens: comments and strings may say what they like.
 
 use super::source::Source;
 use crate::complaint::Complaint;
@@ -18,7 +18,7 @@ pub(super) fn check(source: &Source<'_>, found: &mut Vec<Complaint>) {
 type Found = Vec<(usize, String, &'static str)>;
 type Rule = fn(&Source<'_>, &[Token]) -> Found;
 
-/// Whoever audits the unsafe code reads two kinds of file and no more.
+/// An auditor of the unsafe code reads two kinds of file and no more.
 fn unsafe_code(source: &Source<'_>, tokens: &[Token]) -> Found {
     if ["clock.rs", "process.rs"].contains(&source.file_name()) {
         return Vec::new();
@@ -74,7 +74,7 @@ fn redis(source: &Source<'_>, tokens: &[Token]) -> Found {
     found
 }
 
-/// On the usual port may be a server that somebody needs. Unit tests in the file may parse it, and so may those of URLs.
+/// On the usual port may be a server that a user needs. Unit tests in the file may parse it, and so may those of URLs.
 fn ports(source: &Source<'_>, tokens: &[Token]) -> Found {
     if !source.is_test() || source.path.contains("/url/") {
         return Vec::new();

@@ -17,10 +17,10 @@ const MARGIN: usize = 20;
 const READ_MS: usize = 1_800;
 const HAPPENS_MS: usize = 2_500;
 const END_MS: usize = 6_000;
-/// Nobody waits longer for the next line.
+/// A reader waits no longer for the next line.
 const LONGEST_MS: usize = 1_000;
 
-/// Ground and letters have enough contrast on light pages and on dark ones. Whoever wants no motion sees the end.
+/// Ground and letters have enough contrast on light pages and on dark ones. A reader who wants no motion sees the end.
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#c9d1d9;white-space:pre}\
 .typed{fill:#fff;font-weight:600}.lost{fill:#ff9492}.waits{fill:#f0c674}.happens{fill:#79c0ff}\
 .title{fill:#9198a1}.gone{opacity:0}";

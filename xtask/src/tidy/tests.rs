@@ -1,4 +1,4 @@
-//! Each rule against a file that breaks it, and against one that looks like it but does not.
+//! Each rule against a file that breaks it, and against one that seems to break it but does not.
 
 mod page_rules;
 

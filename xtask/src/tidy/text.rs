@@ -1,4 +1,4 @@
-//! Rules about lines. The words looked for are glued together here, so that this file keeps them.
+//! Rules about lines. The forbidden words are glued together here, so that this file keeps them.
 
 use super::source::Source;
 use crate::complaint::Complaint;

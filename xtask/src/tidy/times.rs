@@ -1,6 +1,6 @@
 //! The table of all times: what ends or repeats after how long, with the constant that says so.
 //!
-//! An operator who sees a pause of five seconds looks for it here. The table is made from the constants and the comments
+//! An operator who sees a pause of five seconds finds it here. The table is made from the constants and the comments
 //! above them, so that no time is missing and none is said twice.
 
 use super::source::Source;

@@ -222,7 +222,7 @@ impl Name {
         }
     }
 
-    /// Whether a reader that nobody was there beside finds a number. One that was handed on is not told from it.
+    /// Whether a reader finds a number although no older hold is there. One that was handed on is not told from it.
     fn repeats(&mut self, now: &Script) -> bool {
         let is_new = |text: &str| now.added.iter().any(|added| added == text);
         // It reads on in another way, and others join it in the same step.

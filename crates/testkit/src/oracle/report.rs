@@ -10,7 +10,7 @@ pub enum Rule {
     Alone,
     /// I2: at most one reader may become exclusive.
     OneUpgradable,
-    /// I3, P3: nobody is granted before a waiter that is present and has come earlier, within its priority.
+    /// I3, P3: no client is granted before a waiter that is present and has come earlier, within its priority.
     Order,
     /// I4: after a step that makes room, the first waiter that is present does not fit, or was told.
     Idle,

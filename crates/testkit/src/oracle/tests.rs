@@ -349,7 +349,7 @@ fn permits_that_are_lost_and_written_anew_make_no_room() {
         after(|s| {
             s.call(&[C]).lua("HSET {job}:ll:usage permits 4");
             s.read(A, 1_000).wait(B, "1").mark();
-            s.now += 2_000_000; // the read has ended by then, and whoever waits polls soon
+            s.now += 2_000_000; // the read has ended by then, and the waiter polls soon
             s.call(&[C]).lua(&format!("ZREM job {A}")).mark();
             s.call(&[C])
                 .lua("DEL {job}:ll:usage")

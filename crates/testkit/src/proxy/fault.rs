@@ -37,7 +37,7 @@ pub enum Cut {
 pub enum Fault {
     /// Each byte arrives this much later.
     Delay(Duration),
-    /// Bytes vanish; the connection looks well, and its end is still passed on. What comes behind
+    /// Bytes vanish; the connection seems well, and its end is still passed on. What comes behind
     /// the hole vanishes too, even after the fault, because TCP delivers nothing out of order: an
     /// answer that did arrive would be taken for that of an earlier request.
     Swallow,

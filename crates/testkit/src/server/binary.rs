@@ -9,7 +9,7 @@ const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 ///
 /// # Panics
 ///
-/// When there is none: a test that cannot run must not look like one that passed.
+/// When there is none: a test that cannot run must not seem to have passed.
 pub fn find() -> PathBuf {
     if let Some(path) = env::var_os("LEASELOCK_TEST_SERVER") {
         return path.into();
@@ -33,7 +33,7 @@ pub(super) fn is_version_6(program: &Path) -> bool {
     said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(" v=6."))
 }
 
-/// Some programs are built without TLS. Those that have it look for the certificate, which is not there, and end.
+/// Some programs are built without TLS. Those that have it try to read the certificate, which is not there, and end.
 ///
 /// # Panics
 ///

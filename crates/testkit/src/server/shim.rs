@@ -22,7 +22,7 @@ impl Shim {
     ///
     /// # Panics
     ///
-    /// When there is no C compiler: a test that cannot run must not look like one that passed.
+    /// When there is no C compiler: a test that cannot run must not seem to have passed.
     pub(super) fn apply(&self, command: &mut Command) {
         let built = self.built.get_or_init(|| {
             let folder = super::binary::target();
