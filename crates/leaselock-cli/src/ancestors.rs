@@ -89,7 +89,7 @@ impl Ancestors {
     }
 
     /// Completes with the failure when an ancestor holds one of the locks, and never otherwise, so put it beside the wait
-    /// in a `select!`. Asks the store only when `run` is among the ancestors. Whoever reads or takes permits (not `alone`)
+    /// in a `select!`. Asks the store only when `run` is an ancestor. A job that reads or takes permits (not `alone`)
     /// may be granted beside an ancestor that does so too.
     pub(crate) async fn holds(
         &self,

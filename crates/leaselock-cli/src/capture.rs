@@ -58,7 +58,7 @@ impl Capture {
 }
 
 /// Ends early when our output cannot be written any more: the job then meets a closed pipe, as it would without us when
-/// nobody reads it.
+/// no program reads it.
 fn copy(from_job: &OwnedFd, ended: &OwnedFd, written: &AtomicU64) -> io::Result<Option<Vec<u8>>> {
     let (mut kept, mut buffer) = (Some(Vec::new()), vec![0; BUFFER]);
     loop {

@@ -22,7 +22,7 @@ pub(crate) fn line(event: &str, name: &str, text: &str, facts: Value) -> String 
         _ => "{}".to_owned(),
     };
     let comma = if facts == "{}" { "" } else { "," };
-    // The words come first, so that people who look at the lines find them.
+    // The words come first, so that people who read the lines find them.
     let (head, facts) = (&head[..head.len() - 1], &facts[1..]);
     output::line(&format!("{head}{comma}{facts}"))
 }

@@ -44,7 +44,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Who holds it, in one line; `None` when nobody does, or the store does not say.
+    /// Who holds it, in one line; `None` when it is free, or the store does not say.
     pub(crate) async fn held_by(&self, name: &str) -> Option<String> {
         self.see(name).await.ok()?.held_by()
     }

@@ -61,7 +61,7 @@ pub(crate) fn use_no_plugins_for_names() {
     }
     for (database, services) in [(c"hosts", c"files dns"), (c"passwd", c"files")] {
         // SAFETY: both are strings that end with zero and outlive the call, which copies them. There is one thread, and
-        // no name was looked up yet. When it fails, the configuration counts, as it would without this.
+        // no name was resolved yet. When it fails, the configuration counts, as it would without this.
         unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
     }
 }
@@ -196,7 +196,7 @@ impl SignalSet {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor, so nobody else owns it.
+        // SAFETY: the kernel has just given us this descriptor, so no other code owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn inherited_descriptor(number: i32) -> Option<OwnedFd> {
     // SAFETY: takes a number, and changes nothing where no descriptor has it.
     let is_open =
         number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
-    // SAFETY: nothing was opened by this program yet, so nobody else owns it.
+    // SAFETY: nothing was opened by this program yet, so no other code owns it.
     is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -261,7 +261,7 @@ impl Program {
     /// make system calls and nothing else: no allocation, no lock, no panic.
     /// The one caller, [`crate::job`], documents how it complies.
     pub(crate) fn start(&self, step: &mut dyn FnMut() -> Result<(), Errno>) -> io::Result<Pid> {
-        /// What the way to exec needs; looking for a program copies its arguments when it turns out to be a script.
+        /// What the way to exec needs; searching for a program copies its arguments when it turns out to be a script.
         const STACK: usize = 64 * 1024;
         let words = (STACK + self.arguments.len() * size_of::<usize>()).div_ceil(16);
         let mut stack = Vec::<u128>::with_capacity(words);
@@ -310,7 +310,7 @@ struct Launch<'a> {
 
 /// Runs in the new process, up to exec. Returns only on failure.
 extern "C" fn into_program(launch: *mut c_void) -> c_int {
-    // SAFETY: it is the `launch` of `Program::start`, which nobody else uses now.
+    // SAFETY: it is the `launch` of `Program::start`, which no other code uses now.
     let launch = unsafe { &mut *launch.cast::<Launch<'_>>() };
     // SAFETY: the default action runs no code of ours; our own process keeps its own. Every Rust program ignores this
     // signal, and every other expects not to.

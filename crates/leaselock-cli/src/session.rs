@@ -37,7 +37,7 @@ pub(crate) const JOB_VERBS: [&str; 4] = ["run", "elect", "once", "cron"];
 /// What a verb needs a client for.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<'a> {
-    /// To look or to change something, as an operator.
+    /// To inspect or to change something, as an operator.
     Operator,
     /// To hold a lock for a job, by one of [`JOB_VERBS`]. Others see which program runs, though not its arguments, which
     /// may be secret.

@@ -95,7 +95,7 @@ impl<'a> Textfile<'a> {
             self.waited.set(Some(since(self.began)));
         }
         if self.job.get().is_none() {
-            // A run that began no job must not look like one that did.
+            // A run that began no job must not seem to have begun one.
             let now_ms = boottime::unix_ms();
             let last_ms = self.last_began_ms().filter(|last_ms| *last_ms <= now_ms);
             self.job_began_ms.set(last_ms.unwrap_or(now_ms));

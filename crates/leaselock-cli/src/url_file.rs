@@ -22,7 +22,7 @@ const READ_WITHIN: Duration = Duration::from_secs(1);
 
 /// The URLs, one a line. Blank lines and those that begin with `#` are passed over.
 ///
-/// Its rights are not looked at: a secret that Kubernetes mounts can be read by everyone in the container.
+/// Its rights are not checked: a secret that Kubernetes mounts can be read by every user in the container.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, Failure> {
     let wrong = |why: &str| {
         let text = format!("the URL file {}: {why}", path.display());
@@ -55,7 +55,7 @@ fn urls_in(text: &str) -> Vec<String> {
     urls.map(str::to_owned).collect()
 }
 
-/// The file, read by a thread, so that a share that is out of reach keeps nobody waiting.
+/// The file, read by a thread, so that a share that is out of reach keeps no caller waiting.
 pub(crate) struct UrlFile {
     path: PathBuf,
     /// A thread that has not come back yet.
@@ -70,7 +70,7 @@ impl UrlFile {
         }
     }
 
-    /// Reads it within a second; as long as the thread of an earlier call has not come back, it only looks for that.
+    /// Reads it within a second; as long as the thread of an earlier call has not come back, it only checks for its result.
     pub(crate) fn read(&mut self) -> Result<Vec<String>, Failure> {
         let (reading, limit) = match self.reading.take() {
             Some(reading) => (reading, Duration::ZERO),

@@ -473,7 +473,7 @@ async fn a_store_that_does_not_answer_is_told_and_ends_no_service() {
     let clock = Clock::manual();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
-    drop(listener); // nobody listens there
+    drop(listener); // no server listens there
     let client = Client::builder().url(&url).clock(clock.clone());
     let cron = client.open().unwrap().cron("job");
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -487,7 +487,7 @@ async fn a_store_that_does_not_answer_is_told_and_ends_no_service() {
         if !told.lock().unwrap().is_empty() {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await; // between two looks
+        tokio::time::sleep(Duration::from_millis(5)).await; // between two checks
     }
     assert_eq!(told.lock().unwrap().len(), 1);
     clock.advance(HOUR);

@@ -31,7 +31,7 @@ pub(crate) const KINDS: [&str; 16] = [
 ///
 /// Lost and broken leases, deadlocks, runs that crashed, ticks that were missed, and what else is rare.
 /// The newest entry is the last. The store keeps the newest 1,000, for seven days at most. Clients
-/// write them, and whoever may take a lock may write any: they are shown, and not proven.
+/// write them, and each that may take a lock may write any: they are shown, and not proven.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LOG)]
 pub(crate) struct LogArgs {

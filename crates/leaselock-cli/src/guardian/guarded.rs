@@ -9,7 +9,7 @@ use crate::process_tree::{ProcessTree, ended};
 /// What is ended when the lease is lost.
 #[derive(Debug)]
 pub(super) enum Guarded {
-    /// Nobody works under the lease yet, so nothing is ended.
+    /// No program works under the lease yet, so nothing is ended.
     Nobody,
     /// A command, with all that it started.
     Job {

@@ -6,8 +6,8 @@
 //! stopped half-way, and a renewal that arrives now is no reason to believe in it again.
 //!
 //! A machine with much to do wakes the guardian late, and a kill after the deadline is too late. So
-//! between signal and kill it looks more and more often, and the kill comes before the deadline by
-//! four times as much as the latest look was late.
+//! between signal and kill it checks the time more and more often, and the kill comes before the deadline by
+//! four times as much as the latest check was late.
 
 use std::time::Duration;
 
@@ -67,10 +67,10 @@ enum Stage {
     Killed,
 }
 
-/// The shortest time between two looks before a kill, and their distance as a part of the time until then.
+/// The shortest time between two checks before a kill, and their distance as a part of the time until then.
 const LOOK_EVERY: u64 = 10_000_000;
 const LOOK_SHARE: u64 = 8;
-/// By how much a kill may come later than any look before it.
+/// By how much a kill may come later than any check before it.
 const LATER_THAN_SHOWN: u64 = 4;
 
 #[derive(Debug)]
@@ -79,9 +79,9 @@ pub(super) struct Schedule {
     deadline: Option<u64>,
     is_lost: bool,
     stage: Stage,
-    /// When the next look is due.
+    /// When the next check is due.
     due: Option<u64>,
-    /// How late a look was at most.
+    /// How late a check was at most.
     late: u64,
 }
 
@@ -191,7 +191,7 @@ mod tests {
         })
     }
 
-    /// Looks at every moment that is due, so much late, until the kill. Returns when that came.
+    /// Asks the schedule at every moment that is due, so much late, until the kill. Returns when that came.
     fn looks(schedule: &mut Schedule, mut now: u64, late: u64) -> u64 {
         loop {
             match schedule.next(now) {

@@ -123,7 +123,7 @@ pub(super) fn grants(state: &Holding) -> Vec<Fence> {
     fences.into_iter().filter(|_| all_shown).collect()
 }
 
-/// Takes these grants away and no other one, or with none of them the lock from whoever holds it.
+/// Takes these grants away and no other one, or with none of them the lock from its holders.
 pub(super) async fn take(
     client: &Client,
     name: &str,
@@ -191,7 +191,7 @@ enum Answer {
 async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer, Failure> {
     let theirs = args.effective_protocol() != Protocol::Native;
     let look = Look::at(client, theirs.then(|| args.mutex(client)));
-    // One that comes now is not the one that was looked at.
+    // One that comes now is not the one that was shown.
     let free = || Err(Failure::new(format!("`{name}` is not held"), Exit::LOST));
     let (grants, from, text) = match look.see(name).await? {
         Seen::Theirs(None) => return free(),

@@ -127,7 +127,7 @@ pub(super) struct Hold<'a> {
 }
 
 impl Hold<'_> {
-    /// Waits for the lock as long as the flags say, and as long as there is somebody to hold it for.
+    /// Waits for the lock as long as the flags say, and as long as there is a program to hold it for.
     async fn wait(
         &self,
         request: Request,
@@ -225,7 +225,7 @@ impl Hold<'_> {
         Ok(())
     }
 
-    /// Nobody learns of the grant before the guardian watches. In a folder it keeps the lock's descriptor, so that the
+    /// The caller is not told before the guardian watches. In a folder it keeps the lock's descriptor, so that the
     /// lock is not free before the process is dead, if this one is killed.
     async fn begin_guarded(
         &self,
@@ -254,7 +254,7 @@ impl Hold<'_> {
         }
     }
 
-    /// Nobody is ended when the lease is lost, and the caller is told in time. It keeps the lock until the deadline, unless
+    /// Nothing is ended when the lease is lost, and the caller is told in time. It keeps the lock until the deadline, unless
     /// it says that it has stopped.
     async fn alone(&self, lease: &Held, mut caller: Caller) -> Result<Outcome<()>, Failure> {
         let alarm = Alarm::new()?;

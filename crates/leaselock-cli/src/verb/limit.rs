@@ -78,7 +78,7 @@ async fn allowed(
     }
 }
 
-/// With `-v` it asks first how long the wait will be. That reserves nothing, and newcomers do not overtake whoever has
+/// With `-v` it asks first how long the wait will be. That reserves nothing, and newcomers do not overtake a waiter that has
 /// reserved.
 async fn acquired(
     limiter: &Limiter,

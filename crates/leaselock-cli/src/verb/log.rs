@@ -115,7 +115,7 @@ fn is_asked_for(entry: &LogEntry, args: &LogArgs) -> bool {
     is_of(&args.name, entry.name.as_deref()) && is_of(&args.kind, Some(&entry.kind))
 }
 
-/// False when the reader of standard output has gone: nobody follows any more.
+/// False when the reader of standard output has gone: it follows no more.
 fn print<'a>(
     entries: impl Iterator<Item = &'a LogEntry>,
     args: &LogArgs,

@@ -201,7 +201,7 @@ impl Request {
     }
 }
 
-/// The job of a leader begins once everybody can read who leads, or once that has failed: it leads in any case.
+/// The job of a leader begins once every client can read who leads, or once that has failed: it leads in any case.
 async fn proclaimed(leading: &Lease<Leader>, globals: &Globals) {
     match leading.proclaimed().await {
         Ok(()) | Err(LeaseError::Lost(_)) => {}

@@ -120,7 +120,7 @@ pub(super) fn is_refused_login(error: &impl OperationError) -> bool {
     error.store_error().map(StoreError::kind) == Some(ErrorKind::Auth)
 }
 
-/// Says why the store is asked again: a service that only looks as if it ran is worse than one that ends.
+/// Says why the store is asked again: a service that only seems to run is worse than one that ends.
 pub(super) fn tell_retry(globals: &Globals, name: &str, why: &dyn Display, is_refused_login: bool) {
     let how = match globals.url_file().filter(|_| is_refused_login) {
         Some(_) => "retrying, with the URL that the file has by then",

@@ -1,4 +1,4 @@
-//! Starts a wrapper with a job in a folder of its own, and looks at what becomes of them.
+//! Starts a wrapper with a job in a folder of its own, and checks what becomes of them.
 
 use std::fs;
 use std::io::Write as _;
@@ -246,7 +246,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let give_up = boottime::now() + boottime::nanoseconds(LIMIT);
     while !is_so() {
         assert!(boottime::now() < give_up, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2)); // between two looks at the condition
+        std::thread::sleep(Duration::from_millis(2)); // between two checks of the condition
     }
 }
 

@@ -6,7 +6,7 @@ use testkit::process::Signal;
 
 use crate::common::{Store, fifo_in_place_of, until};
 
-/// Each verb that looks at the lock `job`, with the exit code where its file is none and where only its holder's
+/// Each verb that reads the lock `job`, with the exit code where its file is none and where only its holder's
 /// session is none.
 const VERBS: [(&[&str], i32, i32); 7] = [
     (&["status", "job"], 65, 0),

@@ -1,4 +1,4 @@
-//! How long the command stays after its job when the store does not reply: one request time-out, and then it says what
+//! How long the command stays after its job when the store does not reply: one request timeout, and then it says what
 //! is left.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use testkit::process::Signal;
 
 use crate::common::{Store, seconds, until, uptime};
 
-/// One request time-out is 1 s. Before there was a bound this took 4 to 6 s: two requests of the release, and three
+/// One request timeout is 1 s. Before there was a bound this took 4 to 6 s: two requests of the release, and three
 /// times two seconds of cleaning up.
 const BOUND: Duration = Duration::from_millis(3_500);
 

@@ -187,7 +187,7 @@ fn what_is_no_handle_is_64_and_is_not_repeated() {
     store
         .run(&["release", "--handle-file", "nowhere"])
         .refuses(64, "nowhere: No such file");
-    // An argument would be seen by everybody who lists processes.
+    // An argument would be seen by every user who lists processes.
     store.run(&["release", "ll1.a.b.1"]).gives(64);
 }
 

@@ -24,7 +24,7 @@ fn too_few_descriptors_are_named_wherever_they_run_out() {
             &["status", "job"],
             &["doctor"],
         ] {
-            // A lock that was taken before they ran out is given back, or the next try would find it busy.
+            // A lock that was taken before the descriptors were used up is given back, or the next try would find it busy.
             let mut enough = false;
             for most in 5..60 {
                 let done = with_files(store, most, words);

@@ -292,7 +292,7 @@ fn that_a_job_of_another_user_cannot_be_ended_is_said() {
     let store = Store::redis();
     let folder = store.path(".");
     set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-    // As sudo does: a program that everybody may start, and that becomes root.
+    // As sudo does: a program that every user may start, and that becomes root.
     let setpriv = "/usr/bin/setpriv";
     copy(setpriv, store.path("as-root")).unwrap();
     set_permissions(store.path("as-root"), Permissions::from_mode(0o4755)).unwrap();

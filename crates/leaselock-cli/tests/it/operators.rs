@@ -1,4 +1,4 @@
-//! What operators use: looking, waiting, breaking, examining.
+//! What operators use: inspecting, waiting, breaking, examining.
 
 use testkit::{Server, Value};
 

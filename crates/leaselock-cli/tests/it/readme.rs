@@ -82,7 +82,7 @@ fn the_second_command_of_the_readme_is_the_one_that_ci_runs() {
         panic!("two commands: {:?}", first_commands())
     };
     let tests = tests.split('#').next().unwrap().trim_end();
-    // Around it stand the time that CI gives it, and that nobody is there to ask, and no more than that.
+    // Around it stand the time that CI gives it, and that no user is there to ask, and no more than that.
     let last = CI.lines().last().unwrap();
     assert_eq!(last, format!("timeout --kill-after=20s 60m {tests} -y"));
 }

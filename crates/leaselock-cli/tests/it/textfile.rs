@@ -258,7 +258,7 @@ fn a_file_that_cannot_be_written_is_told_once_and_changes_nothing() {
     );
 }
 
-/// Otherwise a job that hangs would look as if each host that finds its lock busy had begun it.
+/// Otherwise a job that hangs would seem to have been begun by each host that finds its lock busy.
 #[test]
 fn a_run_that_began_no_job_leaves_the_latest_start_as_it_was() {
     on_both(|store| {

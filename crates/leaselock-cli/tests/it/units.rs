@@ -48,7 +48,7 @@ fn systemd_finds_nothing_wrong_with_the_units() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]);
     for (file, text) in UNITS {
-        // systemd looks whether the programs are there, which are those of a machine with the package.
+        // systemd checks whether the programs are there, which are those of a machine with the package.
         let text = text.replace("/usr/bin/leaselock", env!("CARGO_BIN_EXE_leaselock"));
         let text = text.replace("/usr/local/bin/report", "/bin/true");
         fs::write(folder.path().join(file), text).unwrap();

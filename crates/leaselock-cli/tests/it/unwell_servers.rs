@@ -1,4 +1,4 @@
-//! Stores that do not serve: each trouble has its code, and none of them hangs or looks like "busy".
+//! Stores that do not serve: each trouble has its code, and none of them hangs or is taken for "busy".
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -31,7 +31,7 @@ pub(crate) fn seconds(line: &str) -> f64 {
     line.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Whoever opens this file then waits for a writer.
+/// A program that opens this file then waits for a writer.
 #[track_caller]
 pub(crate) fn fifo_in_place_of(path: &Path) {
     std::fs::remove_file(path).ok();
