@@ -57,7 +57,7 @@ async fn a_deleted_lock_has_a_second_holder() {
     forgets(Server::start(), delete).await;
 }
 
-/// The server is killed and comes back with what it had acknowledged: the holder goes on, and nobody gets in.
+/// The server is killed and comes back with what it had acknowledged: the holder goes on, and no other client gets in.
 async fn remembers(server: Server, restart: impl FnOnce(&Server)) {
     let (first, second) = two(&server);
     let first = first.acquire().await.unwrap();

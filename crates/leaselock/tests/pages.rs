@@ -410,7 +410,7 @@ async fn the_first_wait_of_a_client_costs_one_request_more() {
     lease.release().await.unwrap();
     served.await.unwrap().unwrap();
     said(&waiter);
-    // A try, and then as always: in line, release. Beside them the holder's release, and who the waiter is.
+    // A try, and then as always: queued, release. Beside them the holder's release, and who the waiter is.
     assert_eq!(calls(&server, "evalsha"), 3 + 2);
 }
 

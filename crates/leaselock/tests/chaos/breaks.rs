@@ -1,4 +1,4 @@
-//! Leases that an operator breaks under load. A witness knows who works, and until when its lease lasts: nobody begins
+//! Leases that an operator breaks under load. A witness knows who works, and until when its lease lasts: no worker begins
 //! before the one before it has stopped, or its lease has ended. Freed at once, a lock has two that work.
 
 use std::collections::HashMap;

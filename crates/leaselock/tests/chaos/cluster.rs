@@ -104,6 +104,6 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let end = clock::now() + PATIENCE;
     while !condition().await {
         assert!(clock::now() < end, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the condition
+        tokio::time::sleep(Duration::from_millis(2)).await; // between two checks of the condition
     }
 }

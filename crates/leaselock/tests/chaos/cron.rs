@@ -30,7 +30,7 @@ enum Point {
     Claimed,
     /// The job runs, and stops when its lease is lost.
     Runs,
-    /// The job runs, and does not look at its lease.
+    /// The job runs, and does not check its lease.
     RunsOn,
     /// The job has ended. That has left and has not arrived.
     Finishes,

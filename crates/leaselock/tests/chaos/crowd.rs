@@ -1,5 +1,5 @@
-//! Thousands of waiters for one name in a folder, each with an entry of its own in the queue: nobody's wait fails, all
-//! are served in order, and while the holder stays nobody rewrites the queue all the time.
+//! Thousands of waiters for one name in a folder, each with an entry of its own in the queue: no wait fails, all
+//! are served in order, and while the holder stays no waiter rewrites the queue all the time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -54,7 +54,7 @@ impl Crowd {
         }
     }
 
-    /// A lease that is not renewed is shared with nobody, so each task has an entry of its own.
+    /// A lease that is not renewed is shared with no other task, so each task has an entry of its own.
     fn mutex(&self, number: usize) -> Mutex {
         let client = &self.clients[number % self.clients.len()];
         client.mutex("job").ttl(TTL).renewal(false)
@@ -87,7 +87,7 @@ impl Crowd {
                 ended.unwrap();
             }
             assert!(clock::now() < limit, "{what}");
-            tokio::time::sleep(Duration::from_millis(5)).await; // between two looks at the condition
+            tokio::time::sleep(Duration::from_millis(5)).await; // between two checks of the condition
         }
     }
 }

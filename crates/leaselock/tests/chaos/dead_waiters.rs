@@ -119,7 +119,7 @@ async fn until(what: &str, reached: impl Fn() -> bool) {
     let end = clock::now() + PATIENCE;
     while !reached() {
         assert!(clock::now() < end, "{what}");
-        tokio::time::sleep(Duration::from_millis(5)).await; // between two looks at the condition
+        tokio::time::sleep(Duration::from_millis(5)).await; // between two checks of the condition
     }
 }
 

@@ -68,7 +68,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// When somebody was granted a lock.
+/// When a client was granted a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Grants(Mutex<Vec<Duration>>);
 

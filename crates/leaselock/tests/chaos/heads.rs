@@ -76,7 +76,7 @@ impl Store {
     async fn is_held(&self) {
         let has = |server: &Server| server.cli(&["EXISTS", "job"]).integer() == Some(1);
         while !self.servers.iter().all(has) {
-            tokio::time::sleep(Duration::from_millis(10)).await; // between two looks
+            tokio::time::sleep(Duration::from_millis(10)).await; // between two checks
         }
     }
 
@@ -84,7 +84,7 @@ impl Store {
     async fn are_waiting(&self, count: usize) {
         let wanted = i64::try_from(count).unwrap();
         for _ in 0..2_000 {
-            tokio::time::sleep(Duration::from_millis(10)).await; // between two looks
+            tokio::time::sleep(Duration::from_millis(10)).await; // between two checks
             let is_there = match &self.servers[..] {
                 [] => {
                     Client::open(&self.urls[0])

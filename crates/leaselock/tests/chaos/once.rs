@@ -2,7 +2,7 @@
 //! request and the last reply.
 //!
 //! In each round a process begins work under many keys, some for each point, and is struck when all of them are there.
-//! Requests and replies that were held back arrive before or after others have run. Then everybody who is still there, or
+//! Requests and replies that were held back arrive before or after others have run. Then each process that is there, or
 //! comes back, asks for the results.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ const POINTS: [Point; 7] = [
 ];
 /// At each point in each round.
 const KEYS: usize = 8;
-/// The lease of a process that was struck ends after it. Whoever asks later has the usual one, which no slow machine ends.
+/// The lease of a process that was struck ends after it. One that asks later has the usual one, which no slow machine ends.
 const TTL: Duration = Duration::from_millis(300);
 
 impl Point {
@@ -140,7 +140,7 @@ async fn work(fence: u64, key: &str, point: Point, folder: &Path) -> Result<Vec<
     Ok(format!("of-the-first-{fence}").into_bytes())
 }
 
-/// It does not look at its lease.
+/// It does not check its lease.
 async fn finishes_late(once: &Once, key: &str, folder: &Path) -> Result<Vec<u8>, OnceError> {
     let run = match once.begin().await? {
         OnceStart::Done(result) => return Ok(result.value),
@@ -222,7 +222,7 @@ impl Round {
         self.process.until("its result is stored", stored).await;
     }
 
-    /// Everybody asks for the result of each key; a run here is the second one.
+    /// Other tasks ask for the result of each key; a run here is the second one.
     async fn others_ask(&self) {
         let mut tasks = JoinSet::new();
         for key in keys(&self.name) {

@@ -13,7 +13,7 @@ pub(crate) struct Quarantines {
     pub(crate) end: Duration,
 }
 
-/// Asks for a lock that nobody wants until it is granted again.
+/// Asks for a lock that no other client wants until it is granted again.
 pub(crate) async fn over(
     probe: &Client,
     name: &str,
@@ -49,6 +49,6 @@ pub(crate) async fn over(
             clock::now() < limit,
             "no quarantine has begun and ended: {met:?}"
         );
-        tokio::time::sleep(Duration::from_millis(20)).await; // between two looks at it
+        tokio::time::sleep(Duration::from_millis(20)).await; // between two checks
     }
 }

@@ -62,7 +62,7 @@ async fn handed_over(holder: &Client, careful: &Client, name: &str, took: &mut F
     let limit = clock::now() + PATIENCE;
     while holder.inspect(name).await.unwrap().queue.is_empty() {
         assert!(clock::now() < limit, "nobody is in line");
-        tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the line
+        tokio::time::sleep(Duration::from_millis(2)).await; // between two checks of the queue
     }
     let begin = clock::now();
     lease.release().await.unwrap();

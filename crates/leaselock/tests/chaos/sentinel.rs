@@ -35,7 +35,7 @@ struct Work {
     over: AtomicBool,
     /// Of a lock that it shares with another client.
     shared: [Grants; CLIENTS],
-    /// Of a lock that nobody else wants: what keeps it from having that is never another client.
+    /// Of a lock that no other client wants: what keeps it from having that is never another client.
     own: [Grants; CLIENTS],
     lost: AtomicUsize,
     failed: AtomicUsize,
@@ -131,7 +131,7 @@ fn strike(group: &Watched, fault: Fault) {
     drop(frozen);
 }
 
-/// A lock that nobody else wants.
+/// A lock that no other client wants.
 async fn had(client: &Client, name: &str) {
     let end = clock::now() + PATIENCE;
     while client

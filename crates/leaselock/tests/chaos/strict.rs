@@ -1,5 +1,5 @@
-//! Servers that forget a lease, or end it early, while somebody holds it: with strict mode nobody else gets the lock
-//! until that lease is over by its holder's own clock, and without it somebody does.
+//! Servers that forget a lease, or end it early, while a client holds it: with strict mode no other gets the lock
+//! until that lease is over by its holder's own clock, and without it another does.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Stage {
         });
     }
 
-    /// Whoever takes locks from now on takes them here.
+    /// A client that takes locks from now on takes them here.
     fn successor(&self) -> &Server {
         self.second.as_ref().unwrap_or(&self.first)
     }

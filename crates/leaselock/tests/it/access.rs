@@ -59,7 +59,7 @@ impl Site {
         connection
     }
 
-    /// What was refused so far, to anybody.
+    /// What was refused so far, to any user.
     fn log(&self) -> Vec<Value> {
         match self.0.cli(&["ACL", "LOG"]) {
             Value::List(entries) => entries,
@@ -103,7 +103,7 @@ impl Site {
     }
 }
 
-/// Nobody but the superuser.
+/// Only the superuser may do these.
 const FOR_NOBODY: &[&[&str]] = &[
     &["FLUSHALL"],
     &["FLUSHDB"],
@@ -139,7 +139,7 @@ const FOR_NOBODY: &[&[&str]] = &[
     &["PUBLISH", "other", "x"],
 ];
 
-/// Nobody but the superuser, where it exists.
+/// Only the superuser may do these, where they exist.
 const FOR_NOBODY_SINCE_SEVEN: &[&[&str]] = &[
     &["FUNCTION", "FLUSH"],
     &["FUNCTION", "DELETE", "x"],
@@ -308,7 +308,7 @@ async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
     }
 }
 
-/// They hear messages, and none of them may send one: a release wakes nobody, so they poll as if they heard nothing.
+/// They hear messages, and none of them may send one: a release wakes no waiter, so they poll as if they heard nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_who_may_subscribe_but_cannot_be_woken_poll_as_those_without_wake_ups() {
     for without in ["+publish", "+pubsub|numsub"] {

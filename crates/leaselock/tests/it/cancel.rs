@@ -248,7 +248,7 @@ async fn a_downgrade_dropped_at_any_await_point_leaves_nothing() {
     dropped_everywhere(&server, work).await;
 }
 
-/// On two names, so that some stand in line, some are granted, and some hold for a moment when they are dropped.
+/// On two names, so that some are in the queue, some are granted, and some hold for a moment when they are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_acquires_dropped_at_random_points_leave_nothing() {
     let server = Server::start();

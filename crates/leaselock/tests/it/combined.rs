@@ -190,7 +190,7 @@ async fn without_memory_a_crowd_of_acquires_fails_as_itself_while_releases_succe
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
-/// The calls are carried out and their answers vanish: nobody knows, and nothing stays behind.
+/// The calls are carried out and their answers vanish: the outcome is unknown, and nothing stays behind.
 #[tokio::test]
 async fn a_call_whose_answer_vanished_leaves_everybody_in_doubt_and_nothing_locked() {
     let server = Server::start();
@@ -214,7 +214,7 @@ async fn a_call_whose_answer_vanished_leaves_everybody_in_doubt_and_nothing_lock
     eventually("all is cleaned up", async || leftovers(&server).is_empty()).await;
 }
 
-/// What a crowd of releases came to: how many were told that nobody knows. None may be told that it is done.
+/// What a crowd of releases came to: how many were told that it is unknown. None may be told that it is done.
 async fn releases_in_doubt(leases: Vec<Lease>) -> usize {
     let count = leases.len();
     let mut leases = leases.into_iter();
@@ -357,7 +357,7 @@ async fn tasks_of_one_crowd_that_want_the_same_name_take_turns() {
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
 }
 
-/// The first request of each may have been carried out, and nobody is told that nothing is there.
+/// The first request of each may have been carried out, and no task is told that nothing is there.
 #[tokio::test]
 async fn a_crowd_that_waits_while_answers_vanish_is_left_in_doubt_and_nothing_locked() {
     let server = Server::start();
@@ -381,7 +381,7 @@ async fn a_crowd_that_waits_while_answers_vanish_is_left_in_doubt_and_nothing_lo
     eventually("all is cleaned up", async || leftovers(&server).is_empty()).await;
 }
 
-/// Whoever is to send what gathers sits on a runtime that nobody drives: the others wait no longer than they asked for.
+/// The sender of what gathers sits on a runtime that no thread drives: the others wait no longer than they asked for.
 #[test]
 fn a_request_in_the_queue_ends_in_time_although_its_sender_stands_still() {
     let runtime = || {

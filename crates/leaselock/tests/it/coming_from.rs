@@ -42,7 +42,7 @@ impl Rig {
         Rig { server, one, two }
     }
 
-    /// The lock `job`, for whoever holds it first.
+    /// The lock `job`, for the client that holds it first.
     fn mine(&self) -> Mutex {
         self.one.mutex("job").ttl(LONG)
     }

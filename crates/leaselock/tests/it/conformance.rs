@@ -244,9 +244,9 @@ conformance! {
 }
 
 // On a quorum these are not promised:
-// - order, places and priorities: a line is nothing that a majority could agree on, so nobody stands in one;
+// - order, places and priorities: a queue is nothing that a majority could agree on, so no waiter is in one;
 // - `list`: each node knows other locks, and no majority has agreed on any list;
-// - what else looks at the line to know that somebody waits, needs a list or a builder of one store: `quorum` has tests
+// - what else reads the queue to know that a client waits, needs a list or a builder of one store: `quorum` has tests
 //   of its own for that.
 conformance! {
     [quorum_of_3 quorum_of_5_with_2_dead]

@@ -56,7 +56,7 @@ async fn a_change_whose_reply_is_lost_for_long_is_unknown_until_it_is_resolved()
 async fn changes_go_on_behind_a_caller_that_is_not_polled_any_more() {
     let server = Server::start();
     let client = Client::builder().url(&server.url());
-    // No request takes as long; the one that nobody polls is given up after it.
+    // No request takes as long; the one that no task polls is given up after it.
     let client = client.request_timeout(millis(2_000)).open().unwrap();
     let visits = client.counter("visits");
     assert_eq!(visits.get().await.unwrap(), 0); // the client's thread has started, which is part of no request below

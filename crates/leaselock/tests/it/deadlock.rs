@@ -102,7 +102,7 @@ async fn an_owner_that_holds_nothing_costs_no_command_and_one_that_holds_leaves_
     holding.release().await.unwrap();
 }
 
-/// Nobody can let go of what the user may not read.
+/// The user may not read what the search needs, so no owner gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_that_fails_reports_nothing() {
     let server = Server::start();

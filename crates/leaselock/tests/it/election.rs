@@ -212,7 +212,7 @@ async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclai
     leading.release().await.unwrap();
 }
 
-/// Terms never repeat and grow, although each server forgets everything; nobody leads before the leases of earlier ones
+/// Terms never repeat and grow, although each server forgets everything; no term begins before the leases of earlier ones
 /// have ended.
 #[tokio::test]
 async fn in_strict_mode_no_leader_follows_a_lost_one_before_its_lease_has_ended() {

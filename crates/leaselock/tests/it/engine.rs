@@ -29,7 +29,7 @@ pub(crate) struct Engine {
     target: Target,
     pub(crate) prefix: String,
     server: Option<Server>,
-    /// It shows the names of locks that nobody names.
+    /// It shows the names of locks that the test does not name.
     pub(crate) lists: bool,
     #[cfg(feature = "tls")]
     secured: Option<(Secured, Authority)>,
@@ -40,7 +40,7 @@ pub(crate) struct Engine {
 
 enum Target {
     Url(String),
-    /// The test brings connections of its own; nobody can listen on them.
+    /// The test brings connections of its own; no client can listen on them.
     Handed(String),
     /// Several servers, some of which may be dead.
     Quorum(Vec<Server>),
@@ -139,7 +139,7 @@ impl Engine {
         engine
     }
 
-    /// The server, for tests that look behind the scenes.
+    /// The server, for tests that inspect it themselves.
     pub(crate) fn server(&self) -> Option<&Server> {
         #[cfg(feature = "tls")]
         if let Some((secured, _)) = &self.secured {
@@ -196,7 +196,7 @@ impl Engine {
         self.builder().await.open().unwrap()
     }
 
-    /// Whether waiters are woken by messages; otherwise they look twice a second.
+    /// Whether waiters are woken by messages; otherwise they poll twice a second.
     pub(crate) fn wakes(&self) -> bool {
         !matches!(self.target, Target::Handed(_))
     }

@@ -1,4 +1,4 @@
-//! Waiting behind a holder of another library: a plain key that is deleted one day, and nobody is told by whom.
+//! Waiting behind a holder of another library: a plain key that is deleted one day, and no client is told by whom.
 //!
 //! A client on a clock that stands still has no timers: what it learns it was told.
 
@@ -16,7 +16,7 @@ use crate::support::{
 /// Where the server tells what happens to the key `job`.
 const NEWS: &str = "__keyspace@0__:job";
 
-/// The head of a line looks by timer after half a second.
+/// The head of the queue polls by timer after half a second.
 const LESS_THAN_A_TIMER: Duration = Duration::from_millis(200);
 
 fn telling() -> Server {
@@ -58,7 +58,7 @@ async fn all_served(waiting: impl IntoIterator<Item = Waiting>) {
     }
 }
 
-/// Until the only waiter has nothing left to do but wait: it got in line, and looked when the news of the key were
+/// Until the only waiter has nothing left to do but wait: it joined the queue, and polled when the news of the key were
 /// heard.
 async fn settled(server: &Server) {
     eventually("it waits for news", async || {
@@ -102,12 +102,12 @@ async fn tasks_that_share_a_queue_entry_are_called_too() {
     })
     .await;
     let_go(&server);
-    // It has looked more often at one moment than the pace allows, and is still before its next look by timer.
+    // It has polled more often at one moment than the pace allows, and is still before its next poll by timer.
     clock.advance(LESS_THAN_A_TIMER * 2);
     all_served([first, second]).await;
 }
 
-/// Nobody else would tell it, and it would look after a second only.
+/// No other client would tell it, and it would poll after a second only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_head_of_the_queue_gives_up_the_next_one_hears_of_the_key() {
     let server = telling();
@@ -118,7 +118,7 @@ async fn when_the_head_of_the_queue_gives_up_the_next_one_hears_of_the_key() {
     let next = waiter(&two, "job", LONG);
     until_queued(&two, "job", 2).await;
     first.abort();
-    // Beside the two of the first: in line, the first leaves, told, and the key is heard.
+    // Beside the two of the first: queued, the first leaves, told, and the key is heard.
     eventually("it is the first", async || polls_sent(&server) == 6).await;
     let_go(&server);
     served(next).await.release().await.unwrap();
@@ -212,7 +212,7 @@ async fn a_waiter_that_may_not_subscribe_to_the_key_finds_the_free_lock_by_a_pol
         let next = waiter(&client, "job", LONG);
         until_queued(&client, "job", 1).await;
         eventually("it was refused", async || {
-            polls_sent(&server) > 2 // and more than one look by timer ago
+            polls_sent(&server) > 2 // and more than one poll by timer ago
         })
         .await;
         assert!(!channels(&server).contains(&NEWS.to_owned()));
@@ -248,7 +248,7 @@ async fn the_key_is_subscribed_only_while_a_waiter_is_behind_another_library() {
     lease.release().await.unwrap();
 }
 
-/// So many looks, and commands of all kinds with those of the scripts, in so many milliseconds.
+/// So many polls, and commands of all kinds with those of the scripts, in so many milliseconds.
 async fn load(server: &Server, waiters: &[Waiting]) -> (usize, usize, usize) {
     let everything = || {
         let info = server.cli(&["INFO", "stats"]);
@@ -258,7 +258,7 @@ async fn load(server: &Server, waiters: &[Waiting]) -> (usize, usize, usize) {
     };
     let scripts = || calls(server, "evalsha") + calls(server, "eval");
     let (start, polls, commands) = (clock::now(), scripts(), everything());
-    tokio::time::sleep(millis(2_000)).await; // looks are made meanwhile
+    tokio::time::sleep(millis(2_000)).await; // the waiters poll meanwhile
     let (polls, commands) = (scripts() - polls, everything() - commands);
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     let took = usize::try_from((clock::now() - start).as_millis()).unwrap();
@@ -266,7 +266,7 @@ async fn load(server: &Server, waiters: &[Waiting]) -> (usize, usize, usize) {
     (polls, commands, took)
 }
 
-/// Beside what is made all the time: a look at each edge of the time, one when the key is heard, and who one is.
+/// Beside what is made all the time: a poll at each edge of the time, one when the key is heard, and who one is.
 const POLLS_ONCE: usize = 4;
 const COMMANDS_ONCE: usize = 20 * POLLS_ONCE;
 
@@ -284,7 +284,7 @@ async fn a_hundred_waiters_of_one_client_poll_twice_a_second_together() {
     all_served(waiters).await;
 }
 
-/// The second place looks every second, the third every one and a half, the fourth every two.
+/// The second place polls every second, the third every one and a half, the fourth every two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_waiters_of_four_clients_poll_five_times_a_second_together() {
     let server = telling();

@@ -1,4 +1,4 @@
-//! Servers on which nobody may send scripts of their own.
+//! Servers on which users may not send scripts of their own.
 
 mod several;
 

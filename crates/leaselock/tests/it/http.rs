@@ -128,7 +128,7 @@ fn field(headers: &HeaderMap, name: &str) -> String {
     values.join(", ")
 }
 
-/// Nobody listens on port 1.
+/// No server listens on port 1.
 fn out_of_reach() -> Client {
     Client::open("redis://admin:correct-horse@127.0.0.1:1/").unwrap()
 }

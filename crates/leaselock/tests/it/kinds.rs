@@ -396,7 +396,7 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
                 "seed {seed}: {state:?}, not {expected:?}, after {:?}: {model:?}",
                 &done[done.len().saturating_sub(12)..]
             );
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // between two looks at the condition
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // between two checks of the condition
         }
         let is_new = |held: &&(usize, Kind)| !before.contains(held);
         let new: Vec<_> = model.held.iter().filter(is_new).copied().collect();

@@ -1,4 +1,4 @@
-//! Latches and barriers on a server: what they cost, and many parties with time-outs.
+//! Latches and barriers on a server: what they cost, and many parties with timeouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ async fn closing_a_client_waits_until_its_parties_have_left() {
     assert_eq!(waiting(), Some(0));
 }
 
-/// Parties give up at any moment, also at that of the last arrival, and come back. Whoever has passed is one of exactly
+/// Parties give up at any moment, also at that of the last arrival, and come back. One that has passed is one of exactly
 /// as many as there are parties, each with an index of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exactly_as_many_pass_a_generation_as_there_are_parties_whoever_gives_up() {

@@ -58,7 +58,7 @@ impl Nodes {
         }
     }
 
-    /// For the lock `job`, and for whoever holds it.
+    /// For the lock `job`, and for its holder.
     pub(crate) async fn all_have_voted(&self) {
         eventually("all have voted", async || {
             self.holding("job") == self.0.len()
@@ -76,7 +76,7 @@ impl Nodes {
             let now = self.0.iter().map(asked).sum();
             quiet = if now == before { quiet + 1 } else { 0 };
             before = now;
-            tokio::time::sleep(millis(20)).await; // between two looks at the counters
+            tokio::time::sleep(millis(20)).await; // between two checks of the counters
             quiet >= QUIET
         })
         .await;

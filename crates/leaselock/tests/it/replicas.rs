@@ -223,7 +223,7 @@ async fn a_read_and_permits_count_once_a_replica_has_them_and_are_given_back_oth
     drop(frozen);
 }
 
-/// A server looks seldom whose time is over, so the client does it.
+/// A server seldom checks whose time is over, so the client does it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_given_back_when_its_time_is_over_and_the_server_has_not_noticed() {
     let (primary, replica) = pair();

@@ -166,7 +166,7 @@ async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
     let waits = two.semaphore("pool", 2).ttl(LONG);
     let waits = tokio::spawn(async move { waits.acquire_many(2).await });
     until_queued(&one, "pool", 1).await;
-    // Ticket, token and the time of the latest poll.
+    // Order, token and the time of the latest poll.
     let entry = || {
         let queue = server.cli(&["ZRANGE", "{pool}:ll:queue", "0", "0"]);
         let entry = queue

@@ -47,7 +47,7 @@ async fn taken(client: &Client) -> Lease {
     lock(client).try_acquire().await.unwrap().unwrap()
 }
 
-/// Nobody is granted, for this reason and not for longer than a quarantine.
+/// No client is granted, for this reason and not for longer than a quarantine.
 async fn quarantined(client: &Client) -> Quarantine {
     match lock(client).try_acquire().await {
         Err(AcquireError::Quarantined {

@@ -1,4 +1,4 @@
-//! What many tests need: waiting for something to be so, and looking at what is left behind.
+//! What many tests need: waiting for something to be so, and checking what is left behind.
 
 use std::future::Future;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Outp
     }
 }
 
-/// Waits in line in a task of its own.
+/// Waits in the queue in a task of its own.
 pub(crate) fn waiter(
     client: &Client,
     name: &str,
@@ -69,7 +69,7 @@ pub(crate) fn waiter(
     tokio::spawn(async move { mutex.acquire().await })
 }
 
-/// Nobody may hear over the connection of the requests, so messages have a connection of their own from the beginning.
+/// No client may hear over the connection of the requests, so messages have a connection of their own from the beginning.
 pub(crate) fn apart(server: &testkit::Server) {
     // Eight characters of client, and nothing behind them.
     let channels = "&*ll:wake:????????";
@@ -77,7 +77,7 @@ pub(crate) fn apart(server: &testkit::Server) {
     assert!(!set.is_error());
 }
 
-/// The channels on which somebody waits.
+/// The channels on which clients wait.
 pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
     let channels = server.cli(&["PUBSUB", "CHANNELS", "*"]);
     let text = |channel: &testkit::Value| channel.text().unwrap().to_owned();
@@ -117,7 +117,7 @@ pub(crate) async fn introduced(server: &Server, client: &Client) {
     .await;
 }
 
-/// Keys that belong to a lease or a place in line. Fences, the event log and what clients say about
+/// Keys that belong to a lease or a queue entry. Fences, the event log and what clients say about
 /// themselves may stay.
 pub(crate) fn leftovers(server: &Server) -> Vec<String> {
     let keys = server.cli(&["SCAN", "0", "COUNT", "100000"]);

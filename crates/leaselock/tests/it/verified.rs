@@ -1,4 +1,4 @@
-//! What happens to a server is a reason to look after leases at once. Every lease here is renewed by its timer long
+//! What happens to a server is a reason to check leases at once. Every lease here is renewed by its timer long
 //! after the test is over, so whatever is seen was brought about by that.
 
 use std::sync::Arc;

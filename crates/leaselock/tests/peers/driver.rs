@@ -14,7 +14,7 @@ use crate::peer::{Peer, Registry};
 
 /// How long anything may take that happens at once on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// What waits in a library's own way does so for this long: longer than anybody is patient.
+/// What waits in a library's own way does so for this long: longer than any test is patient.
 const TRIES: u32 = 1000;
 
 /// A library that runs. It ends with this value.
@@ -74,7 +74,7 @@ impl Driver {
         self.say_acquire(name, ttl, TRIES).await;
     }
 
-    /// Begins to wait until it is rung.
+    /// Begins to wait until it is woken.
     pub(crate) async fn begin_to_sleep(&mut self, name: &str, ttl: Duration) {
         self.say_acquire(name, ttl, 0).await;
     }
@@ -173,7 +173,7 @@ pub(crate) fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T
     }
 }
 
-/// Says something although the test is a good one, whose output nobody sees.
+/// Says something although the test is a good one, whose output is not shown.
 pub(crate) fn tell(words: &str) {
     let line = format!("{words}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! What is known of a library: where it comes from, and what a lock of it looks like on the server.
+//! What is known of a library: where it comes from, and how a lock of it is stored on the server.
 
 use std::path::{Path, PathBuf};
 
@@ -102,7 +102,7 @@ impl Peer {
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         let all = std::env::var_os("LEASELOCK_TEST_PEERS")?;
         let folder = Path::new(&all).join(self.registry.folder());
-        // Written last, by whoever installs.
+        // Written last, by the installer.
         folder.join("ready").exists().then_some(folder)
     }
 }

@@ -8,9 +8,9 @@ use testkit::{Server, Value, clock};
 use crate::driver::{Answer, Driver, PATIENCE, soon};
 use crate::peer::Peer;
 
-/// A lock that does not run out by itself while a test runs.
+/// A lock that does not expire by itself while a test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// Behind a stranger, the first in line looks twice a second; one that took it for a leaselock would look after five.
+/// Behind a stranger, the first in the queue polls twice a second; one that took it for a leaselock would poll after five.
 pub(crate) const POLLS_WITHIN: Duration = Duration::from_secs(4);
 /// What the library calls the lock; it makes a key of that.
 pub(crate) const NAME: &str = "job";
@@ -37,7 +37,7 @@ impl Both {
         })
     }
 
-    /// Our lock, which nobody renews: what is seen of it was not brought about by that.
+    /// Our lock, which is not renewed: what is seen of it was not brought about by that.
     fn ours(&self) -> Mutex {
         self.us.mutex(&self.key).ttl(LONG).renewal(false)
     }
@@ -93,12 +93,12 @@ impl Both {
         let end = clock::now() + PATIENCE;
         while !condition() {
             assert!(clock::now() < end, "not within {PATIENCE:?}: {what}");
-            tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the condition
+            tokio::time::sleep(Duration::from_millis(2)).await; // between two checks of the condition
         }
     }
 }
 
-/// A plain string with a ttl at the key that the page names, whose value looks as the page says.
+/// A plain string with a ttl at the key that the page names, whose value is as the page says.
 pub(crate) async fn writes_what_the_page_says(peer: &Peer) {
     let Some(mut both) = Both::start(peer).await else {
         return;
@@ -141,7 +141,7 @@ pub(crate) async fn releases_and_our_waiter_has_the_lock_soon(peer: &Peer) {
     let waiting = tokio::spawn(async move { ours.acquire().await });
     soon(async {
         while both.us.inspect(&both.key).await.unwrap().queue.is_empty() {
-            tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the line
+            tokio::time::sleep(Duration::from_millis(2)).await; // between two checks of the queue
         }
     })
     .await;

@@ -1,4 +1,4 @@
-//! Waiters that sleep until they are rung: a mutex that speaks their library's protocol rings them.
+//! Waiters that sleep until they are woken: a mutex that speaks their library's protocol wakes them.
 
 use leaselock::interop::Protocol;
 use testkit::clock;
@@ -15,7 +15,7 @@ async fn a_waiter_sleeps(both: &Both) {
     .await;
 }
 
-/// It sleeps for its own ttl unless somebody rings, which is longer than anybody here is patient.
+/// It sleeps for its own ttl unless a message wakes it, which is longer than any test here is patient.
 #[tokio::test]
 async fn a_sleeper_of_python_redis_lock_wakes_at_our_release() {
     let Some(mut both) = Both::start(&python_redis_lock::PEER).await else {
@@ -31,7 +31,7 @@ async fn a_sleeper_of_python_redis_lock_wakes_at_our_release() {
     assert_eq!(left, Some(0), "it took the ring");
 }
 
-/// Ours would look again after five seconds.
+/// Ours would poll again after five seconds.
 #[tokio::test]
 async fn our_sleeper_wakes_at_a_release_of_python_redis_lock() {
     let Some(mut both) = Both::start(&python_redis_lock::PEER).await else {

@@ -21,7 +21,7 @@ const LONGEST: Duration = TTL.saturating_add(NODE_TIMEOUT);
 /// A name on each of three nodes; the node of the first one fails over.
 const NAMES: [&str; 3] = ["b", "c", "a"];
 
-/// A lease that somebody keeps across all failovers, on the node that fails over.
+/// A lease that a client keeps across all failovers, on the node that fails over.
 struct Keeper {
     client: Client,
     name: String,
@@ -62,7 +62,7 @@ impl Keeper {
                 return Err(clock::now().saturating_sub(end));
             }
             if !lease.is_held() {
-                // It is over by its own clock, so it is told without anybody's answer.
+                // It is over by its own clock, so it is told without any server's answer.
                 until("the loss is told", async || {
                     tokio::time::timeout(Duration::ZERO, lease.lost())
                         .await

@@ -113,7 +113,7 @@ fn was_one(
             Some((granted, End::Granted { .. })) => *granted,
             _ => continue,
         };
-        // The victim has let go only after `at`; before that, or when the store showed it, someone else must have.
+        // The victim has let go only after `at`; before that, or when the store showed it, another client must have.
         let early = granted <= at || link.has_moved;
         if early && !lets_go(told, killed, together, granted) {
             return Err(format!("{} was granted without any giving up", link.client));

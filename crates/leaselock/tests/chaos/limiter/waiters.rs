@@ -69,7 +69,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
     let end = clock::now() + 120 * SECOND;
     while !holds() {
         assert!(clock::now() < end, "it does not come");
-        tokio::time::sleep(SECOND / 1000).await; // between two looks at the condition
+        tokio::time::sleep(SECOND / 1000).await; // between two checks of the condition
     }
 }
 

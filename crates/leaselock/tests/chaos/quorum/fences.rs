@@ -43,7 +43,7 @@ fn flap(servers: &[Server], over: &AtomicBool) -> usize {
     faults
 }
 
-/// Grants of one name follow each other, so whoever records its fence while it holds the lease records it in the order
+/// Grants of one name follow each other, so a client that records its fence while it holds the lease records it in the order
 /// of the grants.
 #[test]
 fn fences_are_strictly_increasing_while_nodes_freeze_and_restart_empty() {

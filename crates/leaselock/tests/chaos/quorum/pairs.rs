@@ -11,17 +11,17 @@ use crate::figures::Figures;
 use crate::rounds;
 
 const NODES: usize = 5;
-/// A lease that does not end by itself while it is looked at.
+/// A lease that does not end by itself while the test checks it.
 const TTL: Duration = Duration::from_secs(60);
 /// What a quorum has that was not told otherwise; the figures are those of such a one.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Longer than anybody's patience here: whoever waits for a node that is gone is found out.
+/// Longer than any test here waits: a client that waits for a node that is gone is found out.
 const FOR_EVER: Duration = Duration::from_secs(30);
 const _: () = assert!(FOR_EVER.as_secs() > PATIENCE.as_secs());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// Nobody listens on its port.
+    /// No server listens on its port.
     Killed,
     /// It takes connections and requests, and answers nothing.
     Frozen,

@@ -30,7 +30,7 @@ fn quorum(servers: &[Server]) -> Client {
 #[derive(Default)]
 struct Others {
     over: AtomicBool,
-    /// The lock that is held all the time. Nobody may.
+    /// The lock that is held all the time. No other client may have it.
     held: AtomicUsize,
     /// One of their own.
     free: AtomicUsize,
@@ -76,7 +76,7 @@ fn voted(server: &Server) -> Option<String> {
 async fn until(condition: impl Fn() -> bool) {
     soon(async {
         while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await; // between two looks at the condition
+            tokio::time::sleep(Duration::from_millis(5)).await; // between two checks of the condition
         }
     })
     .await;

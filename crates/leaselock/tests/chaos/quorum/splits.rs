@@ -16,7 +16,7 @@ const CONTENDERS: usize = 20;
 /// A vote that does not end by itself meanwhile.
 const TTL: Duration = Duration::from_secs(60);
 
-/// Which of the first contenders have which nodes; nodes that nobody has are frozen.
+/// Which of the first contenders have which nodes; nodes that no contender has are frozen.
 struct Split {
     name: &'static str,
     nodes: usize,

@@ -159,7 +159,7 @@ impl Stage {
         self.replica = Some(other);
     }
 
-    /// All workers are killed; whoever comes then is served.
+    /// All workers are killed; a client that comes then is served.
     pub(super) fn end(mut self) -> Report {
         self.workers.iter_mut().for_each(Child::kill);
         let runtime = tokio::runtime::Builder::new_current_thread();

@@ -70,7 +70,7 @@ impl Work {
     }
 
     fn pool(&mut self) -> Semaphore {
-        // Now and then somebody believes in another number.
+        // Now and then a worker believes in another number.
         let permits = if self.rng.u64(..12) == 0 { 3 } else { 5 };
         let name = self.name();
         let pool = self.client.semaphore(name, permits);

@@ -1,4 +1,4 @@
-//! Whoever waits is told by the node that has the lock.
+//! A waiter is told by the node that has the lock.
 
 use leaselock::Client;
 use testkit::{Cluster, Server};

@@ -43,7 +43,7 @@ async fn a_lock_that_is_held_and_waited_for_moves_with_its_queue() {
     cluster.move_slot(slot, elsewhere(&cluster, "along"));
     let mut fences = vec![lease.fence()];
     lease.release().await.unwrap();
-    // Whoever listens at the new node first may come first; the other is told.
+    // The waiter that listens at the new node first may come first; the other is told.
     let (served, left) = tokio::select! {
         served = by_message(&mut first) => (served, second),
         served = by_message(&mut second) => (served, first),

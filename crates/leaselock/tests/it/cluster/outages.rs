@@ -15,7 +15,7 @@ async fn refusal(client: &Client, name: &str) -> ErrorKind {
     }
 }
 
-/// By default nobody serves while some slots are nobody's.
+/// By default no node serves while some slots have no node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_replica_the_locks_of_a_dead_primary_are_refused_and_later_all_others_too() {
     let builder = Cluster::builder().node_timeout(Duration::from_millis(500));

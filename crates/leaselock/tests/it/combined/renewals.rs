@@ -54,7 +54,7 @@ async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
         async move { mutex.acquire().await.unwrap() }
     })
     .await;
-    // Longer than the note would last if nobody renewed it.
+    // Longer than the note would last if the client did not renew it.
     let end = testkit::clock::now() + TTL + TTL / 3;
     eventually("time has passed", async || testkit::clock::now() > end).await;
     for number in 0..20 {

@@ -101,7 +101,7 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
     second.release().await.unwrap();
 }
 
-/// However soon a leader resigns, and whether it was proclaimed by then or not: nobody sees it afterwards.
+/// However soon a leader resigns, and whether it was proclaimed by then or not: no client sees it afterwards.
 pub(super) async fn a_leader_that_has_resigned_is_never_shown(engine: &Engine) {
     let [one, two] = clients(engine).await;
     let mut follower = Follower::of(&two).await;

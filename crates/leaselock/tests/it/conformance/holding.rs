@@ -28,7 +28,7 @@ pub(super) async fn renewal_keeps_a_lease_beyond_several_ttls(engine: &Engine) {
     lease.release().await.unwrap();
 }
 
-/// Meant for whoever guards the deadline from outside.
+/// Meant for a program that guards the deadline from outside.
 pub(super) async fn the_deadline_is_reported_at_once_and_whenever_it_moves(engine: &Engine) {
     let client = engine.client().await;
     let lease = client

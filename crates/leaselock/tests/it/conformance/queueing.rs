@@ -1,4 +1,4 @@
-//! Waiting in line.
+//! Waiting in the queue.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,13 +43,13 @@ pub(super) async fn a_waiter_learns_its_position_and_who_holds(engine: &Engine) 
         .unwrap();
 }
 
-/// Ten waiters of ten clients get in line one after the other; the last two have a higher priority. Whoever is served
+/// Ten waiters of ten clients join the queue one after the other; the last two have a higher priority. Each that is served
 /// writes down its number before it lets go.
 pub(super) async fn the_head_of_the_queue_is_served_first_and_a_higher_priority_before_it(
     engine: &Engine,
 ) {
     if !engine.wakes() {
-        return; // without wake-ups whoever looks first is served: `every_waiter_is_served`
+        return; // without wake-ups the waiter that polls first is served: `every_waiter_is_served`
     }
     let mut clients = Vec::new();
     for _ in 0..10 {

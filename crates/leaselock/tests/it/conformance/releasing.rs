@@ -36,7 +36,7 @@ pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: 
     other.release().await.unwrap();
 }
 
-/// The next in line has it, so the release is a hand-over too.
+/// The next in the queue has it, so the release is a hand-over too.
 pub(super) async fn a_dropped_lease_is_released(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();

@@ -1,7 +1,7 @@
 //! Connections that end after every byte of a request and of an answer, in order and by reset.
 //!
 //! The operation ends as done, refused or unknown, and each means what it says: after "done" the lock is ours and
-//! nobody else's, after "refused" it is free at once, after "unknown" it is free again long before its ttl.
+//! no other's, after "refused" it is free at once, after "unknown" it is free again long before its ttl.
 
 use leaselock::{AcquireError, Client, LeaseError, ReleaseError};
 use testkit::{Cut, Fault, Proxy, Server, Way};
@@ -54,7 +54,7 @@ impl Rig {
         );
     }
 
-    /// Whoever comes next gets it; `at_once` when nothing may have been left behind.
+    /// The next client gets it; `at_once` when nothing may have been left behind.
     async fn can_be_taken(&self, at_once: bool) {
         let mutex = self.rival.mutex("job").ttl(LONG);
         let lease = if at_once {

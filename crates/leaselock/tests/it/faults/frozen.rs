@@ -62,7 +62,7 @@ async fn requests_of_callers_who_gave_up_leave_nothing_when_a_frozen_server_goes
     }
     drop(paused);
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
-    // Nor is anything carried out later: the clean-up comes a second time, and then the client is done.
+    // Nor is anything carried out later: the cleanup comes a second time, and then the client is done.
     let closed = client.close().await;
     assert_eq!(closed.unconfirmed, 0);
     assert_eq!(leftovers(&server), [""; 0]);

@@ -1,4 +1,4 @@
-//! Keys that somebody changes by hand while they are held.
+//! Keys that a user changes by hand while they are held.
 
 use leaselock::{Client, Lease, Lost, LostReason, ReleaseError};
 use testkit::Server;

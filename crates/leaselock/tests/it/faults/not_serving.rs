@@ -52,7 +52,7 @@ async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wa
         .unwrap();
 }
 
-/// Somebody's script does not end. Whoever waits is served when it was killed.
+/// A user's script does not end. A waiter is served once the script was killed.
 #[tokio::test]
 async fn a_server_that_is_busy_with_a_script_refuses_and_serves_those_who_wait() {
     let server = Server::builder().config("lua-time-limit", "10").start();

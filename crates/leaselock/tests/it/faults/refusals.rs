@@ -100,7 +100,7 @@ async fn a_user_without_rights_is_refused_as_forbidden() {
         let url = format!("redis://{user}:secret@127.0.0.1:{}/", server.port());
         refused_as(&Client::open(&url).unwrap(), ErrorKind::Forbidden).await;
     }
-    // A right that only a script misses is missed in the middle of it: forbidden, and nobody knows what was done before.
+    // A right that only a script misses is missed in the middle of it: forbidden, and it is unknown what was done before.
     server.cli(&[
         "ACL",
         "SETUSER",
@@ -207,7 +207,7 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     soon(next).await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// The key turns into something else while somebody waits for it and somebody holds it.
+/// The key turns into something else while one client waits for it and another holds it.
 #[tokio::test]
 async fn a_waiter_that_is_refused_in_the_queue_leaves_it() {
     let server = Server::start();

@@ -54,7 +54,7 @@ async fn an_acquire_whose_answer_vanished_is_unknown_and_is_cleaned_up() {
     }
 }
 
-/// The caller looks before it asks again: the same call would hit the next holder.
+/// The caller checks before it asks again: the same call would hit the next holder.
 #[tokio::test]
 async fn a_break_whose_answer_vanished_is_unknown_and_one_that_never_left_is_not() {
     let (server, proxy, client, rival) = rig().await;
@@ -76,7 +76,7 @@ async fn a_break_whose_answer_vanished_is_unknown_and_one_that_never_left_is_not
     );
 }
 
-/// Requests are thrown away: nothing happened, but nobody can know.
+/// Requests are thrown away: nothing happened, but the client cannot know.
 #[tokio::test]
 async fn an_acquire_whose_request_vanished_is_unknown_and_has_no_late_effect() {
     for fault in [Fault::Swallow, Fault::HalfOpen] {
@@ -92,7 +92,7 @@ async fn an_acquire_whose_request_vanished_is_unknown_and_has_no_late_effect() {
         proxy.heal();
         let lease = soon(client.mutex("job").ttl(LONG).acquire()).await.unwrap();
         assert!(rival.mutex("job").try_acquire().await.unwrap().is_none());
-        client.close().await; // the clean-up of the first attempt is over
+        client.close().await; // the cleanup of the first attempt is over
         assert!(
             lease.is_held() && leftovers(&server) == ["job"],
             "and it did not touch the second"
@@ -155,7 +155,7 @@ async fn a_grant_whose_answer_comes_after_its_deadline_is_no_grant() {
     );
     assert!(refused.to_string().contains("deadline"), "{refused}");
     client.close().await;
-    lease.extend(LONG).await.unwrap(); // the clean-up of the late grant touched its own token only
+    lease.extend(LONG).await.unwrap(); // the cleanup of the late grant touched its own token only
     lease.release().await.unwrap();
 }
 

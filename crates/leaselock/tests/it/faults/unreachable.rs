@@ -6,7 +6,7 @@ use testkit::{Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, eventually, leftovers, millis, soon};
 
-/// A port that somebody had and nobody has.
+/// A port that a server had and none has.
 fn nobody() -> String {
     let server = Server::start();
     server.url()
@@ -60,7 +60,7 @@ async fn a_server_that_is_down_is_unreachable_after_the_wait_that_was_asked_for(
     assert!(tried < patient && bounded < patient);
 }
 
-/// L3: whatever the network does, a bounded wait overshoots by one request time-out. The bound has a second to spare
+/// L3: whatever the network does, a bounded wait overshoots by one request timeout. The bound has a second to spare
 /// for a slow machine; without a bound on what the last request may take it would be missed by more.
 #[tokio::test]
 async fn a_bounded_wait_overshoots_by_one_request_at_most() {
@@ -75,7 +75,7 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
             .open()
             .unwrap();
         let looking = Client::open(&server.url()).unwrap();
-        server.cli(&["SET", "job", "theirs"]); // behind a foreign holder the head looks often, so a look is under way
+        server.cli(&["SET", "job", "theirs"]); // behind a foreign holder the head polls often, so a poll is under way
         let limit = if is_queued { 10 * limit } else { limit };
         if !is_queued {
             proxy.set(Way::Both, Fault::HalfOpen);

@@ -1,4 +1,4 @@
-//! Servers on which nobody may send scripts of their own, in set-ups with several of them.
+//! Servers on which users may not send scripts of their own, in set-ups with several of them.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ const PROCESSES: usize = 8;
 /// Thousands of hand-overs between processes. `LEASELOCK_TEST_ROUNDS` asks for more.
 const ROUNDS: usize = 250;
 
-/// Reads, lets the others run, writes; and leaves its fence as a ticket. Without a lock, updates are lost.
+/// Reads, lets the others run, writes; and notes its fence. Without a lock, updates are lost.
 pub(crate) async fn count(url: &str, folder: &Path, rounds: usize) {
     let client = Client::open(url).unwrap();
     let mutex = client.mutex("counter").ttl(LONG);

@@ -108,7 +108,7 @@ fn no_two_hold_at_once_and_fences_grow_whatever_is_struck() {
         strike(&server, &mut children, &spawn, turn);
         turn += 1;
     }
-    // Whoever comes next in peace is served although all are in line, and some of the dead as well.
+    // A client that comes next in peace is served although all are in the queue, and some of the dead as well.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! Strict order: processes that always stand in line again take turns, and never any other way.
+//! Strict order: processes that always join the queue again take turns, and never any other way.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::support::LONG;
 const PROCESSES: usize = 4;
 const ROUNDS: usize = 250;
 
-/// Holds until all the others stand in line, so that each comes back to its end: from then on only one order is first
+/// Holds until all the others are in the queue, so that each comes back to its end: from then on only one order is first
 /// come, first served.
 pub(crate) async fn take_turns(url: &str, folder: &Path, rounds: usize, who: &str) {
     let client = Client::open(url).unwrap();
@@ -44,7 +44,7 @@ fn turns_are_taken_in_order(url: &str) {
     let turns = fs::read_to_string(folder.path().join("turns")).unwrap();
     let turns: Vec<&str> = turns.lines().collect();
     assert_eq!(turns.len(), PROCESSES * ROUNDS);
-    // In the last round whoever is done stands in line no more.
+    // In the last round a process that is done is in the queue no more.
     let strict = &turns[..PROCESSES * (ROUNDS - 1)];
     for (turn, pair) in strict.iter().zip(&strict[PROCESSES..]).enumerate() {
         assert_eq!(pair.0, pair.1, "turn {turn}");

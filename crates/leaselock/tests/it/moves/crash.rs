@@ -1,4 +1,4 @@
-//! A process that vanishes in the middle of its turns, with fencing tokens reserved that nobody has used.
+//! A process that vanishes in the middle of its turns, with fencing tokens reserved that no holder has used.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

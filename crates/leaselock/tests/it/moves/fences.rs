@@ -18,7 +18,7 @@ fn rounds() -> u64 {
     wanted.map_or(ROUNDS, |rounds| rounds.parse().unwrap())
 }
 
-/// Each holder compares its fence with the clock that the server has too, and `sample` looks at the server itself again
+/// Each holder compares its fence with the clock that the server has too, and `sample` checks the server itself again
 /// and again. `ahead_us`: by how much the fences are ahead for another reason. Returns the last fence.
 async fn at_full_speed(url: &str, rounds: u64, ahead_us: u64, mut sample: impl FnMut()) -> u64 {
     let last = Arc::new(AtomicU64::new(0));

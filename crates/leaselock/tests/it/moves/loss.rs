@@ -15,7 +15,7 @@ use crate::waiting::together::{Acquiring, arrives};
 const TTL: Duration = Duration::from_secs(2);
 const WAITING: usize = 4;
 
-/// The second of a client's tasks has its turn; the others wait, in this order, and have a place in line.
+/// The second of a client's tasks has its turn; the others wait, in this order, and have a queue entry.
 async fn second_turn(holder: &Client, together: &Client) -> (Lease, Vec<Acquiring>) {
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     let plain = together.mutex("job").ttl(TTL);
@@ -90,7 +90,7 @@ async fn recovers_from(meddle: impl FnOnce(&Server), reasons: &[LostReason]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_key_vanishes_in_the_middle_of_turns_those_who_wait_get_a_new_lease() {
     let delete = |server: &Server| drop(server.cli(&["DEL", "job"]));
-    // Their place in line may be granted before the renewal finds nothing.
+    // Their queue entry may be granted before the renewal finds nothing.
     recovers_from(delete, &[LostReason::KeyMissing, LostReason::TakenOver]).await;
 }
 

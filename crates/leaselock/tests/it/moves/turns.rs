@@ -21,7 +21,7 @@ async fn take_turns(client: Client, recorder: Recorder, rounds: usize) {
                     let lease = mutex.acquire().await.unwrap();
                     let now = clock::now();
                     attempt.granted(lease.fence().unwrap().get(), now + lease.remaining());
-                    tokio::task::yield_now().await; // whoever else believed to hold would be seen
+                    tokio::task::yield_now().await; // another that believed to hold would be seen
                     attempt.release();
                     if (task + round).is_multiple_of(5) {
                         drop(lease);

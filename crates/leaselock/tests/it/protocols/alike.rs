@@ -126,7 +126,7 @@ async fn a_lock_that_nobody_gives_back_ends_by_itself() {
 async fn a_lease_is_renewed_where_it_can_be_and_told_lost_in_time_where_not() {
     for_all(|protocol| async move {
         let (server, _, theirs) = rig();
-        // A quarter of the ttl between the news and the end, in which others can look.
+        // A quarter of the ttl between the news and the end, in which others can check.
         let ours = Client::builder().url(&server.url()).drift_ppm(250_000);
         let ours = ours.open().unwrap();
         let renewed = !matches!(

@@ -15,7 +15,7 @@ fn client(server: &Server) -> Client {
     Client::open(&server.url()).unwrap()
 }
 
-/// The server's clock: here as good as anybody's.
+/// The server's clock: here as good as any other.
 fn unix_ms(server: &Server) -> u128 {
     let time = server.cli(&["TIME"]);
     let part = |at: usize| {
@@ -178,7 +178,7 @@ async fn watch_multi_has_a_connection_for_each_lock_and_says_when_there_are_too_
         .release()
         .await
         .unwrap();
-    // Broken by an operator, or taken after its end: looked at, and left alone.
+    // Broken by an operator, or taken after its end: read, and left alone.
     server.cli(&["SET", "job7:real_lock", "the next holder's"]);
     let taken = leases.remove(7).release().await.unwrap_err();
     assert!(matches!(

@@ -16,7 +16,7 @@ const OTHERS: [Protocol; 6] = [
     Protocol::Redisson,
 ];
 
-/// Nobody answers there, so whatever is refused was refused before anything was sent.
+/// No server answers there, so whatever is refused was refused before anything was sent.
 fn nowhere() -> Client {
     Client::open("redis://127.0.0.1:1").unwrap()
 }

@@ -12,7 +12,7 @@ use crate::support::{millis, soon};
 #[tokio::test]
 async fn all_who_wait_are_told_together_that_nobody_answers() {
     const TASKS: usize = 40;
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // nobody accepts
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // no program accepts
     let url = format!("redis://{}", silent.local_addr().unwrap());
     let builder = Client::builder().url(&url).request_timeout(millis(1000));
     let client = builder.open().unwrap();

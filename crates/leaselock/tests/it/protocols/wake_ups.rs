@@ -99,7 +99,7 @@ async fn a_waiter_of_ours_that_went_away_takes_nothing_that_would_wake_another()
     blocked(&server, 1).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    release_as_python_does(&server); // perhaps before our connection has heard that nobody waits
+    release_as_python_does(&server); // perhaps before our connection has heard that no task waits
     let mut its = raw(&server).await;
     let mut take = redis::cmd("BLPOP");
     take.arg("lock-signal:job").arg(60);

@@ -1,4 +1,4 @@
-//! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
+//! Nodes that are killed, frozen or cut off: no client waits for them, and nothing stays on them.
 
 use leaselock::error::Vote;
 use leaselock::lease::LeaseState;
@@ -8,7 +8,7 @@ use testkit::{Fault, Proxy, Server, Way};
 use super::Nodes;
 use crate::support::{LONG, eventually, latest_fence, leftovers, millis, soon};
 
-/// The node time-out is longer than the patience of the test, so every step was done without the two. Returns the fencing
+/// The node timeout is longer than the patience of the test, so every step was done without the two. Returns the fencing
 /// token of the last lease.
 async fn a_life(quorum: &Client, name: &str) -> u64 {
     let mutex = quorum.mutex(name).ttl(LONG);
@@ -158,7 +158,7 @@ async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_o
     drop(ended);
 }
 
-/// A request that was under way when its node froze is carried out afterwards, when nobody wants it any more.
+/// A request that was under way when its node froze is carried out afterwards, when no client wants it any more.
 #[tokio::test]
 async fn what_a_frozen_node_grants_late_is_taken_back() {
     let nodes = Nodes::start(3);

@@ -54,7 +54,7 @@ fn damage(server: &testkit::Server) {
     set_fence(server, "job", 9_000_000_000_000_000);
 }
 
-/// It has no vote where its fence is damaged, and its number counts for nobody.
+/// It has no vote where its fence is damaged, and its number counts for no client.
 #[tokio::test]
 async fn a_node_whose_fence_is_damaged_spoils_no_fence_of_the_majority() {
     let nodes = Nodes::start(3);

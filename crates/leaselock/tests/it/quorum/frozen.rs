@@ -6,7 +6,7 @@ use crate::quorum::Nodes;
 use crate::support::{calls, channels, eventually, waiter};
 use crate::waiting::heads::{BEFORE_A_RARE_POLL, HOUR};
 
-/// Every node tells the frozen one and nobody else. The other one polls by its own timer.
+/// Every node tells the frozen one and no other. The other one polls by its own timer.
 #[tokio::test]
 async fn a_release_that_is_told_to_a_frozen_waiter_is_found_by_the_next_one() {
     let nodes = Nodes::start(3);

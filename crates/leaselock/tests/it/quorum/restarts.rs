@@ -15,7 +15,7 @@ fn quorum(nodes: &Nodes, delayed_restart: bool) -> Client {
         true => nodes.delayed_builder(),
         false => nodes.builder(),
     };
-    // Without the delay nobody waits for it, so a slow machine has all the time that it needs.
+    // Without the delay no client waits for it, so a slow machine has all the time that it needs.
     let longest = if delayed_restart {
         LONGEST
     } else {

@@ -1,4 +1,4 @@
-//! Many who want the same lock at once, and whoever waits for it.
+//! Many who want the same lock at once, and those that wait for it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::support::{LONG, calls, channels, eventually, millis, soon};
 
 const CONTENDERS: usize = 20;
 
-/// Every contender asks at the same moment, in a process of its own as far as the servers can tell. Whoever has the lock
+/// Every contender asks at the same moment, in a process of its own as far as the servers can tell. One that has the lock
 /// keeps it, so each round that was made was made before there was a winner, or found it held.
 async fn one_wins(nodes: &Nodes, most_rounds: usize) {
     let quorum = |_| nodes.builder().node_timeout(millis(500)).open().unwrap();
@@ -54,13 +54,13 @@ async fn votes_that_are_split_between_twenty_end_with_one_winner_in_a_few_rounds
     one_wins(&four, 10).await;
 }
 
-/// A waiter looks by timer after five seconds at the earliest, and the release comes before that.
+/// A waiter polls by timer after five seconds at the earliest, and the release comes before that.
 #[tokio::test]
 async fn a_release_wakes_a_waiter_and_not_a_crowd() {
     let nodes = Nodes::start(3);
     let holder = nodes.quorum();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
-    nodes.all_have_voted().await; // a node that is free votes for a waiter, and has nobody to tell
+    nodes.all_have_voted().await; // a node that is free votes for a waiter, and has no client to tell
     let waiting: Vec<Client> = (0..8).map(|_| nodes.quorum()).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for quorum in &waiting {
@@ -76,7 +76,7 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
         nodes.0.iter().all(|server| channels(server).len() == 8)
     })
     .await;
-    // Whoever begins to listen on another node votes once more, and takes back what came late.
+    // A client that begins to listen on another node votes once more, and takes back what came late.
     nodes.stand_still().await;
     for server in &nodes.0 {
         server.cli(&["CONFIG", "RESETSTAT"]);
@@ -136,7 +136,7 @@ async fn a_waiter_that_is_woken_by_a_release_and_goes_away_leaves_it_to_the_next
     })
     .await;
     lease.release().await.unwrap();
-    // The first was told, and nobody drives it any more. The other one may look just then by itself, and has it.
+    // The first was told, and no task drives it any more. The other one may poll just then by itself, and has it.
     asks(|count| count <= 1).await;
     drop(goes);
     let next = crate::support::by_message(waits).await.unwrap().unwrap();

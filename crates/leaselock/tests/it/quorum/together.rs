@@ -148,7 +148,7 @@ async fn without_a_majority_each_of_a_crowd_is_refused_with_the_votes_and_nothin
     eventually("nothing is left", async || leftovers(there).is_empty()).await;
 }
 
-/// Whoever connects asks what time it is there, so the first proposal is as good as any.
+/// A client that connects asks what time it is there, so the first proposal is as good as any.
 #[tokio::test]
 async fn the_first_acquisition_of_a_client_needs_no_second_proposal() {
     let nodes = Nodes::start(3);

@@ -88,7 +88,7 @@ async fn an_extension_that_no_majority_answers_leaves_the_lease_until_its_deadli
     nodes.nothing_is_left().await;
 }
 
-/// Two addresses, one server: what looks like two votes of three is one.
+/// Two addresses, one server: what seems to be two votes of three is one.
 #[tokio::test]
 async fn one_server_under_two_addresses_has_one_vote() {
     let nodes = Nodes::start(2);

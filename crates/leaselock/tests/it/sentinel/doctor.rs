@@ -62,7 +62,7 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
     let chosen = "when the primary dies";
     assert_eq!(promised(&report, chosen), Some(true));
 
-    // The times that Sentinels have when nobody sets them.
+    // The times that Sentinels have when no operator sets them.
     set(sentinels, "down-after-milliseconds", "30000");
     set(sentinels, "failover-timeout", "180000");
     set(sentinels, "quorum", "4");

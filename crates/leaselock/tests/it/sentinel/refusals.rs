@@ -97,7 +97,7 @@ async fn a_name_that_no_sentinel_knows_a_server_that_is_none_and_silence_are_tol
         error.to_string().contains("do not know `nobody`"),
         "{error}"
     );
-    // It needs a person, so nobody waits for it to pass.
+    // It needs a person, so no client waits for it to pass.
     let client = Client::open(&format!("redis+sentinel://{at}/nobody")).unwrap();
     soon(client.mutex("job").acquire()).await.unwrap_err();
 

@@ -41,7 +41,7 @@ fn group() -> std::sync::Arc<Watched> {
     std::sync::Arc::new(Watched::start())
 }
 
-/// A lease of one client for which another stands in line, as every server knows.
+/// A lease of one client for which another waits in the queue, as every server knows.
 async fn held_and_waited_for(
     group: &Watched,
 ) -> (Client, Lease, JoinHandle<Result<Lease, AcquireError>>) {
@@ -97,7 +97,7 @@ async fn nobody_stays_with_a_primary_that_is_frozen_and_comes_back() {
     lease.release().await.unwrap();
     let next = soon(waits).await.unwrap().unwrap();
     drop(frozen);
-    // It finds out that it is a replica; until then nobody writes there.
+    // It finds out that it is a replica; until then no client writes there.
     next.extend(LONG).await.unwrap();
     let mine = acquired(&holder.mutex("mine").ttl(LONG)).await;
     assert!(has(new, "mine"));
@@ -183,7 +183,7 @@ async fn one_sentinel_of_the_url_is_enough_to_learn_of_the_others_and_it_may_die
     drop(lease);
 }
 
-/// The message about a switch goes to whoever listens; a client that was not told is slower, not lost.
+/// The message about a switch goes to the clients that listen; one that was not told is slower, not lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_sentinel_is_left_for_another_one() {
     let group = group();

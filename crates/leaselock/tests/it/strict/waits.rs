@@ -113,7 +113,7 @@ async fn a_waiter_for_the_end_learns_that_no_client_is_granted_and_why() {
 #[tokio::test]
 async fn a_wait_notices_that_an_operator_has_opened_the_gate() {
     let server = Server::start();
-    // Of a quarantine that nobody here would see the end of.
+    // Of a quarantine whose end no test here would see.
     let long = crate::support::LONG * 60;
     let client = super::strict_for(&server, long);
     let mutex = client.mutex("job");
@@ -152,7 +152,7 @@ async fn leases_of_those_who_do_without_strict_mode_ask_no_gate() {
     let lease = client.mutex("job").acquire().await.unwrap();
     lease.release().await.unwrap();
     assert_eq!(calls(&server, "info"), 0);
-    // And in strict mode it is asked by the acquisition alone, when nobody waits.
+    // And in strict mode it is asked by the acquisition alone, when no client waits.
     let strict = opened(&server).await;
     quarantined_never(&strict).await;
     server.cli(&["CONFIG", "RESETSTAT"]);

@@ -36,7 +36,7 @@ async fn refusal(client: &Client) -> StoreError {
     }
 }
 
-/// Whoever trusts others, and whoever looks for another name, is refused with the reason.
+/// A client that trusts others, and one that expects another name, is refused with the reason.
 async fn strangers_are_refused(url: &str, authority: &Authority) {
     let misnamed = trusting(authority).server_name("elsewhere.example");
     for (tls, words) in [

@@ -1,4 +1,4 @@
-//! Grants that come over the connection of the requests, to the runtime of whoever waits.
+//! Grants that come over the connection of the requests, to the runtime of the task that waits.
 
 use std::sync::mpsc;
 
@@ -27,7 +27,7 @@ fn by_itself(client: &Client) -> String {
     format!("ll:wake:{}", client.id())
 }
 
-/// The channel that the only place in line names.
+/// The channel that the only queue entry names.
 fn told_at(server: &Server) -> String {
     let entries = server.cli(&["HVALS", "{job}:ll:waiters"]);
     let entry = entries.list().unwrap()[0].text().unwrap().to_owned();
@@ -69,7 +69,7 @@ async fn a_task_that_is_joined_by_others_goes_on_being_called() {
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
-/// A place in line that says where nobody listens any more would be skipped until its next look by timer.
+/// A queue entry that says where no client listens any more would be skipped until its next poll by timer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_that_connection_is_cut_the_waiter_is_woken_over_the_next_one() {
     let (server, holder, waiters, lease) = rig().await;
@@ -85,7 +85,7 @@ async fn when_that_connection_is_cut_the_waiter_is_woken_over_the_next_one() {
     assert!(is_free(&holder, "job").await);
 }
 
-/// The server cuts off whoever listens where it may not.
+/// The server cuts off a client that listens where it may not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_may_not_subscribe_there_any_more_is_woken_by_the_thread() {
     let (server, holder, waiters, lease) = rig().await;
@@ -106,7 +106,7 @@ fn runtime() -> Runtime {
     builder.worker_threads(1).enable_all().build().unwrap()
 }
 
-/// The connection was made by a runtime that is blocked now. Whoever waits in another is none the worse for it.
+/// The connection was made by a runtime that is blocked now. A task that waits in another is none the worse for it.
 #[test]
 fn a_waiter_is_woken_whatever_the_runtime_does_that_made_the_connection() {
     let (blocked, driven) = (runtime(), runtime());

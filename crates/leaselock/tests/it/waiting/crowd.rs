@@ -10,8 +10,8 @@ use crate::support::{BEFORE_A_POLL, LONG, calls, leftovers, soon, until_queued};
 /// Each has a client of its own, because the tasks of one client share a place.
 const WAITERS: usize = 48;
 
-/// They get in line one after the other; each writes its number down before it lets go. The lease is longer than the
-/// test, so only hand-overs move the line, and a lost one would break the order or take a look's time.
+/// They join the queue one after the other; each writes its number down before it lets go. The lease is longer than the
+/// test, so only hand-overs move the queue, and a lost one would break the order or take a poll's time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     let server = Server::start();
@@ -46,7 +46,7 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     assert!(fences.is_sorted(), "{fences:?}");
     assert!(took < BEFORE_A_POLL, "{took:?}: one lost message is enough");
     let scripts = calls(&server, "evalsha") + calls(&server, "eval");
-    // A release each; the release of the first holder; and rare looks, by timer or to confirm.
+    // A release each; the release of the first holder; and rare polls, by timer or to confirm.
     let hundredths = 100 * scripts / WAITERS;
     println!("{WAITERS} hand-overs in {took:?}, {hundredths} scripts per hundred");
     assert!((WAITERS..=3 * WAITERS).contains(&scripts), "{scripts}");

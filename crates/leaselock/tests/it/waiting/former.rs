@@ -1,6 +1,6 @@
-//! Places in line that are over, and that a server still has: one that was promoted may not know what came last. In
+//! Queue entries that are over, and that a server still has: one that was promoted may not know what came last. In
 //! strict mode its quarantine is over when it grants them. Otherwise it may lack the true holder too, who is told as soon
-//! as its client is connected there: so long, and no longer, such a place keeps the lock.
+//! as its client is connected there: so long, and no longer, such an entry keeps the lock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 const QUEUE: &str = "{job}:ll:queue";
 const WAITERS: &str = "{job}:ll:waiters";
 
-/// The only place in line, as the server has it.
+/// The only queue entry, as the server has it.
 struct Place {
     member: String,
     token: String,

@@ -103,7 +103,7 @@ async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
     lease.release().await.unwrap();
 }
 
-/// The look was under way when the message came, and its answer comes after it.
+/// The poll was under way when the message came, and its answer comes after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     let server = Server::start();
@@ -111,7 +111,7 @@ async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     let proxy = Proxy::to(server.port());
     let holder = Client::open(&server.url()).unwrap();
     let waiters = Client::open(&proxy.url()).unwrap();
-    // The first in line looks when the lease ends, which is soon and, thanks to renewals, never.
+    // The first in the queue polls when the lease ends, which is soon and, thanks to renewals, never.
     let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
     let next = waiter(&waiters, "job", LONG);
     until_queued(&holder, "job", 1).await;

@@ -28,7 +28,7 @@ pub(crate) async fn waits(urls: &[&str]) {
     drop(client.unwrap().mutex("job").ttl(HOUR).acquire().await);
 }
 
-/// The holder has a lease that nobody waits for the end of, so what the waiter knows is a poll after a long time.
+/// The holder has a lease whose end no test waits for, so what the waiter knows is a poll after a long time.
 async fn the_next_one_waits_for_what_was_passed(url: &str, frozen: usize, most: Duration) {
     let [holder, next] = [(); 2].map(|()| Client::open(url).unwrap());
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();

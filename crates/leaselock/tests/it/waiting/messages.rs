@@ -1,4 +1,4 @@
-//! Messages that are lost, late, refused or early. A message is only a reason to look, so each waiter is served.
+//! Messages that are lost, late, refused or early. A message is only a reason to poll, so each waiter is served.
 
 use leaselock::{Client, Lease};
 use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
@@ -61,7 +61,7 @@ async fn a_release_while_the_listener_is_cut_off_is_found_when_it_is_back() {
     assert!(is_free(&holder, "job").await);
 }
 
-/// The answer that says "in line" comes after the message that says "granted".
+/// The answer that says "queued" comes after the message that says "granted".
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
     let (_server, proxy, holder, waiters, lease) = rig_apart().await;
@@ -100,7 +100,7 @@ async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
     assert!(is_free(&holder, "job").await);
 }
 
-/// The message is late by more than the answer and finds nobody: the lease that a look had found stays.
+/// The message is late by more than the answer and finds no waiter: the lease that a poll had found stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_received_after_a_poll_has_found_it_changes_nothing() {
     let (server, proxy, holder, waiters, lease) = rig_apart().await;
@@ -121,7 +121,7 @@ async fn a_grant_that_is_received_after_a_poll_has_found_it_changes_nothing() {
     lease.release().await.unwrap();
 }
 
-/// The holder may not publish: its release succeeds, and the waiter finds the free lock by a look.
+/// The holder may not publish: its release succeeds, and the waiter finds the free lock by a poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
     let server = Server::start();
@@ -181,7 +181,7 @@ async fn forgotten_scripts_stop_nobody() {
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
-/// Nothing that the server knew survives; the waiters get in line again by themselves, in whatever order they come back.
+/// Nothing that the server knew survives; the waiters join the queue again by themselves, in whatever order they come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_survive_a_restart_of_the_server() {
     let (server, proxy, holder, _waiters, lease) = rig().await;

@@ -5,7 +5,7 @@ use testkit::{Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, leftovers, soon, until_queued, waiter};
 
-/// The first in line is dead and a monitor hears every channel: the lock goes to the second, in the same step.
+/// The first in the queue is dead and a monitor hears every channel: the lock goes to the second, in the same step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
     let server = Server::start();
@@ -43,7 +43,7 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
     lease.release().await.unwrap();
 }
 
-/// A waiter that was skipped while it looked gone is served when it is back.
+/// A waiter that was skipped while it seemed gone is served when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_was_skipped_is_served_later() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Tasks of one client that wait for the same name: one place in line, and turns that cost no request.
+//! Tasks of one client that wait for the same name: one queue entry, and turns that cost no request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::support::{
 
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
 
-/// Somebody who waits from now on, in the order of the calls. Nobody else polls it meanwhile.
+/// A task that waits from now on, in the order of the calls. No other code polls it meanwhile.
 pub(crate) fn arrives(mutex: &leaselock::Mutex) -> Acquiring {
     let mutex = mutex.clone();
     let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
@@ -117,7 +117,7 @@ async fn a_turn_ends_the_lease_before_it_and_is_the_only_one_that_is_held() {
     eventually("it is free", async || is_free(&holder, "job").await).await;
 }
 
-/// The first, which got in line for itself; one in the middle; and the one in whose seat the lease lies.
+/// The first, which joined the queue for itself; one in the middle; and the one in whose slot the lease lies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
     let (server, holder, together, lease) = rig().await;
@@ -221,7 +221,7 @@ async fn a_more_urgent_task_of_the_same_client_does_not_wait_for_turns() {
     }
 }
 
-/// The holder has learned that its lease is gone: nobody gets what is not there.
+/// The holder has learned that its lease is gone: no task gets what is not there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_server() {
     let (server, holder, together, lease) = rig().await;
@@ -355,7 +355,7 @@ async fn a_turn_that_nobody_takes_ends_with_the_lease() {
 }
 
 /// While the tasks of one client come back again and again, a waiter elsewhere is kept for no more turns than one grant
-/// has, and those of a second grant if that place stood in line before.
+/// has, and those of a second grant if their entry was in the queue before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn greedy_tasks_of_one_client_keep_a_waiter_of_another_for_a_bounded_number_of_turns() {
     const TASKS: usize = 8;
@@ -380,7 +380,7 @@ async fn greedy_tasks_of_one_client_keep_a_waiter_of_another_for_a_bounded_numbe
         .collect();
     eventually("they take turns", async || count() > 1_000).await;
     for round in 0..30 {
-        // In line, and from there on only so many.
+        // Queued, and from there on only so many.
         let waiting = crate::support::waiter(&other, "job", LONG);
         eventually("it is in line or served", async || {
             let line = server.cli(&["HVALS", "{job}:ll:waiters"]);
@@ -414,7 +414,7 @@ async fn after_thousands_of_turns_fences_are_not_ahead_of_the_clock() {
                     let lease = mutex.acquire().await.unwrap();
                     let (turns, last) = *counter.lock().unwrap();
                     assert!(lease.fence() > last);
-                    tokio::task::yield_now().await; // whoever else believed to hold would be seen
+                    tokio::task::yield_now().await; // another that believed to hold would be seen
                     *counter.lock().unwrap() = (turns + 1, lease.fence());
                     lease.release().await.unwrap();
                 }

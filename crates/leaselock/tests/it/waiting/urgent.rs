@@ -1,4 +1,4 @@
-//! Whoever is more urgent does not wait for the turns of others, at whatever moment it comes.
+//! A waiter that is more urgent does not wait for the turns of others, at whatever moment it comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
