@@ -39,7 +39,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The number of the next invoice. An error says that no number was used, or that nobody can tell any more.
+/// The number of the next invoice. An error says that no number was used, or that the store cannot tell any more.
 async fn next(invoices: &Counter) -> Result<i64, CounterError> {
     let mut outcome = invoices.incr().await;
     while let Err(CounterError::Unknown(unknown)) = outcome {

@@ -82,7 +82,7 @@ async fn a_worker_dies(url: &str) -> Result<(), Box<dyn Error>> {
     let charge = charge_of(&client, "order-2", 4200);
     if let OnceStart::Run(run) = charge.begin().await? {
         bank.charge("order-2");
-        drop(run); // the process dies here: the money has moved, and nobody was told
+        drop(run); // the process dies here: the money has moved, and the store was not told
     }
     let refused = charge.run(|_| async { Ok::<_, String>("receipt") }).await;
     assert!(matches!(
@@ -90,7 +90,7 @@ async fn a_worker_dies(url: &str) -> Result<(), Box<dyn Error>> {
         Err(OnceError::Crashed { attempt: 1, .. })
     ));
 
-    // Somebody asks the bank. It has charged, so the result is put in place of a second charge.
+    // An operator asks the bank. It has charged, so the result is put in place of a second charge.
     assert_eq!(bank.charges(), 1);
     charge.forget().await?;
     let settled = charge.run(|_| async { Ok::<_, String>("charge 1 of order-2") });

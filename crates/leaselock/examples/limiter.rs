@@ -46,7 +46,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     assert!(took >= Duration::from_millis(400), "{took:?}");
     println!("{calls} calls of three workers in {took:?}");
 
-    // Whoever cannot wait learns when to come again.
+    // A caller that cannot wait learns when to come again.
     let login = client.limiter("login:alice", Rate::per_hour(5));
     let mut allowed = 0;
     let retry_after = loop {

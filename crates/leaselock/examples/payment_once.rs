@@ -64,7 +64,7 @@ fn pay(bank: &Bank, order: &str, run: &LeaseView<OnceRun>) -> Result<String, Fai
     Ok(format!("charge {} of {order}", bank.charges(order)))
 }
 
-/// The first worker freezes between looking and charging, for longer than its lease.
+/// The first worker freezes between checking and charging, for longer than its lease.
 async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(), Failure> {
     let order = "order-2";
     // A lease that may not last longer is like that of a process which does not run.
@@ -77,7 +77,7 @@ async fn the_first_worker_freezes(client: &Client, bank: &Arc<Bank>) -> Result<(
     assert!(!bank.is_paid(order, &late)?);
     frozen.lost().await;
 
-    // The second worker looks too. Then the first one thaws and charges, before the second does.
+    // The second worker checks too. Then the first one thaws and charges, before the second does.
     let second = payment(client, order);
     let paid = second.run(|run| {
         let (bank, late) = (Arc::clone(bank), late.clone());

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 enum Outcome {
     /// All of it was done, and no other client held the lock before the end.
     Done,
-    /// All of it was done, but others may have held the lock before the end: look whether that did harm.
+    /// All of it was done, but others may have held the lock before the end: check whether that did harm.
     DoneTooLate,
     /// It did not begin, and nothing is held. Try again later.
     NotNow(Reason),
@@ -124,7 +124,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let nameless = client.mutex("two\nlines");
     assert_eq!(operate(&nameless, quick).await, Outcome::Wrong);
 
-    // Nobody listens on port 1. Without a wait that is known at once.
+    // No server listens on port 1. Without a wait that is known at once.
     let no_server = Client::open("redis://127.0.0.1:1/")?;
     let unreachable = no_server.mutex("operation").wait(leaselock::Wait::Never);
     let down = Outcome::NotNow(Reason::Store(ErrorKind::Unreachable));

@@ -79,12 +79,12 @@ async fn losses(url: &str) -> Result<(), Box<dyn Error>> {
     let done = importer.import(&["a", "b"], async |_| {}).await?;
     assert_eq!(done, Import::Done);
 
-    // Somebody else holds it.
+    // Another holder has it.
     let other = mutex.try_acquire().await?.ok_or("it is free")?;
     let busy = importer.import(&["a"], async |_| {}).await?;
     assert_eq!(busy, Import::SomebodyElse);
 
-    // Their lease runs out: a bit more than the ttl passes, in no time.
+    // Its lease expires: a bit more than the ttl passes, in no time.
     assert!(other.is_held() && other.remaining() < ttl);
     clock.advance(ttl + Duration::from_millis(1));
     assert!(!other.is_held());
@@ -93,7 +93,7 @@ async fn losses(url: &str) -> Result<(), Box<dyn Error>> {
     assert!(next.fence() > other.fence());
     next.release().await?;
 
-    // The lease runs out in the middle of the work: the second row takes too long.
+    // The lease expires in the middle of the work: the second row takes too long.
     let slow = async |row: &str| {
         if row == "b" {
             clock.advance(ttl);
@@ -106,7 +106,7 @@ async fn losses(url: &str) -> Result<(), Box<dyn Error>> {
 
 /// No store is there from the first, and one goes down in the middle of the work and comes back.
 async fn outages() -> Result<(), Box<dyn Error>> {
-    let nowhere = Client::open("redis://127.0.0.1:1/")?; // nobody listens on port 1
+    let nowhere = Client::open("redis://127.0.0.1:1/")?; // no server listens on port 1
     let mutex = nowhere.mutex("import");
     let refused = Importer { mutex }.import(&["a"], async |_| {}).await?;
     assert_eq!(refused, Import::StoreDown);

@@ -12,7 +12,7 @@ local events = KEYS[1]
 local back_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local ENTRY_MAX = 2048 -- bytes; ours have half of it
-local READ_MAX = 2097152 -- bytes that are looked at, because a stranger's entries may be of any length
+local READ_MAX = 2097152 -- bytes that are read, because a stranger's entries may be of any length
 local STEP = 10
 
 local entries, seen = {}, 0

@@ -218,7 +218,7 @@ fn set_timer(timer: &tokio::net::unix::pipe::Receiver, moment: Moment) -> rustix
         tv_nsec: i64::from(u32::try_from(moment.as_nanos() % 1_000_000_000).unwrap_or(0)),
     };
     let spec = Itimerspec {
-        it_interval: Timespec::default(), // it rings once
+        it_interval: Timespec::default(), // it fires once
         it_value: at,
     };
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).map(|_| ())

@@ -20,7 +20,7 @@ const LENT: &str = ".lent";
 /// **A secret**: every process that has it can keep the lease. So pass it by file, pipe or environment, and not on a
 /// command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "without its handle nobody can release a detached lease before its ttl"]
+#[must_use = "without its handle no client can release a detached lease before its ttl"]
 pub struct Handle {
     name: Name,
     token: Token,

@@ -109,7 +109,7 @@ fn file_system(folder: &Folder) -> rustix::io::Result<Finding> {
 fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
     let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
-        let advice = "everybody can delete the locks of others: chmod 1777";
+        let advice = "every user can delete the locks of others: chmod 1777";
         return Finding::warn("permissions", found, advice);
     }
     let shared = match mode & 0o022 {

@@ -223,7 +223,7 @@ fn limit_in(file: &OwnedFd) -> Option<Moment> {
 pub(super) fn remove(folder: &OwnedFd, client: &str) {
     let free = |name: &str| {
         let (file, _) = opening::open(folder, name, OFlags::RDWR, Mode::empty())?;
-        flock(file.as_fd(), FlockOperation::NonBlockingLockShared)?; // who looks meanwhile is not kept out
+        flock(file.as_fd(), FlockOperation::NonBlockingLockShared)?; // a process that checks it is not kept out
         Ok(file)
     };
     // Both are locked before either is removed, so that a session that is just beginning is left alone.

@@ -14,7 +14,7 @@ pub(super) fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
         None => {}
         Some((_, "insecure")) => {
             return refuse(
-                "#insecure is not supported: a certificate that nobody checks keeps nobody out; \
+                "#insecure is not supported: a certificate that is not checked keeps no attacker out; \
                  add the server's authority to the system's roots or name it in SSL_CERT_FILE",
             );
         }

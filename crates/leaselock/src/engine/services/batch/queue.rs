@@ -284,7 +284,7 @@ pub(crate) enum BatchOutcome<R> {
 pub(super) struct BatchReply<R>(Mutex<Option<oneshot::Sender<BatchOutcome<R>>>>);
 
 /// The caller's end: a future of the reply. Dropping it says that no caller waits for the reply.
-#[must_use = "a request that nobody waits for is not sent"]
+#[must_use = "a request that no caller waits for is not sent"]
 pub(crate) struct PendingReply<R>(oneshot::Receiver<BatchOutcome<R>>);
 
 pub(super) fn pair<R>() -> (BatchReply<R>, PendingReply<R>) {

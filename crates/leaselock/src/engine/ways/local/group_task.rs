@@ -153,7 +153,7 @@ impl GroupTask {
             WaitEnd::Over | WaitEnd::HandedOver | WaitEnd::NoTime => {
                 let within = self.request_time(&progress);
                 let Some(member) = self.take_last_member(&progress) else {
-                    return; // nobody is to be told: the cleanup of the entry leaves the queue
+                    return; // no task is to be told: the cleanup of the entry leaves the queue
                 };
                 if let Err(mut error) = queued.leave(progress, within).await {
                     if let AcquireError::TimedOut { waited, .. } = &mut error {

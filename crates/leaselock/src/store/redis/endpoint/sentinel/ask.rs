@@ -30,7 +30,7 @@ struct Denials {
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
     pub(crate) async fn locate(&self) -> Result<Located, StoreError> {
-        let nobody = || StoreError::refused(ErrorKind::Internal, "nobody is watching");
+        let nobody = || StoreError::refused(ErrorKind::Internal, "no Sentinel is asked");
         let watch = self.watch().ok_or_else(nobody)?;
         let known = watch.in_turn();
         let mut denials = Denials::default();
