@@ -41,7 +41,7 @@ fn without_synonyms(row: &str) -> &str {
 const RUST: &[&str] = &["///", "//!", "//"];
 const LUA: &[&str] = &["--"];
 
-/// The prose of the lines that are comments in a Rust or Lua file; nothing of any other file.
+/// The prose of the comments in a Rust or Lua file, on lines of their own or behind code; nothing of any other file.
 pub(in crate::tidy) fn of_comments(file: &File) -> Vec<Line> {
     let starts = match file.path.rsplit_once('.') {
         Some((_, "rs")) => RUST,
@@ -52,7 +52,8 @@ pub(in crate::tidy) fn of_comments(file: &File) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(file.text.lines()) {
         let line = line.trim_start();
-        let Some(comment) = starts.iter().find_map(|start| line.strip_prefix(start)) else {
+        let own = starts.iter().find_map(|start| line.strip_prefix(start));
+        let Some(comment) = own.or_else(|| behind_code(line, starts)) else {
             continue;
         };
         let fence = comment.trim_start().starts_with("```");
@@ -65,6 +66,13 @@ pub(in crate::tidy) fn of_comments(file: &File) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// The comment behind the code of a line. Within a string an odd number of quotes comes before it.
+fn behind_code<'a>(line: &'a str, starts: &[&str]) -> Option<&'a str> {
+    let (code, comment) = line.split_once(&format!(" {} ", starts.last()?))?;
+    let quotes = code.matches('"').count();
+    quotes.is_multiple_of(2).then_some(comment)
 }
 
 /// The lines that are not fenced code, with their numbers.
