@@ -40,7 +40,8 @@ pub(crate) struct Renewal {
 #[derive(Debug)]
 struct LeaseTable {
     schedule: Deadlines,
-    missing_votes: MissingVotes,
+    /// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
+    missing_votes: HashMap<Id, u32>,
     /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
@@ -48,21 +49,7 @@ struct LeaseTable {
 impl LeaseTable {
     fn remove(&mut self, id: Id) {
         self.schedule.remove(id);
-        self.missing_votes.take(id);
-    }
-}
-
-/// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
-#[derive(Debug, Default)]
-struct MissingVotes(HashMap<Id, u32>);
-
-impl MissingVotes {
-    fn note(&mut self, id: Id, at: usize) {
-        *self.0.entry(id).or_default() |= 1 << at;
-    }
-
-    fn take(&mut self, id: Id) -> u32 {
-        self.0.remove(&id).unwrap_or(0)
+        self.missing_votes.remove(&id);
     }
 }
 
@@ -79,7 +66,7 @@ impl Renewal {
     ) -> Self {
         let table = LeaseTable {
             schedule: Deadlines::default(),
-            missing_votes: MissingVotes::default(),
+            missing_votes: HashMap::new(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
         Renewal {
