@@ -92,7 +92,7 @@ async fn release_custom(
     } else {
         custom.release(&engine.store, left, within).await
     };
-    engine.limits.poll_mutexes.notify(custom.lock());
+    engine.shared.poll_mutexes.notify(custom.lock());
     given_back(&record.name, record.fence, answer, false)
 }
 
