@@ -7,8 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::clock::Clock;
 use super::hex::hex;
-use super::keyed_mutex::hold;
-use crate::base::debug::debug_as;
+use super::shorthand::{debug_as, hold};
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;

@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use super::Renewal;
-use crate::engine::services::lease::deadlines::Id;
+use super::{Id, Renewal};
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::ExtendAnswer;
 use crate::engine::values::ballot::{CastVote, VoteAnswer, Withdraw};
