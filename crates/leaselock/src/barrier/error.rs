@@ -10,6 +10,7 @@ noun_error! {
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum BarrierError of name: "The barrier's name." {
         /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.
+        #[error("`{name}`: {source}")]
         Store leaves Party,
 
         /// A name, a number of parties or a lease is out of its range. Nothing was sent.

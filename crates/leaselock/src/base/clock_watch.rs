@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::clock::Moment;
-use super::keyed_mutex::hold;
+use super::shorthand::hold;
 
 /// Clocks may drift by this share of the time between two replies before the drift counts as a jump.
 const DRIFT_SHARE: i128 = 100;

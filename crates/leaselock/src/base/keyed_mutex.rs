@@ -1,21 +1,16 @@
-//! Mutexes that are held for a few instructions; and one for each key: which task of this client tries next for a lock
-//! without a queue, or for a lock file.
+//! A mutex for each key: which task of this client tries next for a lock without a queue, or for a lock file.
 //!
 //! The task that has its turn may never be polled again. Who waits behind it may go on without it ([`Interest::turn_unless_stalled`]).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use super::clock::{Clock, Moment};
 use super::error::StoreError;
-
-/// Locks a mutex. It ignores poisoning, so that the panic of one thread does not become that of many.
-pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use super::shorthand::hold;
 
 /// A task that is polled tries more often than that, unless the request timeout was set to more.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(15);

@@ -3,7 +3,6 @@
 pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod clock_watch;
-pub(crate) mod debug;
 pub(crate) mod error;
 pub(crate) mod hex;
 pub(crate) mod keyed_mutex;
@@ -11,13 +10,13 @@ pub(crate) mod printable;
 pub(crate) mod process;
 #[cfg(feature = "serde")]
 pub(crate) mod serde_units;
+pub(crate) mod shorthand;
 pub(crate) mod slots;
 pub(crate) mod span;
 pub(crate) mod token;
 
 pub(crate) use self::clock::{CLOCK, Clock, Drift, Moment, Ttl};
-pub(crate) use self::debug::debug_as;
 pub(crate) use self::error::{ErrorKind, InvalidInput, StoreError};
-pub(crate) use self::keyed_mutex::hold;
+pub(crate) use self::shorthand::{debug_as, hold};
 pub(crate) use self::span::{rounded, span};
 pub(crate) use self::token::{ClientId, Token, fence};

@@ -7,8 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::clock::Clock;
 use super::hex::hex;
-use super::keyed_mutex::hold;
-use crate::base::debug::debug_as;
+use super::shorthand::{debug_as, hold};
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
@@ -220,9 +219,10 @@ pub(crate) fn base64url(bytes: &[u8]) -> String {
     text.into_iter().map(char::from).collect()
 }
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 /// Encodes into a buffer of the right length.
 fn write_base64url(bytes: &[u8], text: &mut [u8]) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (chunk, place) in bytes.chunks(3).zip(text.chunks_mut(4)) {
         let group = chunk
             .iter()
@@ -240,15 +240,8 @@ pub(crate) fn from_base64url(text: &str) -> Option<Vec<u8>> {
     for chunk in text.as_bytes().chunks(4) {
         let mut group = 0u32;
         for digit in chunk {
-            let value = match digit {
-                b'A'..=b'Z' => digit - b'A',
-                b'a'..=b'z' => digit - b'a' + 26,
-                b'0'..=b'9' => digit - b'0' + 52,
-                b'-' => 62,
-                b'_' => 63,
-                _ => return None,
-            };
-            group = group << 6 | u32::from(value);
+            let value = DIGITS.iter().position(|known| known == digit)?;
+            group = group << 6 | u32::try_from(value).ok()?;
         }
         group <<= 6 * (4 - chunk.len());
         bytes.extend_from_slice(&group.to_be_bytes()[1..chunk.len().max(1)]);

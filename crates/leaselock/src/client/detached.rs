@@ -135,7 +135,7 @@ async fn detach(
     // The lease goes on without this client, and its schedules do not.
     let about = Process {
         serves: Vec::new(),
-        ..engine.record.about()
+        ..engine.ids.record.about()
     };
     let about = about.encode();
     announce(engine, &record, &about, ttl, within).await;

@@ -113,7 +113,7 @@ impl Client {
     pub async fn ping(&self) -> Result<Duration, StoreError> {
         let engine = self.engine();
         let sent = engine.clock.now();
-        let record = &engine.record.key;
+        let record = &engine.ids.record.key;
         engine.ask(&Who { record }, OPERATOR_WITHIN).await?;
         Ok(engine.clock.now().saturating_since(sent))
     }
@@ -211,7 +211,7 @@ impl Client {
         };
         engine.store.is_clean(OPERATOR_WITHIN).await; // a detached lease is released without the thread
         if self.held().is_empty() {
-            engine.record.delete(&engine.store).await;
+            engine.ids.record.delete(&engine.store).await;
         }
         engine.log.finish(&engine.store).await;
         CloseReport {

@@ -233,7 +233,7 @@ pub(crate) async fn break_lease(
             rest_ms,
         } => {
             let operator = terms.operator;
-            let by = operator.unwrap_or_else(|| engine.record.about().to_string());
+            let by = operator.unwrap_or_else(|| engine.ids.record.about().to_string());
             let event = LogEvent::new("broken", terms.reason.unwrap_or_default());
             let event = event.of(name, fence).by(by);
             engine.log.write(&event).await;

@@ -19,7 +19,7 @@ use super::calls::{Batch, ChangeEnd, ChangeOnce, ChangeReply, ChangeRequest, Pen
 use crate::base::backoff::Backoff;
 use crate::base::{Moment, StoreError, hold};
 use crate::engine::guard::replicas::Written;
-use crate::engine::services::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::services::core::Engine;
 use crate::engine::shared_state::noun::ValidNoun;
 use crate::engine::values::request::Copies;
 use crate::quorum::executor::Executor;
@@ -30,14 +30,6 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 const ASKS_AGAIN_FOR: Duration = Duration::from_secs(5 * 60);
 /// Pauses between two requests; the last one repeats.
 const PAUSES_MS: &[u64] = &[0, 20, 100, 500, 1000];
-
-/// How long one request may take, without the time of replicas.
-fn within(engine: &Engine) -> Duration {
-    let longest = OPERATOR_WITHIN;
-    engine
-        .request_timeout
-        .map_or(longest, |limit| limit.min(longest))
-}
 
 /// Waits for what becomes of a change, and sends it while no other task does.
 pub(super) async fn hear(
@@ -133,7 +125,7 @@ impl ChangeQueue {
             return Some(state.new_driver(self.now()));
         }
         if !std::mem::replace(&mut state.is_watched, true) {
-            let watch = watch(Arc::downgrade(self), within(&self.noun.engine));
+            let watch = watch(Arc::downgrade(self), self.noun.engine.operator_timeout());
             drop(thread.spawn(watch));
         }
         None
@@ -223,7 +215,7 @@ impl CounterDriver {
             }
             let asked = match request.terms.copies {
                 Some(copies) => Box::pin(ask_with_copies(engine, &change, copies)).await,
-                None => self.store.ask(&change, within(engine)).await,
+                None => self.store.ask(&change, engine.operator_timeout()).await,
             };
             let error = match asked {
                 Ok(ended) => return ended,
@@ -325,7 +317,8 @@ async fn ask_with_copies(
     change: &ChangeOnce<'_>,
     asked: Copies,
 ) -> Result<ChangeEnd, StoreError> {
-    let (written, mut ended) = Written::new(engine, change, asked, within(engine)).await?;
+    let (written, mut ended) =
+        Written::new(engine, change, asked, engine.operator_timeout()).await?;
     match &mut ended {
         ChangeEnd::Done(_, lacking) => *lacking = written.shortfall(asked).await,
         _ => written.put_back(),

@@ -16,6 +16,7 @@ noun_error! {
     #[derive(Debug, thiserror::Error)]
     pub enum CounterError of name: "The counter's name." {
         /// The store did not reply, or refused. The counter was not changed.
+        #[error("`{name}`: {source}")]
         Store,
 
         /// A name or an option is out of its range. Nothing was sent.

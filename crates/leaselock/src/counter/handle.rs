@@ -139,7 +139,12 @@ impl Counter {
         terms.copies.map_or(Ok(()), |_| engine.check_replicas())?;
         let noun = self.noun.valid()?;
         let (word, lock) = (noun.word, Arc::clone(&noun.keys.lock));
-        let shared = || engine.shared.get(word, &lock, || ChangeQueue::new(noun));
+        let shared = || {
+            engine
+                .shared
+                .states
+                .get(word, &lock, || ChangeQueue::new(noun))
+        };
         Ok(self.queue.get_or_init(shared))
     }
 

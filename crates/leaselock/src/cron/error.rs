@@ -12,6 +12,7 @@ noun_error! {
         ///
         /// After `cancel` the client repeats the request in the background; until it succeeds, hosts find a run that holds the
         /// name or has crashed.
+        #[error("`{name}`: {source}")]
         Store leaves Record,
 
         /// The tick was not claimed: the store did not reply, strict mode grants nothing at present, or an input is out of its

@@ -94,7 +94,7 @@ impl Cron {
     pub fn serve(&self) -> Result<Serving, InvalidInput> {
         self.terms()?;
         let engine = &self.named.state.engine;
-        let serving = engine.record.serve(self.named.name()?);
+        let serving = engine.ids.record.serve(self.named.name()?);
         // A thread that does not start fails the first claim, which says so.
         if engine.background().is_ok() {
             engine.announce();

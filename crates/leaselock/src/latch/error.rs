@@ -11,6 +11,7 @@ noun_error! {
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum LatchError of name: "The latch's name." {
         /// The store did not reply, or refused. The party may be counted; to arrive again counts it once.
+        #[error("`{name}`: {source}")]
         Store leaves Party,
 
         /// A name, a count or an option is out of its range. Nothing was sent.

@@ -92,6 +92,7 @@ noun_error! {
     pub enum LimiterError of name: "The limiter's name." {
         /// The store did not reply, or refused. The permits may count as used. The rate is kept however often the caller asks
         /// again.
+        #[error("`{name}`: {source}")]
         Store leaves Permits,
 
         /// A name, a rate or a cost is out of its range. Nothing was sent.

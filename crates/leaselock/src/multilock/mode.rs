@@ -2,8 +2,8 @@
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use crate::engine::guard::lease::handle::modes;
-use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::Lease;
+use crate::engine::guard::lease::handle::{both_tell, modes};
 
 /// Several names, held as one: see [`MultiLock`](crate::multilock::MultiLock).
 ///
@@ -25,27 +25,20 @@ impl Lease<Several> {
     }
 }
 
-/// Gives what has this mode the facts of each name.
-macro_rules! of_each_name {
-    ($($of:ident)*) => {
-        $(impl $of<Several> {
-            /// Returns the names that are held, in the order in which the caller gave them.
-            pub fn names(&self) -> impl Iterator<Item = &Name> {
-                self.records().map(|record| &record.name)
-            }
+both_tell! { Several {
+    /// Returns the names that are held, in the order in which the caller gave them.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.records().map(|record| &record.name)
+    }
 
-            /// Returns each name with its fencing token. A resource compares the token of its own name.
-            pub fn fences(&self) -> impl Iterator<Item = (&Name, Option<Fence>)> {
-                self.records().map(|record| (&record.name, record.fence))
-            }
+    /// Returns each name with its fencing token. A resource compares the token of its own name.
+    pub fn fences(&self) -> impl Iterator<Item = (&Name, Option<Fence>)> {
+        self.records().map(|record| (&record.name, record.fence))
+    }
 
-            /// Returns what you show to the resource of each name, in the order of the names; nothing for a name without
-            /// fencing.
-            pub fn sequencers(&self) -> impl Iterator<Item = Sequencer> {
-                self.records().filter_map(|record| record.sequencer())
-            }
-        })*
-    };
-}
-
-of_each_name!(Lease LeaseView);
+    /// Returns what you show to the resource of each name, in the order of the names; nothing for a name without
+    /// fencing.
+    pub fn sequencers(&self) -> impl Iterator<Item = Sequencer> {
+        self.records().filter_map(|record| record.sequencer())
+    }
+} }

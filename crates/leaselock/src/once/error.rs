@@ -17,6 +17,7 @@ noun_error! {
         /// [run](crate::once::OnceRun), or refused. Nothing is held.
         /// After `forget` the record may be gone. After `cancel` the client repeats the request in the background; until it
         /// succeeds, callers find a run that holds the name or has crashed.
+        #[error("`{name}`: {source}")]
         Store leaves Record,
 
         /// The body did not begin: the name was held to the end of the wait, or the store or an option was in the way.

@@ -1,8 +1,9 @@
 //! One test per reply of the scripts that search for deadlocks.
 
 use super::lab::*;
+use crate::engine::values::LockMode;
 use crate::engine::ways::deadlock::calls::*;
-use crate::engine::ways::deadlock::graph::{GraphShare, GraphWait};
+use crate::engine::ways::deadlock::graph::GraphWait;
 
 const OWNERS: &str = "ll:owners:abcdefgh";
 
@@ -30,20 +31,22 @@ fn what_is_published_is_read_beside_each_hold_until_that_very_wait_is_withdrawn(
         let (first, second) = (wait("01"), wait("02"));
         for wait in [&first, &first, &second] {
             let wait = wait.encode();
-            lab.ask(&Publish {
+            lab.ask(&PublishWait {
                 owners: OWNERS,
                 wait: &wait,
                 held: &held,
+                withdraws: false,
             })
             .await;
         }
         assert_eq!(read().await, [Some(second.clone()), Some(second.clone())]);
         let withdraw = async |wait: &GraphWait, held: &[String]| {
             let wait = wait.encode();
-            lab.ask(&WithdrawWait {
+            lab.ask(&PublishWait {
                 owners: OWNERS,
                 wait: &wait,
                 held,
+                withdraws: true,
             })
             .await;
         };
@@ -90,7 +93,7 @@ fn inspect_shows_the_holder_and_the_waiters_that_hear_messages() {
         );
         assert_eq!(
             (lock.holds[0].share, lock.permits),
-            (GraphShare::Exclusive, 0)
+            (LockMode::Exclusive, 0)
         );
         let queue: Vec<_> = lock
             .queue

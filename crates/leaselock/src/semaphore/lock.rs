@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
-use crate::engine::guard::lease::handle::modes;
+use crate::engine::guard::lease::handle::{both_tell, modes};
 use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::shared_state::noun::name_and_validate;
 
@@ -298,16 +298,9 @@ modes! {
     Permits: Option<Fence>, Detachable;
 }
 
-impl Lease<Permits> {
+both_tell! { Permits {
     /// Returns how many permits are held.
     pub fn count(&self) -> u32 {
         self.known().count
     }
-}
-
-impl LeaseView<Permits> {
-    /// Returns how many permits are held.
-    pub fn count(&self) -> u32 {
-        self.known().count
-    }
-}
+} }

@@ -123,7 +123,7 @@ impl Semaphore {
             _ => LogEvent::new("permits_pinned", format!("{permits} permits")),
         };
         let event = event.of(self.named.name()?, None);
-        engine.log.write(&event.by(engine.record.user())).await;
+        engine.log.write(&event.by(engine.ids.record.user())).await;
         Ok(PermitCount {
             total: if total == 0 { self.permits } else { total }, // no request has said it
             used,

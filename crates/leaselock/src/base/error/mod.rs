@@ -1,7 +1,6 @@
 //! Errors: one small enum per operation. Every variant states what the caller holds.
 
 mod deadlock;
-mod facts;
 mod lost;
 mod noun;
 pub(crate) mod operation;

@@ -1,4 +1,4 @@
-//! What errors of nouns have in common: the name, and an arm for a request that failed.
+//! What the errors about a name have in common: that name, and an arm for a request that failed.
 
 use leaselock_fence::Name;
 
@@ -11,18 +11,22 @@ pub(crate) struct NounFailure {
     pub(crate) source: StoreError,
 }
 
-/// Writes the error of a noun, and how it is made of a [`NounFailure`].
+/// Writes the error of a noun or of an operation, and how it is made of a [`NounFailure`].
 ///
-/// `Store` is the arm of a request that failed, and the last one. The others differ from noun to noun, and are written as
-/// `thiserror` has them; each one with fields has the name too, and one in parentheses is another error. For
+/// `Store` is the arm of a request that failed, and the last one. The arms are written as `thiserror` has them; each one
+/// with fields has the name too, and one in parentheses is another error. For
 /// [`OperationError`](super::OperationError), `leaves` says what may be left on the store, and `=>` what else is known.
 macro_rules! noun_error {
     (
         $(#[$meta:meta])*
         pub enum $Error:ident of $name:ident: $whose:literal $(, through $Acquire:ident)? {
             $(#[$failed:meta])*
-            Store $(leaves $remains:ident)?,
-            $($(#[$arm:meta])* $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })? $(leaves $left:ident)? $(=> $how:path)?,)*
+            Store $(leaves $remains:ident $({ $($how_long:tt)* })?)?,
+            $(
+                $(#[$arm:meta])*
+                $Arm:ident $(($($inner:tt)*))? $({ $($fields:tt)* })?
+                $(leaves $left:ident $({ $($left_for:tt)* })?)? $(=> $how:path)?,
+            )*
         }
     ) => {
         $(#[$meta])*
@@ -38,7 +42,6 @@ macro_rules! noun_error {
             )*
 
             $(#[$failed])*
-            #[error("`{name}`: {source}")]
             Store {
                 #[doc = $whose]
                 name: ::leaselock_fence::Name,
@@ -58,11 +61,12 @@ macro_rules! noun_error {
                 use $crate::base::error::operation::ErrorFacts;
                 match self {
                     $Error::Store { $name, source } => {
-                        ErrorFacts::of_store($name, source)$(.leaves($crate::base::error::operation::Remains::$remains))?
+                        ErrorFacts::of_store($name, source)
+                            $(.leaves($crate::base::error::operation::Remains::$remains $({ $($how_long)* })?))?
                     }
-                    $(noun_error!(@arm $Error $Arm $name $(($($inner)*))?) => {
-                        let facts = noun_error!(@facts self $name $(($($inner)*))?);
-                        $(let facts = facts.leaves($crate::base::error::operation::Remains::$left);)?
+                    $(noun_error!(@arm $Error $Arm $name $(($($inner)*))? $({ $($fields)* })?) => {
+                        let facts = noun_error!(@facts self $name $(($($inner)*))? $({ $($fields)* })?);
+                        $(let facts = facts.leaves($crate::base::error::operation::Remains::$left $({ $($left_for)* })?);)?
                         $(let facts = $how(facts, self);)?
                         facts
                     })*
@@ -77,9 +81,11 @@ macro_rules! noun_error {
             }
         }
     };
-    (@arm $Error:ident $Arm:ident $name:ident) => { $Error::$Arm { $name, .. } };
+    (@arm $Error:ident $Arm:ident $name:ident) => { $Error::$Arm };
+    (@arm $Error:ident $Arm:ident $name:ident { $($fields:tt)* }) => { $Error::$Arm { $name, .. } };
     (@arm $Error:ident $Arm:ident $name:ident ($($inner:tt)*)) => { $Error::$Arm($name) };
-    (@facts $this:ident $name:ident) => { ErrorFacts::of($name).caused_by($this) };
+    (@facts $this:ident $name:ident) => { ErrorFacts::default() };
+    (@facts $this:ident $name:ident { $($fields:tt)* }) => { ErrorFacts::of($name).caused_by($this) };
     (@facts $this:ident $name:ident ($($inner:tt)*)) => { $name.facts() };
 }
 pub(crate) use noun_error;

@@ -142,11 +142,6 @@ impl<'a> ErrorFacts<'a> {
         self
     }
 
-    pub(crate) fn passing(mut self) -> Self {
-        self.may_pass = true;
-        self
-    }
-
     pub(crate) fn leaves(mut self, remains: Remains) -> Self {
         self.remains = Some(remains);
         self
@@ -155,6 +150,11 @@ impl<'a> ErrorFacts<'a> {
 
 /// For the arms of `noun_error!`.
 impl ErrorFacts<'_> {
+    pub(crate) fn passing<E>(mut self, _: &E) -> Self {
+        self.may_pass = true;
+        self
+    }
+
     pub(crate) fn busy<E>(mut self, _: &E) -> Self {
         self.is_busy = true;
         self

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::base::debug::debug_as;
 use crate::base::process::Process;
+use crate::base::shorthand::debug_as;
 use crate::base::span::rounded;
 
 /// The error of a store.

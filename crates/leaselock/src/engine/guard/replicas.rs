@@ -278,7 +278,7 @@ impl<'a> Written<'a> {
         asked: Copies,
         within: Duration,
     ) -> Result<(Self, O::Reply), StoreError> {
-        let pool = &engine.limits.replica_pool;
+        let pool = &engine.shared.replica_pool;
         let permit = pool.admit(asked.within + within).await?;
         let mut begin = engine.clock.now();
         let mut failed = None;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::core::Engine;
 use super::node_subscription::NodeSubscription;
-use crate::base::Moment;
 use crate::script::keys;
 use crate::store::Subscriptions;
 
@@ -55,17 +54,6 @@ impl BroadcastListener {
             .subscription
             .listens(|| self.subscriptions(), name, |_| true, within);
         heard.await.is_some()
-    }
-
-    /// Ends when there was a change, or may have been one, and at this moment at the latest.
-    ///
-    /// # Cancel safety
-    /// Safe: a message in between is there for the next call.
-    pub(crate) async fn told_or(&self, until: Moment) {
-        tokio::select! {
-            () = self.told() => {}
-            () = self.engine.clock.sleep_until(until) => {}
-        }
     }
 
     /// Ends when there was a change, or may have been one; never before [`listens`](BroadcastListener::listens).

@@ -92,7 +92,7 @@ pub(crate) struct Cleanup(Arc<CleanupQueue>);
 
 #[derive(Debug)]
 struct CleanupQueue {
-    queue: mpsc::UnboundedSender<PendingCleanup>,
+    queue: mpsc::UnboundedSender<(PendingCleanup, OpenCleanup)>,
     counters: Arc<Counters>,
 }
 
@@ -107,7 +107,7 @@ struct Counters {
     retry_now: Notify,
 }
 
-/// A cleanup that another task does. Closing the client waits until this is dropped.
+/// A cleanup that is to be done. Closing the client waits until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenCleanup {
     counters: Arc<Counters>,
@@ -120,22 +120,29 @@ impl OpenCleanup {
         self.counters.pause(pause).await;
     }
 
-    /// The store has confirmed that nothing is left.
-    pub(crate) fn confirm(mut self) {
-        self.is_confirmed = true;
+    /// `confirmed`: the store has said that nothing is left.
+    pub(crate) fn end(mut self, confirmed: bool) {
+        self.is_confirmed = confirmed;
     }
 }
 
 impl Drop for OpenCleanup {
     fn drop(&mut self) {
-        self.counters.settle(self.is_confirmed);
+        let counters = &self.counters;
+        let counter = match self.is_confirmed {
+            true => &counters.confirmed,
+            false => &counters.given_up,
+        };
+        counter.fetch_add(1, Ordering::SeqCst);
+        counters.open.fetch_sub(1, Ordering::SeqCst);
+        counters.changed.notify_waiters();
     }
 }
 
 /// The receiving end, which runs on the client's thread.
 #[derive(Debug)]
 pub(crate) struct CleanupTask {
-    queue: mpsc::UnboundedReceiver<PendingCleanup>,
+    queue: mpsc::UnboundedReceiver<(PendingCleanup, OpenCleanup)>,
     counters: Arc<Counters>,
 }
 
@@ -151,13 +158,10 @@ impl Cleanup {
     }
 
     pub(crate) fn take(&self, pending: PendingCleanup) {
-        self.0.counters.open.fetch_add(1, Ordering::SeqCst);
-        if self.0.queue.send(pending).is_err() {
-            self.0.counters.settle(false); // the process is ending: the ttl is the last resort
-        }
+        drop(self.0.queue.send((pending, self.begin()))); // an error: the process is ending, and the ttl is the last resort
     }
 
-    /// Counts work that is done elsewhere as open until the returned value is dropped.
+    /// Counts a cleanup as open until the returned value is dropped.
     pub(crate) fn begin(&self) -> OpenCleanup {
         self.0.counters.open.fetch_add(1, Ordering::SeqCst);
         OpenCleanup {
@@ -213,23 +217,10 @@ impl Cleanup {
 }
 
 impl Counters {
-    /// Remembers the queue entry of a release before its request is sent: the message of a server that was promoted may
-    /// come before the reply.
-    fn remember_release(&self, pending: &PendingCleanup) {
-        if !pending.in_flight {
-            self.remember(pending);
-        }
-    }
-
-    /// Remembers the queue entry of an acquisition once it was undone: until then its message is nothing unusual.
-    fn remember_acquisition(&self, pending: &PendingCleanup) {
-        if pending.in_flight {
-            self.remember(pending);
-        }
-    }
-
-    fn remember(&self, pending: &PendingCleanup) {
-        if !pending.queued {
+    /// Remembers a queue entry: of a release before its request is sent, because the message of a server that was promoted
+    /// may come before the reply; of an acquisition once it was undone, because until then its message is nothing unusual.
+    fn remember(&self, pending: &PendingCleanup, is_over: bool) {
+        if !pending.queued || pending.in_flight != is_over {
             return;
         }
         let mut finished = hold(&self.finished);
@@ -249,17 +240,6 @@ impl Counters {
     async fn pause(&self, pause: Duration) {
         drop(tokio::time::timeout(pause, self.retry_now.notified()).await);
     }
-
-    fn settle(&self, confirmed: bool) {
-        let counter = if confirmed {
-            &self.confirmed
-        } else {
-            &self.given_up
-        };
-        counter.fetch_add(1, Ordering::SeqCst);
-        self.open.fetch_sub(1, Ordering::SeqCst);
-        self.changed.notify_waiters();
-    }
 }
 
 impl CleanupTask {
@@ -272,7 +252,7 @@ impl CleanupTask {
             counters: Arc::clone(&self.counters),
         });
         drop(tokio::spawn(client.releases.watch()));
-        while let Some(pending) = self.queue.recv().await {
+        while let Some((pending, open)) = self.queue.recv().await {
             let client = Arc::clone(&client);
             drop(tokio::spawn(async move {
                 if !pending.delay.is_zero() {
@@ -283,8 +263,8 @@ impl CleanupTask {
                     tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
                     confirmed = client.retry_until_done(&pending).await;
                 }
-                client.counters.remember_acquisition(&pending);
-                client.counters.settle(confirmed);
+                client.counters.remember(&pending, true);
+                open.end(confirmed);
                 if pending.in_flight && confirmed {
                     tokio::time::sleep(THIRD_ATTEMPT_AFTER).await;
                     drop(client.try_once(&pending).await);
@@ -350,7 +330,7 @@ pub(crate) struct CleanupGuard {
 
 impl CleanupGuard {
     pub(crate) fn new(cleanup: Cleanup, pending: PendingCleanup) -> Self {
-        cleanup.0.counters.remember_release(&pending);
+        cleanup.0.counters.remember(&pending, false);
         CleanupGuard {
             cleanup,
             pending: Some(pending),
@@ -386,7 +366,7 @@ impl CleanupGuard {
     /// Disarms the guard: the store confirmed the end.
     pub(crate) fn end(mut self) {
         if let Some(pending) = self.pending.take() {
-            self.cleanup.0.counters.remember_acquisition(&pending);
+            self.cleanup.0.counters.remember(&pending, true);
         }
     }
 }

@@ -8,11 +8,11 @@ use leaselock_fence::Name;
 
 use super::batch::batcher::Requests;
 use super::cleanup::Cleanup;
-use super::ids::{ClientRecord, Ids, Who};
-use super::lease::deadlines::Id;
+use super::ids::{Ids, Who};
 use super::lease::record::LeaseRecord;
 use super::log::EventLog;
-use super::shared::{Limits, SharedStates};
+use super::renewal::Id;
+use super::shared::Shared;
 use super::thread::Background;
 use super::totals::of_client::Totals;
 use super::{renewal, thread};
@@ -40,18 +40,14 @@ pub(crate) struct Engine {
     pub(crate) store: Executor,
     pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
-    pub(crate) limits: Limits,
     pub(crate) strict: Option<Strict>,
-    /// What its tasks share for one key.
-    pub(crate) shared: SharedStates,
+    pub(crate) shared: Shared,
     pub(crate) totals: Totals,
-    pub(crate) request_timeout: Option<Duration>,
+    request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
     /// The process that opened it.
     process: u32,
     closed: AtomicBool,
-    /// In which others read who it is.
-    pub(crate) record: Arc<ClientRecord>,
 }
 
 pub(crate) struct EngineSettings {
@@ -70,12 +66,10 @@ impl Engine {
         let (id, prefix, store) = (settings.id, settings.prefix, settings.store);
         Engine {
             log: Arc::new(EventLog::new(&prefix, &id, &store)),
-            record: Arc::new(ClientRecord::new(&prefix, settings.about)),
-            ids: Ids::new(id, prefix),
+            ids: Ids::new(id, prefix, settings.about),
             requests: Requests::new(&store, &settings.clock, settings.strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.is_majority() || store.is_cluster())),
-            limits: Limits::default(),
-            shared: SharedStates::default(),
+            shared: Shared::default(),
             totals: Totals::default(),
             background: OnceLock::new(),
             process: std::process::id(),
@@ -158,12 +152,18 @@ impl Engine {
             thread_store: background.store.clone(),
             thread: background.handle.clone(),
             subscriptions: Arc::clone(&background.subscriptions),
-            permits: Arc::clone(&self.limits.own_connections),
+            permits: Arc::clone(&self.shared.own_connections),
         })
     }
 
     pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
         renewal::request_timeout(self.request_timeout, ttl)
+    }
+
+    /// How long a request may take that no lease needs.
+    pub(crate) fn operator_timeout(&self) -> Duration {
+        let limit = self.request_timeout.unwrap_or(OPERATOR_WITHIN);
+        limit.min(OPERATOR_WITHIN)
     }
 
     pub(crate) async fn ask<O: Votable>(
@@ -217,9 +217,10 @@ impl Engine {
     /// Has the client's record written in the background, as long as the client is in use.
     pub(crate) fn announce(self: &Arc<Self>) {
         // Every grant calls this, and most have nothing to write.
-        if let Some(background) = self.started().filter(|_| !self.record.is_asked()) {
+        if let Some(background) = self.started().filter(|_| !self.ids.record.is_asked()) {
             let engine = Arc::downgrade(self);
-            self.record
+            self.ids
+                .record
                 .announce(&background.handle, &background.store, move |asked| {
                     let engine = engine.upgrade();
                     engine.is_some_and(|it| (asked || it.is_used()) && !it.has_ended())
@@ -232,7 +233,7 @@ impl Engine {
         let used = |background: &Background| {
             !background.renewal.is_empty() || background.notifier.has_waiters()
         };
-        self.record.serves_any() || self.started().is_some_and(used)
+        self.ids.record.serves_any() || self.started().is_some_and(used)
     }
 
     /// Returns true once the client is closed without a lease: nothing would delete its record then.

@@ -30,16 +30,19 @@ pub(crate) struct Ids {
     pub(crate) owners: AtomicU64,
     /// The latest number of a change that this client has sent; it never sends another one under the same number.
     pub(crate) numbers: AtomicU64,
+    /// In which others read who it is.
+    pub(crate) record: Arc<ClientRecord>,
     tokens: Stock,
 }
 
 impl Ids {
-    pub(crate) fn new(client: ClientId, prefix: String) -> Self {
+    pub(crate) fn new(client: ClientId, prefix: String, about: Process) -> Self {
         Ids {
             channel: keys::wake_channel(&prefix, &client),
             channel_along: keys::wake_channel_along(&prefix, &client),
             owners: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
+            record: Arc::new(ClientRecord::new(&prefix, about)),
             tokens: Stock::default(),
             client,
             prefix,

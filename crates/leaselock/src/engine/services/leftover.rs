@@ -112,9 +112,7 @@ impl<U: Undo> Drop for Leftover<U> {
                 tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
                 undone = undo(&what, &store, &open, is_over).await;
             }
-            if undone {
-                open.confirm();
-            }
+            open.end(undone);
         }));
     }
 }

@@ -3,14 +3,13 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::cleanup::{Cleanup, PendingCleanup};
-use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
 use super::lease::state::{EARLY_MAX, NextStep};
 use super::log::EventLog;
@@ -40,7 +39,8 @@ pub(crate) struct Renewal {
 #[derive(Debug)]
 struct LeaseTable {
     schedule: Deadlines,
-    missing_votes: MissingVotes,
+    /// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
+    missing_votes: HashMap<Id, u32>,
     /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
@@ -48,21 +48,7 @@ struct LeaseTable {
 impl LeaseTable {
     fn remove(&mut self, id: Id) {
         self.schedule.remove(id);
-        self.missing_votes.take(id);
-    }
-}
-
-/// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
-#[derive(Debug, Default)]
-struct MissingVotes(HashMap<Id, u32>);
-
-impl MissingVotes {
-    fn note(&mut self, id: Id, at: usize) {
-        *self.0.entry(id).or_default() |= 1 << at;
-    }
-
-    fn take(&mut self, id: Id) -> u32 {
-        self.0.remove(&id).unwrap_or(0)
+        self.missing_votes.remove(&id);
     }
 }
 
@@ -79,7 +65,7 @@ impl Renewal {
     ) -> Self {
         let table = LeaseTable {
             schedule: Deadlines::default(),
-            missing_votes: MissingVotes::default(),
+            missing_votes: HashMap::new(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
         Renewal {
@@ -299,8 +285,90 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
+/// Identifies one lease in the schedule, until that lease is removed. Grows with every lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id(u64);
+
+/// When each lease needs attention next.
+///
+/// Most leases are released long before their alarm. They are removed at once and completely, so the memory depends on
+/// the leases that are held, not on those that were.
+#[derive(Debug, Default)]
+struct Deadlines {
+    /// Each lease with its alarm.
+    leases: BTreeMap<Id, (Arc<LeaseRecord>, Moment)>,
+    /// The same alarms, the earliest first.
+    alarms: BTreeSet<(Moment, Id)>,
+    latest: u64,
+}
+
+impl Deadlines {
+    fn insert(&mut self, record: Arc<LeaseRecord>, alarm: Moment) -> Id {
+        self.latest += 1;
+        let id = Id(self.latest);
+        self.leases.insert(id, (record, alarm));
+        self.alarms.insert((alarm, id));
+        id
+    }
+
+    fn remove(&mut self, id: Id) {
+        if let Some((_, alarm)) = self.leases.remove(&id) {
+            self.alarms.remove(&(alarm, id));
+        }
+    }
+
+    /// Replaces the record of a lease, and returns its alarm, which stays. `None` for a lease that was removed.
+    fn replace(&mut self, id: Id, record: &Arc<LeaseRecord>) -> Option<Moment> {
+        let (known, alarm) = self.leases.get_mut(&id)?;
+        *known = Arc::clone(record);
+        Some(*alarm)
+    }
+
+    fn get(&self, id: Id) -> Option<Arc<LeaseRecord>> {
+        let (record, _) = self.leases.get(&id)?;
+        Some(Arc::clone(record))
+    }
+
+    /// Moves an alarm. False for a lease that was removed.
+    fn set_alarm(&mut self, id: Id, alarm: Moment) -> bool {
+        let Some((_, known)) = self.leases.get_mut(&id) else {
+            return false;
+        };
+        let before = std::mem::replace(known, alarm);
+        if before != alarm {
+            self.alarms.remove(&(before, id));
+            self.alarms.insert((alarm, id));
+        }
+        true
+    }
+
+    /// Returns the earliest alarm.
+    fn first(&self) -> Option<Moment> {
+        self.alarms.first().map(|(alarm, _)| *alarm)
+    }
+
+    /// Returns all leases with an alarm at `until` or earlier. Their alarms stay.
+    fn due_until(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
+        let due = self.alarms.range(..=(until, Id(u64::MAX)));
+        due.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
+            .collect()
+    }
+
+    /// Returns all leases, oldest first.
+    fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
+        let all = self.leases.iter();
+        all.map(|(id, (record, _))| (*id, Arc::clone(record)))
+            .collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod deadlines_tests;
 mod revote;
 mod send;
-#[cfg(test)]
-#[cfg(feature = "embedded")]
+#[cfg(all(test, feature = "embedded"))]
 mod tests;

@@ -55,7 +55,9 @@ impl SharedStates {
     }
 }
 
-pub(crate) struct Limits {
+/// What the tasks of one client share.
+pub(crate) struct Shared {
+    pub(crate) states: SharedStates,
     /// Lets one task of this client at a time poll a lock that has no queue.
     pub(crate) poll_mutexes: KeyedMutex,
     /// Limits how many locks have a connection of their own.
@@ -63,9 +65,10 @@ pub(crate) struct Limits {
     pub(crate) replica_pool: ReplicaPool,
 }
 
-impl Default for Limits {
+impl Default for Shared {
     fn default() -> Self {
-        Limits {
+        Shared {
+            states: SharedStates::default(),
             poll_mutexes: KeyedMutex::default(),
             own_connections: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
             replica_pool: ReplicaPool::default(),

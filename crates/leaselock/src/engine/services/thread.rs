@@ -9,7 +9,7 @@ use super::cleanup::Cleanup;
 use super::ids::Ids;
 use super::log::EventLog;
 use super::renewal::Renewal;
-use super::wakeups::notifier::{Notifier, Rights};
+use super::wakeups::notifier::Notifier;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::{Clock, ErrorKind, StoreError};
 use crate::quorum::executor::Executor;
@@ -36,7 +36,6 @@ pub(crate) struct Background {
     pub(crate) renewal: Arc<Renewal>,
     pub(crate) cleanup: Cleanup,
     pub(crate) notifier: Arc<Notifier>,
-    pub(crate) rights: Arc<Rights>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) store: Executor,
     /// Dropped with the client: the thread ends then.
@@ -126,7 +125,6 @@ impl Background {
             renewal,
             cleanup,
             notifier,
-            rights: Arc::default(),
             subscriptions,
             store,
             _stop: stop,

@@ -222,7 +222,10 @@ impl Watch {
     /// Safe: a reason stays until a read was answered.
     pub(crate) async fn due(&mut self) {
         if let Some(next) = self.next {
-            self.listener.told_or(next).await;
+            tokio::select! {
+                () = self.listener.told() => {}
+                () = self.engine.clock.sleep_until(next) => {}
+            }
             self.next = None;
         }
     }

@@ -145,16 +145,13 @@ macro_rules! run_mode {
             }
         }
 
-        run_mode!(@numbered $Run: Lease LeaseView);
-    };
-    (@numbered $Run:ident: $($of:ident)+) => {
-        $(impl $crate::engine::guard::lease::$of<$Run> {
+        $crate::engine::guard::lease::handle::both_tell! { $Run {
             /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
             /// done the work in part.
             pub fn attempt(&self) -> u32 {
                 self.known().attempt
             }
-        })+
+        } }
     };
 }
 pub(crate) use run_mode;

@@ -243,12 +243,7 @@ pub(crate) async fn vote_together(
         return Err(quorum.no_majority(poll.votes(), |_| Shown::Answered, maybe));
     }
     let fence = fences.then(|| Fence::new(proposed));
-    let granted = || Acquired::Granted {
-        fence,
-        range: 1,
-        others: false,
-        time_us: 0, // each node has a clock of its own
-    };
+    let granted = || Acquired::granted(fence, 0); // each node has a clock of its own
     Ok(won.iter().map(|won| won.then(granted)).collect())
 }
 

@@ -12,6 +12,7 @@ use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 ///
 /// The fields are variables in `script` and `encode`. Any other tag is malformed, unless `_` says how all are read.
 /// The nodes of a quorum do not vote on it, or `votes elsewhere;` says that its `Votable` stands in another place.
+/// It has no `Debug`, because some fields are secrets.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
@@ -28,7 +29,6 @@ macro_rules! operation {
         $(fn time_us($timed:ident) $time_us:block)?
     ) => {
         $(#[$meta])*
-        #[derive(Debug)]
         $vis struct $Name $(<$life>)? {
             $($(#[$about])* $vis $field: $Type,)*
         }
@@ -229,7 +229,10 @@ operation! {
         call.args(resource.mode.as_deref().into_iter());
     }
     fn decode(answer) -> CancelAnswer {
-        _ => CancelAnswer::decode(answer)?,
+        "upgraded" => CancelAnswer::Upgraded,
+        "left" => CancelAnswer::Left,
+        "released" => CancelAnswer::Released,
+        "absent" => CancelAnswer::Absent,
     }
     fn time_us(answer) {
         answer.number(0).ok()

@@ -85,8 +85,7 @@ operation! {
         "answered" => {
             let (time_us, letters) = (answer.number(0)?, answer.bytes(1)?);
             let busy = letters.iter().filter(|letter| **letter == b'b').count();
-            let (range, others) = (1, false);
-            let granted = |fence| Acquired::Granted { fence, range, others, time_us };
+            let granted = |fence| Acquired::granted(fence, time_us);
             // Behind the letters, first all that is said of the busy ones, and then all fencing tokens.
             let (mut holders, mut fences) = ((2..).step_by(2), 2 + 2 * busy..);
             each(letters, |letter| match letter {

@@ -46,6 +46,17 @@ pub(crate) enum Acquired {
 }
 
 impl Acquired {
+    /// A grant of one fencing token, or of none, whose reply says nothing of the queue.
+    pub(crate) fn granted(fence: Option<Fence>, time_us: u64) -> Self {
+        let (range, others) = (1, false);
+        Acquired::Granted {
+            fence,
+            range,
+            time_us,
+            others,
+        }
+    }
+
     /// Returns the server's time of the reply; 0 when the reply does not say it.
     pub(crate) fn time_us(&self) -> u64 {
         match self {
@@ -59,21 +70,13 @@ impl Acquired {
 
     pub(crate) fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
         match answer.tag() {
-            "fenced" | "unfenced" => {
-                let fence = match answer.tag() {
-                    "fenced" => Some(fence::of_id(answer.text(0)?).ok_or(Malformed)?),
-                    _ => None,
-                };
-                Ok(Acquired::Granted {
-                    fence,
-                    range: 1,
-                    // The first of a millisecond is the server's time. Any other may be that of a clock before it went back.
-                    time_us: fence
-                        .map(Fence::get)
-                        .filter(|number| number % 1000 == 0)
-                        .unwrap_or(0),
-                    others: false,
-                })
+            "unfenced" => Ok(Acquired::granted(None, 0)),
+            "fenced" => {
+                let fence = fence::of_id(answer.text(0)?).ok_or(Malformed)?;
+                // The first of a millisecond is the server's time. Any other may be that of a clock before it went back.
+                let is_first = fence.get().is_multiple_of(1000);
+                let time_us = if is_first { fence.get() } else { 0 };
+                Ok(Acquired::granted(Some(fence), time_us))
             }
             "granted" => Ok(Acquired::Granted {
                 fence: fence::of_reply(answer.number(0)?),
@@ -211,16 +214,4 @@ pub(crate) enum CancelAnswer {
     Left,
     Released,
     Absent,
-}
-
-impl CancelAnswer {
-    pub(crate) fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
-        match answer.tag() {
-            "upgraded" => Ok(CancelAnswer::Upgraded),
-            "left" => Ok(CancelAnswer::Left),
-            "released" => Ok(CancelAnswer::Released),
-            "absent" => Ok(CancelAnswer::Absent),
-            _ => Err(Malformed),
-        }
-    }
 }

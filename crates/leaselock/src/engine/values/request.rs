@@ -85,14 +85,12 @@ pub struct Waiting {
 impl Waiting {
     /// Creates the report of a failed poll. `last` is the latest reply before it.
     pub(crate) fn failed(name: &Name, last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
-        let known = last.map(|(seen, position)| Waiting::at(name, seen, position));
+        let nothing = Seen::default();
+        let (seen, position) = last.unwrap_or((&nothing, 0));
         Waiting {
-            name: name.clone(),
-            position: known.as_ref().map_or(0, |known| known.position),
-            quarantine: known.as_ref().and_then(|known| known.quarantine),
-            holder: known.and_then(|known| known.holder),
             remaining: None,
             error: Some(error.clone()),
+            ..Waiting::at(name, seen, position)
         }
     }
 

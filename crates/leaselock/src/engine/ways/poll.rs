@@ -19,7 +19,7 @@ impl Ask<'_> {
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
     /// store is not there. One that is not polled any more is left behind.
     pub(super) async fn wait_for_turn(&self) -> Result<KeyedMutexGuard, AcquireError> {
-        let (clock, turns) = (&self.engine.clock, &self.engine.limits.poll_mutexes);
+        let (clock, turns) = (&self.engine.clock, &self.engine.shared.poll_mutexes);
         loop {
             let interest = turns.interest(self.lock());
             let silence = async {
@@ -43,7 +43,7 @@ impl Ask<'_> {
 
     /// True if tasks of this client wait for the lock without a queue: one tries, and the others wait behind it.
     pub(super) fn has_turns(&self) -> bool {
-        self.engine.limits.poll_mutexes.has(self.lock())
+        self.engine.shared.poll_mutexes.has(self.lock())
     }
 
     /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy. `turn`: that

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::opening::Names;
 use crate::base::hex::hex;
-use crate::base::keyed_mutex::hold;
+use crate::base::shorthand::hold;
 use crate::script::keys::is_broadcast;
 
 /// The longest message; a longer one is cut, and then not understood.

@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
-use crate::base::keyed_mutex::hold;
+use crate::base::shorthand::hold;
 
 /// The most open files: more names in use at once are rare, and a process may have only a thousand descriptors.
 pub(super) const MOST: usize = 64;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::base::keyed_mutex::hold;
+use crate::base::shorthand::hold;
 
 /// A temporary folder, removed when dropped.
 #[derive(Debug)]

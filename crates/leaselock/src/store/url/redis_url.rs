@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::parts::address;
 use super::sentinels::Sentinels;
-use crate::base::debug::debug_as;
 #[cfg(feature = "tls")]
 use crate::base::error::InvalidInput;
+use crate::base::shorthand::debug_as;
 use crate::script::library::Library;
 #[cfg(feature = "tls")]
 use crate::store::tls_options::TlsOptions;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::parts::address;
-use crate::base::debug::debug_as;
+use crate::base::shorthand::debug_as;
 
 /// The Sentinels, which know the primary's address. Neither `Debug` nor `Display` shows their login.
 #[derive(Clone, PartialEq, Eq)]

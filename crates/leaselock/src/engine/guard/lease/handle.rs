@@ -81,23 +81,13 @@ impl<M> Lease<M> {
     /// `together`: one request has acquired all of them.
     pub(crate) fn of_several(leases: Vec<Lease>, together: bool, mode: M) -> Option<Self> {
         let first = leases.first()?;
-        let (engine, record, id) = (
-            Arc::clone(&first.engine),
-            Arc::clone(&first.record),
-            first.id,
-        );
-        Some(Lease {
-            engine,
-            record,
-            id,
-            given_up: true,
-            late_requests: false,
-            retries: leases.iter().map(|lease| lease.retries).max()?,
-            passes_to: None,
-            several: leases.into_boxed_slice(),
-            together,
-            mode,
-        })
+        let (engine, record) = (Arc::clone(&first.engine), Arc::clone(&first.record));
+        let mut all = Lease::new(engine, record, first.id);
+        all.given_up = true;
+        all.retries = leases.iter().map(|lease| lease.retries).max()?;
+        all.several = leases.into_boxed_slice();
+        all.together = together;
+        Some(all.held_as(mode))
     }
 
     /// Returns the lease of each name, if there are several.
@@ -303,6 +293,15 @@ macro_rules! modes {
     };
 }
 pub(crate) use modes;
+
+/// Gives a lease that is held in this way, and a view of it, what both tell beyond what all leases do.
+macro_rules! both_tell {
+    ($mode:ty { $($methods:tt)* }) => {
+        impl $crate::engine::guard::lease::Lease<$mode> { $($methods)* }
+        impl $crate::engine::guard::lease::LeaseView<$mode> { $($methods)* }
+    };
+}
+pub(crate) use both_tell;
 
 /// Alone: the lease of a [`Mutex`](crate::Mutex), or of the writer of a [`RwLock`](crate::RwLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

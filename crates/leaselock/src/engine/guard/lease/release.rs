@@ -92,7 +92,7 @@ async fn release_custom(
     } else {
         custom.release(&engine.store, left, within).await
     };
-    engine.limits.poll_mutexes.notify(custom.lock());
+    engine.shared.poll_mutexes.notify(custom.lock());
     given_back(&record.name, record.fence, answer, false)
 }
 
@@ -103,27 +103,24 @@ pub(super) fn given_back(
     answer: Result<ReleaseAnswer, StoreError>,
     again: bool,
 ) -> Result<(), ReleaseError> {
-    let not_held = |reason| {
-        Err(ReleaseError::NotHeld(Lost::new(
-            name.clone(),
-            fence,
-            reason,
-        )))
+    let reason = match answer {
+        Ok(ReleaseAnswer::Released) => return Ok(()),
+        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => return Ok(()),
+        Ok(ReleaseAnswer::Expired) => LostReason::KeyMissing,
+        Ok(ReleaseAnswer::Taken) => LostReason::TakenOver,
+        Err(source) => {
+            let (name, maybe) = (name.clone(), again || source.maybe_applied());
+            return Err(match maybe {
+                true => ReleaseError::Unknown { name, source },
+                false => ReleaseError::Store { name, source },
+            });
+        }
     };
-    match answer {
-        Ok(ReleaseAnswer::Released) => Ok(()),
-        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
-        Ok(ReleaseAnswer::Expired) => not_held(LostReason::KeyMissing),
-        Ok(ReleaseAnswer::Taken) => not_held(LostReason::TakenOver),
-        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
-            name: name.clone(),
-            source,
-        }),
-        Err(source) => Err(ReleaseError::Store {
-            name: name.clone(),
-            source,
-        }),
-    }
+    Err(ReleaseError::NotHeld(Lost::new(
+        name.clone(),
+        fence,
+        reason,
+    )))
 }
 
 impl<M: Mode> Lease<M> {

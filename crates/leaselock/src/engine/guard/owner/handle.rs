@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::holds::Holds;
+use super::holds::{Hold, Holds};
 use crate::base::keyed_mutex::KeyedMutex;
 use crate::base::{ClientId, InvalidInput, Ttl, debug_as, hold};
 use crate::engine::guard::lease::PassOn;
@@ -184,6 +184,11 @@ impl Guard {
             number,
         }
     }
+
+    /// Does something with its hold, if the owner still has it.
+    fn with_hold<T>(&self, act: impl FnOnce(&mut Hold) -> T) -> Option<T> {
+        self.owner.holds().of_guard(&self.key, self.number).map(act)
+    }
 }
 
 impl PassOn for Guard {
@@ -202,29 +207,20 @@ impl PassOn for Guard {
     }
 
     fn is_shared(&self) -> bool {
-        let mut holds = self.owner.holds();
-        let hold = holds.of_guard(&self.key, self.number);
-        hold.is_some_and(|hold| hold.is_shared())
+        self.with_hold(|hold| hold.is_shared()).unwrap_or_default()
     }
 
     fn set_changing(&self, changing: bool) -> bool {
-        let mut holds = self.owner.holds();
-        if let Some(hold) = holds.of_guard(&self.key, self.number) {
-            hold.changing = changing;
-        }
+        self.with_hold(|hold| hold.changing = changing);
         true
     }
 
     fn changed(&self, into: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
-        let mut holds = self.owner.holds();
-        if let Some(hold) = holds.of_guard(&self.key, self.number) {
-            hold.becomes(into, id, late_requests);
-        }
+        self.with_hold(|hold| hold.becomes(into, id, late_requests));
     }
 
     fn renewal_ttl(&self, asked: Ttl) -> Ttl {
-        let mut holds = self.owner.holds();
-        let hold = holds.of_guard(&self.key, self.number);
-        hold.map_or(asked, |hold| hold.extended(self.number, asked))
+        let renewed = self.with_hold(|hold| hold.extended(self.number, asked));
+        renewed.unwrap_or(asked)
     }
 }

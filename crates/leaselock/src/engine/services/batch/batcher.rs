@@ -1,6 +1,5 @@
 //! The two requests that every lease costs, acquire and release: whether each is sent alone or in a batch.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -12,7 +11,6 @@ use crate::engine::values::{Acquire, Acquired, Held, Item, Release, ReleaseAnswe
 use crate::quorum::executor::Executor;
 use crate::quorum::tally::Votable;
 
-#[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) acquires: Batcher<Acquires>,
     pub(crate) releases: Batcher<Releases>,
@@ -204,12 +202,6 @@ pub(crate) struct SoloPermit<'a, B: Batchable>(&'a BatchState<B>);
 impl<B: Batchable> Drop for SoloPermit<'_, B> {
     fn drop(&mut self) {
         hold(&self.0.queue).return_solo();
-    }
-}
-
-impl<B: Batchable> fmt::Debug for Batcher<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher").finish_non_exhaustive()
     }
 }
 

@@ -24,12 +24,6 @@ const EARLY_SHARE: u32 = 20;
 /// The most by which a renewal may be early: with more, many leases would gather into bursts.
 pub(crate) const EARLY_MAX: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeasePhase {
-    Held,
-    Lost(LostReason),
-}
-
 /// What the renewal task must do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
@@ -61,7 +55,7 @@ impl LeaseTerms {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LeaseMachine {
     terms: LeaseTerms,
     drift: Drift,
@@ -80,7 +74,8 @@ pub(crate) struct LeaseMachine {
     pub(crate) changing: bool,
     /// True until the task that the lease was handed to has taken it. No renewal runs for it: it may never be polled.
     offered: bool,
-    phase: LeasePhase,
+    /// Why it has ended; `None` while it is held.
+    lost: Option<LostReason>,
 }
 
 impl LeaseMachine {
@@ -106,7 +101,7 @@ impl LeaseMachine {
             doubted: None,
             changing: false,
             offered: false,
-            phase: LeasePhase::Held,
+            lost: None,
         };
         core.held_until(deadline, now);
         core
@@ -137,12 +132,8 @@ impl LeaseMachine {
             renewing: false,
             changing: false,
             offered: true,
-            phase: LeasePhase::Held,
-            drift: self.drift,
-            trouble: self.trouble.clone(),
-            confirmed: self.confirmed,
-            kept: self.kept,
-            doubted: self.doubted,
+            lost: None,
+            ..self.clone()
         }
     }
 
@@ -167,7 +158,7 @@ impl LeaseMachine {
 
     /// Returns true if the latest renewal failed and the deadline has not passed.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.trouble.is_some() && self.phase == LeasePhase::Held
+        self.trouble.is_some() && self.lost.is_none()
     }
 
     pub(crate) fn trouble(&self) -> Option<&StoreError> {
@@ -189,20 +180,17 @@ impl LeaseMachine {
     }
 
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        match self.phase {
-            LeasePhase::Held => None,
-            LeasePhase::Lost(reason) => Some(reason),
-        }
+        self.lost
     }
 
     /// Returns what to do at `now`. It returns `Renew` once; call it again after the report.
     pub(crate) fn step(&mut self, now: Moment) -> NextStep {
-        if let LeasePhase::Lost(_) = self.phase {
+        if self.lost.is_some() {
             return NextStep::Over;
         }
         if now >= self.deadline {
             let reason = self.ran_out();
-            self.phase = LeasePhase::Lost(reason);
+            self.lost = Some(reason);
             return NextStep::Lost(reason);
         }
         if self.may_renew() && !self.offered && now >= self.next() {
@@ -214,17 +202,17 @@ impl LeaseMachine {
 
     /// Returns when `step` has something to do again.
     pub(crate) fn next(&self) -> Moment {
-        match self.phase {
-            LeasePhase::Lost(_) => Moment::from_nanos(0),
-            LeasePhase::Held if self.may_renew() => self.renew_at.min(self.deadline),
-            LeasePhase::Held => self.deadline,
+        match self.lost {
+            Some(_) => Moment::from_nanos(0),
+            None if self.may_renew() => self.renew_at.min(self.deadline),
+            None => self.deadline,
         }
     }
 
     /// Returns when the renewal task must come. An offered lease whose renewal is due waits for the task that takes it.
     pub(crate) fn alarm(&self, now: Moment) -> Moment {
         let next = self.next();
-        if self.offered && self.phase == LeasePhase::Held && now >= next {
+        if self.offered && self.lost.is_none() && now >= next {
             return self.deadline;
         }
         next
@@ -238,7 +226,7 @@ impl LeaseMachine {
     /// Returns true for a lease to renew now with others, although it is not due yet. The report is as after `Renew`.
     pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
         let early = EARLY_MAX.min(self.ttl().as_duration() / EARLY_SHARE);
-        let held = self.phase == LeasePhase::Held && now < self.deadline && !self.offered;
+        let held = self.lost.is_none() && now < self.deadline && !self.offered;
         // A lease whose last renewal failed keeps its own time for the next try.
         let goes =
             held && self.may_renew() && self.trouble.is_none() && now.plus(early) >= self.renew_at;
@@ -260,7 +248,7 @@ impl LeaseMachine {
     /// Notes that the store holds the lease for `ttl`, by a request begun at `t0`. A lost lease stays lost.
     pub(crate) fn extended(&mut self, t0: Moment, now: Moment, ttl: Ttl) {
         self.renewing = false;
-        if self.phase != LeasePhase::Held {
+        if self.lost.is_some() {
             return;
         }
         self.trouble = None;
@@ -356,10 +344,8 @@ impl LeaseMachine {
 
     /// Ends the lease for a reason from outside. True for the first reason, which stays.
     pub(crate) fn end(&mut self, reason: LostReason) -> bool {
-        let first = self.phase == LeasePhase::Held;
-        if first {
-            self.phase = LeasePhase::Lost(reason);
-        }
+        let first = self.lost.is_none();
+        self.lost.get_or_insert(reason);
         first
     }
 }

@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use super::Renewal;
-use crate::engine::services::lease::deadlines::Id;
+use super::{Id, Renewal};
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::ExtendAnswer;
 use crate::engine::values::ballot::{CastVote, VoteAnswer, Withdraw};
@@ -25,7 +24,7 @@ impl Renewal {
         for (id, _) in expired {
             let mut table = self.table();
             if table.schedule.get(*id).is_some() {
-                table.missing_votes.note(*id, at);
+                *table.missing_votes.entry(*id).or_default() |= 1 << at;
             }
         }
     }
@@ -33,10 +32,9 @@ impl Renewal {
     /// Asks the nodes without a vote for a lease that a majority has just renewed.
     pub(super) fn revote(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
         if let Some(quorum) = self.store.majority() {
-            let nodes = self.table().missing_votes.take(id);
-            if nodes == 0 {
+            let Some(nodes) = self.table().missing_votes.remove(&id) else {
                 return;
-            }
+            };
             let (renewal, quorum, record) = (Arc::clone(self), quorum.clone(), Arc::clone(record));
             drop(tokio::spawn(async move {
                 renewal.ask_again(&quorum, id, &record, nodes).await;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DueLease, Renewal, request_timeout};
+use super::{DueLease, Id, Renewal, request_timeout};
 use crate::base::{ErrorKind, Moment, StoreError, Ttl};
-use crate::engine::services::lease::deadlines::Id;
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
 use crate::engine::values::calls_optional::Keep;

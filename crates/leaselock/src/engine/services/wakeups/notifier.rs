@@ -28,6 +28,7 @@ pub(crate) struct Notifier {
     clock: Clock,
     cleanup: Cleanup,
     leases: Arc<dyn LeaseHolder>,
+    pub(crate) rights: Rights,
 }
 
 /// A waiter that can be woken. It is registered before its request is sent, so that no order between an answer and a
@@ -64,6 +65,7 @@ impl Notifier {
             clock,
             cleanup,
             leases,
+            rights: Rights::default(),
         }
     }
 

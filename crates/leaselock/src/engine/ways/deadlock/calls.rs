@@ -1,9 +1,9 @@
 //! The requests of a search for deadlocks.
 
-use super::graph::{GraphHold, GraphShare, GraphWait, GraphWaiter, Lock};
+use super::graph::{GraphHold, GraphWait, GraphWaiter, Lock};
 use crate::base::token;
-use crate::engine::values::operation;
-use crate::script::{Answer, Call, LockKeys, Malformed, Operation, Script, Scripts, script};
+use crate::engine::values::{LockMode, operation};
+use crate::script::{Answer, LockKeys, Malformed, Script, Scripts, script};
 
 pub(crate) static SCRIPTS: Scripts = &[
     &PUBLISH,
@@ -20,37 +20,22 @@ static INSPECT_HOLDS: Script = script!("owner/inspect", reads_only);
 static WAKE_VICTIM: Script = script!("owner/wake");
 
 operation! {
-    /// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
-    pub(crate) struct Publish<'a> {
+    /// Says what an owner waits for, beside each of its holds by one client, or takes that back. Runs
+    /// `lua/owner/publish.lua` or `lua/owner/withdraw.lua`.
+    pub(crate) struct PublishWait<'a> {
         owners: &'a str,
+        /// As it is published.
         wait: &'a str,
         held: &'a [String],
+        withdraws: bool,
     }
-    script &PUBLISH;
+    script if *withdraws { &WITHDRAW_WAIT } else { &PUBLISH };
     fn encode(call) {
         call.key(owners).arg(wait);
         call.args(held.iter().map(String::as_str));
     }
     fn decode(answer) -> () {
-        "published" => (),
-    }
-}
-
-operation! {
-    /// Takes that back. Runs `lua/owner/withdraw.lua`.
-    pub(crate) struct WithdrawWait<'a> {
-        owners: &'a str,
-        /// As it was published.
-        wait: &'a str,
-        held: &'a [String],
-    }
-    script &WITHDRAW_WAIT;
-    fn encode(call) {
-        call.key(owners).arg(wait);
-        call.args(held.iter().map(String::as_str));
-    }
-    fn decode(answer) -> () {
-        "withdrawn" => (),
+        "published" | "withdrawn" => (),
     }
 }
 
@@ -135,7 +120,7 @@ impl InspectedHolds {
             lock.holds.push(GraphHold {
                 digest: token::digest(token),
                 client: token::client_of(token).unwrap_or_default().to_owned(),
-                share: GraphShare::of(kind.text()?),
+                share: LockMode::of_word(kind.text()?),
             });
         }
         let mut tokens = Vec::new();
@@ -146,7 +131,7 @@ impl InspectedHolds {
             let token = token.text()?;
             lock.queue.push(GraphWaiter {
                 digest: token::digest(token.as_bytes()),
-                share: GraphShare::of(kind.text()?),
+                share: LockMode::of_word(kind.text()?),
                 priority: priority.text()?.parse().unwrap_or(0),
                 ticket: ticket.text()?.parse().unwrap_or(0),
                 is_alive: alive.text()? == "1",
@@ -157,42 +142,19 @@ impl InspectedHolds {
     }
 }
 
-impl GraphShare {
-    /// Reads a kind of `lua/holds.lua`.
-    fn of(kind: &str) -> GraphShare {
-        match kind.as_bytes().first() {
-            Some(b's') => GraphShare::Read,
-            Some(b'u') => GraphShare::Upgradable,
-            Some(b'x') => GraphShare::Upgrade,
-            Some(b'w') => GraphShare::Permits(kind.trim_start_matches('w').parse().unwrap_or(0)),
-            _ => GraphShare::Exclusive,
-        }
+operation! {
+    /// Wakes a waiter. Runs `lua/owner/wake.lua`.
+    pub(crate) struct WakeVictim<'a> {
+        keys: &'a LockKeys,
+        /// A secret.
+        token: &'a str,
     }
-}
-
-/// Wakes a waiter. Runs `lua/owner/wake.lua`.
-pub(crate) struct WakeVictim<'a> {
-    pub(crate) keys: &'a LockKeys,
-    /// A secret.
-    pub(crate) token: &'a str,
-}
-
-impl Operation for WakeVictim<'_> {
-    type Reply = ();
-
-    fn script(&self) -> &'static Script {
-        &WAKE_VICTIM
+    script &WAKE_VICTIM;
+    fn encode(call) {
+        call.key(keys.waiters());
+        call.arg(*token);
     }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.keys.waiters());
-        call.arg(self.token);
-    }
-
-    fn decode(answer: &Answer) -> Result<(), Malformed> {
-        match answer.tag() {
-            "woken" | "absent" => Ok(()),
-            _ => Err(Malformed),
-        }
+    fn decode(answer) -> () {
+        "woken" | "absent" => (),
     }
 }

@@ -6,36 +6,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::engine::values::LockMode;
+
 /// A digest of a token, which is no secret.
 pub(crate) type Digest = String;
 /// Names an owner among all clients.
 pub(crate) type OwnerId = String;
-
-/// What a hold has, or a waiter asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GraphShare {
-    Exclusive,
-    Read,
-    /// A read that may become exclusive.
-    Upgradable,
-    /// An upgradable read that becomes exclusive.
-    Upgrade,
-    Permits(u64),
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GraphHold {
     pub(crate) digest: Digest,
     /// The client whose token holds; empty for another library's lock.
     pub(crate) client: String,
-    pub(crate) share: GraphShare,
+    pub(crate) share: LockMode,
 }
 
 /// A waiter in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GraphWaiter {
     pub(crate) digest: Digest,
-    pub(crate) share: GraphShare,
+    pub(crate) share: LockMode,
     pub(crate) priority: i64,
     /// Its order in the queue; the server's time of its arrival, in microseconds.
     pub(crate) ticket: u64,
@@ -190,20 +180,19 @@ impl Lock {
                 .iter()
                 .filter(|hold| hold.digest != waiter.digest)
         };
-        let none = |share: fn(GraphShare) -> bool| !others().any(|hold| share(hold.share));
+        let none = |share: fn(LockMode) -> bool| !others().any(|hold| share(hold.share));
         match waiter.share {
-            GraphShare::Exclusive | GraphShare::Upgrade => others().next().is_none(),
-            GraphShare::Read => {
-                none(|held| matches!(held, GraphShare::Exclusive | GraphShare::Permits(_)))
+            // An upgrade too: the upgradable read is a hold of its own token.
+            LockMode::Exclusive => others().next().is_none(),
+            LockMode::Shared => {
+                none(|held| matches!(held, LockMode::Exclusive | LockMode::Permits(_)))
             }
-            GraphShare::Upgradable => none(|held| held != GraphShare::Read),
-            GraphShare::Permits(count) => {
-                let used = self.holds.iter().map(|hold| match hold.share {
-                    GraphShare::Permits(count) => count,
-                    _ => 0,
-                });
-                let room = used.sum::<u64>().saturating_add(count) <= self.permits;
-                none(|held| !matches!(held, GraphShare::Permits(_))) && (self.permits == 0 || room)
+            LockMode::Upgradable => none(|held| held != LockMode::Shared),
+            LockMode::Permits(count) => {
+                let used = self.holds.iter().map(|hold| hold.share.permits());
+                let used: u64 = used.chain([count]).map(u64::from).sum();
+                let room = self.permits == 0 || used <= self.permits;
+                room && none(|held| !matches!(held, LockMode::Permits(_)))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::calls::{Publish, WithdrawWait};
+use super::calls::PublishWait;
 use super::graph::GraphWait;
 use crate::base::StoreError;
 use crate::engine::guard::owner::OwnerState;
@@ -84,10 +84,11 @@ impl Published {
         let Publication { wait, held, within } = self.publication.what();
         let wait = wait.encode();
         for (owners, held) in &**held {
-            let publish = Publish {
+            let publish = PublishWait {
                 owners,
                 wait: &wait,
                 held,
+                withdraws: false,
             };
             store.ask_one(&publish, *within).await?;
         }
@@ -101,10 +102,11 @@ impl Undo for Publication {
         let wait = self.wait.encode();
         let mut outcome = Ok(());
         for (owners, held) in &*self.held {
-            let withdraw = WithdrawWait {
+            let withdraw = PublishWait {
                 owners,
                 wait: &wait,
                 held,
+                withdraws: true,
             };
             outcome = store
                 .ask_one(&withdraw, self.within)

@@ -241,7 +241,7 @@ impl Ask<'_> {
             return true;
         }
         let background = self.background;
-        let known = background.rights.of(channel);
+        let known = background.notifier.rights.of(channel);
         let present = connections(&background.store, &background.notifier);
         let is_new = known.told_in.load(Ordering::Relaxed) != present;
         if is_new && !known.asking.swap(true, Ordering::SeqCst) {
@@ -253,13 +253,12 @@ impl Ask<'_> {
     /// In the background, if the waiter is still there by then.
     fn ask_for_rights(&self, token: &Token, channel: &str) {
         let background = self.background;
-        let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
-        let notifier = Arc::clone(&background.notifier);
+        let (notifier, store) = (Arc::clone(&background.notifier), background.store.clone());
         let (token, channel) = (token.clone(), channel.to_owned());
         let within = self.within();
         drop(background.handle.spawn(async move {
             tokio::time::sleep(WAITED).await;
-            let known = rights.of(&channel);
+            let known = notifier.rights.of(&channel);
             let asked_in = connections(&store, &notifier);
             let allowed = if notifier.waits(&token) {
                 store.may_wake(&channel, within).await

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use crate::base::debug::debug_as;
+use crate::base::shorthand::debug_as;
 use crate::base::slots::SLOTS;
 pub(super) use crate::base::slots::of as slot_of;
 use crate::store::redis::answer;

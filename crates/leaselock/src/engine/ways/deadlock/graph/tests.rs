@@ -8,7 +8,7 @@ use super::*;
 
 const LATER: u64 = 1_000_000;
 
-fn hold(digest: &str, share: GraphShare) -> GraphHold {
+fn hold(digest: &str, share: LockMode) -> GraphHold {
     GraphHold {
         digest: digest.into(),
         client: "client".into(),
@@ -16,7 +16,7 @@ fn hold(digest: &str, share: GraphShare) -> GraphHold {
     }
 }
 
-fn waiter(digest: &str, share: GraphShare, ticket: u64) -> GraphWaiter {
+fn waiter(digest: &str, share: LockMode, ticket: u64) -> GraphWaiter {
     GraphWaiter {
         digest: digest.into(),
         share,
@@ -60,7 +60,7 @@ fn graph(locks: Vec<(&str, Lock)>, waits: Vec<Vec<(Digest, GraphWait)>>) -> Grap
 
 /// Two owners that hold `x` and `y` alone and wait for the other one.
 fn crossed() -> Graph {
-    use GraphShare::Exclusive;
+    use LockMode::Exclusive;
     graph(
         vec![
             (
@@ -135,7 +135,7 @@ fn only_what_is_the_same_in_both_readings_counts() {
 /// `c` waits for `x` too, and no owner waits for `c`.
 #[test]
 fn an_owner_behind_a_circle_is_not_in_it() {
-    use GraphShare::Exclusive;
+    use LockMode::Exclusive;
     let mut graph = crossed();
     graph
         .locks
@@ -151,7 +151,7 @@ fn an_owner_behind_a_circle_is_not_in_it() {
 /// Two of three permits come back as soon as the second holder goes on.
 #[test]
 fn permits_are_counted_and_readers_are_not_in_each_others_way() {
-    use GraphShare::{Exclusive, Permits, Read};
+    use LockMode::{Exclusive, Permits, Shared};
     let pool = |permits, wanted| {
         let holds = vec![hold("ap", Permits(1)), hold("free", Permits(2))];
         let pool = lock(holds, vec![waiter("bp", Permits(wanted), 2)], permits);
@@ -174,7 +174,7 @@ fn permits_are_counted_and_readers_are_not_in_each_others_way() {
         "how many there are is not known"
     );
     let readers = |asks| {
-        let x = lock(vec![hold("ax", Read)], vec![waiter("bx", asks, 2)], 0);
+        let x = lock(vec![hold("ax", Shared)], vec![waiter("bx", asks, 2)], 0);
         let y = lock(
             vec![hold("by", Exclusive)],
             vec![waiter("ay", Exclusive, 1)],
@@ -186,16 +186,16 @@ fn permits_are_counted_and_readers_are_not_in_each_others_way() {
         ];
         graph(vec![("x", x), ("y", y)], all)
     };
-    assert_eq!(readers(Read).circle_of("a"), None);
+    assert_eq!(readers(Shared).circle_of("a"), None);
     assert!(readers(Exclusive).circle_of("a").is_some());
 }
 
 /// The reader `b` would fit beside the reader `a`, and waits behind a writer that does not.
 #[test]
 fn a_reader_behind_a_writer_can_be_in_a_circle_and_an_owner_alone_too() {
-    use GraphShare::{Exclusive, Permits, Read};
-    let queue = vec![waiter("w", Exclusive, 1), waiter("bx", Read, 2)];
-    let x = lock(vec![hold("ax", Read)], queue, 0);
+    use LockMode::{Exclusive, Permits, Shared};
+    let queue = vec![waiter("w", Exclusive, 1), waiter("bx", Shared, 2)];
+    let x = lock(vec![hold("ax", Shared)], queue, 0);
     let y = lock(
         vec![hold("by", Exclusive)],
         vec![waiter("ay", Exclusive, 1)],
@@ -267,9 +267,9 @@ impl World {
         self.tokens += 1;
         let token = format!("t{}", self.tokens);
         let share = match (lock, what % 2) {
-            (0, _) => GraphShare::Permits(1 + u64::from(what % 3)),
-            (_, 0) => GraphShare::Read,
-            _ => GraphShare::Exclusive,
+            (0, _) => LockMode::Permits(1 + u32::from(what % 3)),
+            (_, 0) => LockMode::Shared,
+            _ => LockMode::Exclusive,
         };
         self.locks[lock].permits = if lock == 0 { PERMITS } else { 0 };
         self.locks[lock]
@@ -299,18 +299,18 @@ impl World {
                 if !next.is_alive {
                     continue;
                 }
-                let shares: Vec<GraphShare> =
+                let shares: Vec<LockMode> =
                     self.locks[at].holds.iter().map(|hold| hold.share).collect();
                 let used = shares.iter().map(|share| {
-                    if let GraphShare::Permits(count) = share {
-                        *count
+                    if let LockMode::Permits(count) = share {
+                        u64::from(*count)
                     } else {
                         0
                     }
                 });
                 let fits = match next.share {
-                    GraphShare::Permits(count) => used.sum::<u64>() + count <= PERMITS,
-                    GraphShare::Read => !shares.contains(&GraphShare::Exclusive),
+                    LockMode::Permits(count) => used.sum::<u64>() + u64::from(count) <= PERMITS,
+                    LockMode::Shared => !shares.contains(&LockMode::Exclusive),
                     _ => shares.is_empty(),
                 };
                 if !fits {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use crate::base::keyed_mutex::hold;
+use crate::base::shorthand::hold;
 use crate::store::redis::driver::Driver;
 use crate::store::redis::socket::SocketControl;
 use crate::store::url::{Place, RedisUrl, Sentinels};

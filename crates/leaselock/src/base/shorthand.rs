@@ -1,4 +1,11 @@
-//! `Debug` of what holds secrets, or more than a reader wants.
+//! What std says in more words: the lock of a mutex, and `Debug` of what holds secrets, or more than a reader wants.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex. It ignores poisoning, so that the panic of one thread does not become that of many.
+pub(crate) fn hold<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Implements `Debug` as a text, or as the fields that are shown; `it` is the value.
 ///
