@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
@@ -82,14 +84,12 @@ impl Store for QuorumStore {
 
     /// True if most nodes let the user publish to the channel; `None` when too few say so.
     async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        let mut asked = tokio::task::JoinSet::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            let channel = channel.to_owned();
-            asked.spawn(async move { node.store.may_publish(&channel, within).await });
-        }
+        let nodes = self.nodes.iter();
+        let asked = nodes.map(|node| node.store.may_publish(channel, within));
+        let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut allow, mut refuse) = (0, 0);
-        while let Some(said) = asked.join_next().await {
-            match said.ok().flatten() {
+        while let Some(said) = asked.next().await {
+            match said {
                 Some(true) => allow += 1,
                 Some(false) => refuse += 1,
                 None => {}
