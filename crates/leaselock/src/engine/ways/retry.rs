@@ -11,7 +11,7 @@ use crate::base::error::AcquireError;
 use crate::base::{Moment, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::TakeOutcome;
-use crate::engine::values::{CustomLock, Seen};
+use crate::engine::values::{CustomLock, LockServer, Seen};
 
 impl Ask<'_> {
     /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
@@ -97,8 +97,8 @@ impl Ask<'_> {
         t0: Moment,
         within: Duration,
     ) -> Result<Result<Lease, Seen>, StoreError> {
-        let store = &self.engine.store;
-        match custom.take(store, self.request.terms.ttl, within).await? {
+        let server = LockServer::new(&self.engine.store, within);
+        match custom.take(server, self.request.terms.ttl).await? {
             TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
             TakeOutcome::Busy { remaining } => Ok(Err(Seen {
                 remaining,
