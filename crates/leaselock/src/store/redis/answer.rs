@@ -62,14 +62,24 @@ pub(super) fn texts(raw: &Raw) -> Vec<String> {
     }
 }
 
-/// Returns one value of a list of names and values.
+/// Returns one value of a list of names and values, or of a map of the newer protocol.
+pub(super) fn value<'a>(raw: &'a Raw, name: &str) -> Option<&'a Raw> {
+    let is_it = |key: &Raw| text(key).is_some_and(|key| key == name);
+    match raw {
+        Raw::Array(items) => {
+            let mut pairs = items.as_chunks().0.iter();
+            pairs.find_map(|[key, value]| is_it(key).then_some(value))
+        }
+        Raw::Map(pairs) => pairs
+            .iter()
+            .find_map(|(key, value)| is_it(key).then_some(value)),
+        _ => None,
+    }
+}
+
+/// Returns the text of such a value.
 pub(super) fn field(raw: &Raw, name: &str) -> Option<String> {
-    let texts = texts(raw);
-    let (pairs, _) = texts.as_chunks::<2>();
-    pairs
-        .iter()
-        .find(|[key, _]| key == name)
-        .map(|[_, value]| value.clone())
+    text(value(raw, name)?)
 }
 
 /// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
