@@ -13,7 +13,7 @@ use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
 use super::tally::{Absent, TallyVerdict, Votable, Votes};
 use crate::base::error::{NodeVote, Tally, Vote};
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as};
 use crate::store::interface::not_votable;
 use crate::store::{RedisStore, Store};
 
@@ -159,7 +159,7 @@ impl QuorumStore {
         operation: &O,
         within: Duration,
         hears: Option<Hears<O::Reply>>,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         if matches!(O::count(&Votes::new(self.nodes.len())), TallyVerdict::Never) {
             return Err(not_votable(operation.script().name));
         }

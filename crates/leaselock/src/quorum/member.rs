@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::proposals::Proposals;
 use super::tally::Absent;
-use crate::base::{CLOCK, Drift, ErrorKind, Moment, StoreError, hold};
+use crate::base::{CLOCK, Drift, ErrorKind, Moment, Result, StoreError, hold};
 use crate::script::{Answer, Call, Value};
 use crate::store::{RedisStore, Store};
 
@@ -190,7 +190,7 @@ impl QuorumMember {
     pub(super) async fn birth(
         &self,
         until: Moment,
-    ) -> Result<(Eligibility, Option<MemberTurn<'_>>), StoreError> {
+    ) -> Result<(Eligibility, Option<MemberTurn<'_>>)> {
         if let Some(birth) = self.known_birth()
             && self.first.try_lock().is_ok()
         {

@@ -11,17 +11,17 @@ use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::tally::majority;
-use crate::base::{CLOCK, InvalidInput, StoreError, span};
+use crate::base::{CLOCK, InvalidInput, Result, span};
 use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
 use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
 
 impl Store for QuorumStore {
-    async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, _within: Duration) -> Result<Answer> {
         Err(not_votable(call.script.name))
     }
 
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report> {
         self.examine_nodes(within).await
     }
 
@@ -113,7 +113,7 @@ impl Store for QuorumStore {
         &self,
         library: &'static Library,
         within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let loading = self.nodes.iter().map(|node| {
             let loading = node.store.load_functions(library, within);
             (node.store.describe(), loading)

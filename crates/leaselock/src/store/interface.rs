@@ -10,7 +10,7 @@ use super::functions::LoadedFunctions;
 use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
-use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
+use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError};
 use crate::script::{Answer, Call, Library, Listed, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
@@ -18,13 +18,13 @@ use crate::script::{Answer, Call, Library, Listed, Value};
 /// Each runs scripts and delivers messages. A method with a body says what a store without that ability answers.
 pub(crate) trait Store: Sized {
     /// Runs a script once, or says whether it may have run.
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError>;
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer>;
 
     /// Subscribes to a channel for ever, across reconnects; stops when dropped.
     async fn listen(&self, channel: &str, sink: Sink);
 
     /// Reports what an operator should know about the store, and whether it is fit for locks.
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError>;
+    async fn examine(&self, within: Duration) -> Result<Report>;
 
     fn capabilities(&self) -> Capabilities;
 
@@ -51,7 +51,7 @@ pub(crate) trait Store: Sized {
         _pattern: &str,
         _about: Option<fn(&str) -> Call>,
         _within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         Err(not_votable("a list of locks"))
     }
 
@@ -87,7 +87,7 @@ pub(crate) trait Store: Sized {
         &self,
         _library: &'static Library,
         _within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let message = "functions are for servers, and this is a folder or memory";
         Err(StoreError::refused(ErrorKind::Unsupported, message))
     }
@@ -146,16 +146,12 @@ pub(crate) trait Store: Sized {
     }
 
     /// Runs one command that is not a script.
-    async fn plain(&self, _words: &[&str], _within: Duration) -> Result<Value, StoreError> {
+    async fn plain(&self, _words: &[&str], _within: Duration) -> Result<Value> {
         Err(no_commands())
     }
 
     /// Runs several commands as one transaction, and returns the reply of each.
-    async fn together(
-        &self,
-        _commands: &[&[&str]],
-        _within: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
+    async fn together(&self, _commands: &[&[&str]], _within: Duration) -> Result<Vec<Value>> {
         Err(no_commands())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::StoreError;
+use crate::base::error::Result;
 
 /// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) struct Traffic {
 
 /// An answer with the server's time in it.
 pub(crate) struct Timed<R> {
-    pub(crate) reply: Result<R, StoreError>,
+    pub(crate) reply: Result<R>,
     pub(crate) time_us: Option<u64>,
 }
 

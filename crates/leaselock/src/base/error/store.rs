@@ -16,6 +16,9 @@ use crate::base::span::rounded;
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreErrorParts>);
 
+/// What a store answers: most of what asks one has no other error.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 struct StoreErrorParts {
     kind: ErrorKind,
     message: String,

@@ -8,7 +8,7 @@ use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
 };
-use crate::base::{StoreError, Ttl, debug_as};
+use crate::base::{Result, StoreError, Ttl, debug_as};
 use crate::engine::values::calls::{CompareAndDelete, Extend};
 use crate::engine::values::custom::{
     Asked, BoxFuture, Connections, CustomLock, CustomProtocol, LockServer, OwnConnection,
@@ -100,7 +100,7 @@ impl ForeignLock {
     }
 
     /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
-    async fn release_own(&self, server: LockServer<'_>) -> Result<ReleaseAnswer, StoreError> {
+    async fn release_own(&self, server: LockServer<'_>) -> Result<ReleaseAnswer> {
         let reply = self.release_as(self.value(), server).await?;
         self.unless_broken(reply, server).await
     }
@@ -109,7 +109,7 @@ impl ForeignLock {
         &self,
         reply: ReleaseAnswer,
         server: LockServer<'_>,
-    ) -> Result<ReleaseAnswer, StoreError> {
+    ) -> Result<ReleaseAnswer> {
         if reply != ReleaseAnswer::Taken || self.value.is_some() {
             return Ok(reply);
         }
@@ -121,11 +121,7 @@ impl ForeignLock {
         })
     }
 
-    async fn release_as(
-        &self,
-        value: &str,
-        server: LockServer<'_>,
-    ) -> Result<ReleaseAnswer, StoreError> {
+    async fn release_as(&self, value: &str, server: LockServer<'_>) -> Result<ReleaseAnswer> {
         let lock = self.lock();
         let (script, channel) = match self.protocol {
             Protocol::PythonRedisLock => (&python_redis_lock::RELEASE_FOREIGN, None),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::calls::remaining;
 use super::setnx_getset::deleted;
-use crate::base::{StoreError, Ttl};
+use crate::base::{Result, Ttl};
 use crate::engine::values::custom::{LockServer, TakeOutcome};
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::script::Value;
@@ -26,7 +26,7 @@ pub(super) async fn take(
     lock: &str,
     token: &str,
     ttl: Ttl,
-) -> Result<TakeOutcome, StoreError> {
+) -> Result<TakeOutcome> {
     let first = format!("{}{FIRST}", lock.strip_suffix(REAL).unwrap_or(lock));
     let seconds = (ttl.as_ms() / 1000).to_string();
     let commands: [&[&str]; 3] = [
@@ -49,7 +49,7 @@ pub(super) async fn release(
     lock: &str,
     left: Duration,
     latency_guard: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
+) -> Result<ReleaseAnswer> {
     if left <= latency_guard {
         return Ok(ReleaseAnswer::Released); // by its expiry, which is as near
     }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::base::clock::wall_us;
-use crate::base::{ErrorKind, StoreError, Ttl};
+use crate::base::{ErrorKind, Result, StoreError, Ttl};
 use crate::engine::values::custom::{LockServer, TakeOutcome};
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::script::Value;
@@ -22,11 +22,7 @@ pub(super) fn value(ttl: Ttl) -> String {
     (now_ms() + ttl.as_ms() + 1).to_string()
 }
 
-pub(super) async fn take(
-    server: LockServer<'_>,
-    lock: &str,
-    value: &str,
-) -> Result<TakeOutcome, StoreError> {
+pub(super) async fn take(server: LockServer<'_>, lock: &str, value: &str) -> Result<TakeOutcome> {
     let busy = |remaining| Ok(TakeOutcome::Busy { remaining });
     if server.plain(&["SETNX", lock, value]).await? == Value::Int(1) {
         return Ok(TakeOutcome::Taken);
@@ -51,7 +47,7 @@ fn still(end_ms: u64) -> Option<Duration> {
 }
 
 /// Parses the time in a value; some libraries write it with a fraction.
-fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
+fn end_of(value: &Value) -> Result<Option<u64>> {
     let Value::Bytes(text) = value else {
         return Ok(None);
     };
@@ -65,7 +61,7 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
 }
 
 /// Returns how long the lock is held under this value, by this machine's clock; `None` when it is free.
-pub(crate) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
+pub(crate) fn left(value: &Value) -> Result<Option<Duration>> {
     Ok(end_of(value)?.and_then(still))
 }
 
@@ -74,7 +70,7 @@ pub(super) async fn release(
     server: LockServer<'_>,
     lock: &str,
     value: &str,
-) -> Result<ReleaseAnswer, StoreError> {
+) -> Result<ReleaseAnswer> {
     let end_ms = value.parse().unwrap_or(0);
     if now_ms() >= end_ms {
         return Ok(ReleaseAnswer::Expired);
@@ -83,10 +79,7 @@ pub(super) async fn release(
 }
 
 /// Sends `DEL`, which compares nothing.
-pub(super) async fn deleted(
-    server: LockServer<'_>,
-    lock: &str,
-) -> Result<ReleaseAnswer, StoreError> {
+pub(super) async fn deleted(server: LockServer<'_>, lock: &str) -> Result<ReleaseAnswer> {
     match server.plain(&["DEL", lock]).await? {
         Value::Int(0) => Ok(ReleaseAnswer::Expired),
         _ => Ok(ReleaseAnswer::Released),

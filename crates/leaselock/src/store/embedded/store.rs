@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
 use super::{doctor, folder};
-use crate::base::{ClientId, Clock, Moment, StoreError};
+use crate::base::{ClientId, Clock, Moment, Result, StoreError};
 use crate::script::{Answer, Call, Listed};
 use crate::store::{Capabilities, Event, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
@@ -54,7 +54,7 @@ impl EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer> {
         match self {
             EmbeddedStore::Folder(store) => store.run(call, within).await,
             EmbeddedStore::Memory(store) => store.run(call),
@@ -112,7 +112,7 @@ impl Store for EmbeddedStore {
         pattern: &str,
         about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         match self {
             EmbeddedStore::Folder(store) => store.scan(cursor, pattern, about, within).await,
             EmbeddedStore::Memory(store) => Ok((0, store.scan(pattern, about.is_some()))),
@@ -120,7 +120,7 @@ impl Store for EmbeddedStore {
         }
     }
 
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report> {
         let (checks, promises) = match self {
             EmbeddedStore::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
             EmbeddedStore::Memory(_) => (doctor::memory(), doctor::of_memory()),

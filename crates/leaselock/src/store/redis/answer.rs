@@ -3,14 +3,11 @@
 use redis::Value as Raw;
 
 use super::error_map;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError};
 use crate::script::{Listed, Malformed, Value};
 
 /// Converts the reply to a plain command, which may be an error.
-pub(super) fn understood(
-    answer: Raw,
-    explain: impl Fn(&str) -> StoreError,
-) -> Result<Value, StoreError> {
+pub(super) fn understood(answer: Raw, explain: impl Fn(&str) -> StoreError) -> Result<Value> {
     if let Raw::ServerError(reply) = &answer {
         return Err(explain(&error_map::line(reply)));
     }

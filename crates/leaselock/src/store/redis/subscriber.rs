@@ -18,7 +18,7 @@ use super::endpoint::Endpoint;
 use super::error_map;
 use super::heartbeat::{REPLY_WITHIN, until_silent};
 use super::sessions::Sessions;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError};
 use crate::store::subscriptions::{Due, Subscriptions};
 
 /// How long an idle connection is kept: a task that waits for one lock after another needs no new one for each.
@@ -57,7 +57,7 @@ pub(super) trait Publisher: Sync {
     }
 }
 
-pub(super) type Refused = Result<(), StoreError>;
+pub(super) type Refused = Result<()>;
 
 /// Tells the waiters of a refusal that only an operator can change. Any other one ends the connection.
 pub(super) fn refuse(
@@ -94,7 +94,7 @@ pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>)
 }
 
 /// Runs one connection to its end: an error, a slot that has moved, or no subscription for the idle time.
-async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result<(), StoreError> {
+async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result<()> {
     let endpoint = publisher.endpoint();
     let (told, moved) = (Arc::clone(set), Arc::new(Notify::new()));
     let slot_moved = Arc::clone(&moved);
@@ -146,7 +146,7 @@ async fn follow(
     publisher: &impl Publisher,
     set: &Subscriptions,
     mut connection: MultiplexedConnection,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (subscribing, unsubscribing) =
         (["SUBSCRIBE", "SSUBSCRIBE"], ["UNSUBSCRIBE", "SUNSUBSCRIBE"]);
     loop {
@@ -182,7 +182,7 @@ async fn each<'a>(
     connection: &mut MultiplexedConnection,
     [plain, sharded]: [&str; 2],
     channels: &'a [Arc<str>],
-) -> Result<Vec<(&'a str, Result<(), StoreError>)>, StoreError> {
+) -> Result<Vec<(&'a str, Result<()>)>> {
     if channels.is_empty() {
         return Ok(Vec::new());
     }

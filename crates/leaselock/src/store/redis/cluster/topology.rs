@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold};
 use crate::script::library::Library;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
@@ -126,7 +126,7 @@ impl Topology {
     }
 
     /// Asks the nodes, unless a task has since `seen`.
-    pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
+    pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<()> {
         let within = CLOCK.left(until).min(STUCK_AFTER);
         let gate = timeout(within, self.gate.lock()).await;
         if self.asked() != seen {
@@ -156,7 +156,7 @@ impl Topology {
     }
 
     /// Asks one node after the other, the next before a slow one has replied. The first reply counts.
-    async fn ask_the_nodes(&self, until: Moment) -> Result<SlotTable, StoreError> {
+    async fn ask_the_nodes(&self, until: Moment) -> Result<SlotTable> {
         let mut rest = self.candidates().into_iter();
         let mut asking = JoinSet::new();
         let mut failure = None;
@@ -209,7 +209,7 @@ impl Topology {
     }
 }
 
-async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, StoreError> {
+async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable> {
     let mut raw = endpoint.for_requests().await?;
     let slots = raw
         .connection

@@ -3,7 +3,7 @@
 use redis::{Cmd, Value};
 
 use super::facts::Shape;
-use crate::base::{Moment, StoreError};
+use crate::base::{Moment, Result};
 use crate::store::redis::error_map;
 use crate::store::redis::link::RedisStore;
 
@@ -17,7 +17,7 @@ pub(super) struct Examined<'a> {
 
 impl Examined<'_> {
     /// Returns the reply, or the error line that the server sent instead.
-    pub(super) async fn ask(self, words: &[&str]) -> Result<Result<Value, String>, StoreError> {
+    pub(super) async fn ask(self, words: &[&str]) -> Result<Result<Value, String>> {
         let (link, until) = (self.link, self.until);
         match link.ask(Cmd::new().arg(words), None, until).await? {
             Value::ServerError(reply) => {

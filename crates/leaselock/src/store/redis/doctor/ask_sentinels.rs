@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::Value;
 
 use super::sentinels::{About, SentinelReply, View};
-use crate::base::error::StoreError;
+use crate::base::error::Result;
 use crate::store::redis::answer;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::ask::{not_understood, places_in, replies_of};
@@ -55,11 +55,7 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply>
 type SentinelReport = Option<(About, Vec<Address>)>;
 
 /// Asks one of them; `None` when it does not know the service.
-async fn about(
-    node: &Endpoint,
-    service: &str,
-    place: &Address,
-) -> Result<SentinelReport, StoreError> {
+async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<SentinelReport> {
     // Without the right to the last one, one Sentinel with two addresses counts as two.
     let asked = replies_of(node, service, ["MYID"]).await?;
     let Some([named, about, others, id]) = asked else {

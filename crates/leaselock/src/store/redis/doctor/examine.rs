@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::ask::Examined;
 use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
-use crate::base::{CLOCK, ErrorKind, StoreError, clock};
+use crate::base::{CLOCK, ErrorKind, Result, StoreError, clock};
 use crate::store::Store;
 use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
@@ -27,7 +27,7 @@ const SETTINGS: [&str; 8] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report, StoreError> {
+pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report> {
     let (shape, until) = (Shape::Single, CLOCK.now().plus(within));
     let (checks, facts) = examine(Examined { link, shape, until }).await?;
     let promises = promises::of(&[facts]);
@@ -37,11 +37,7 @@ pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report, S
 /// Examines the primaries of a cluster at once.
 ///
 /// One that does not reply is unfit; when none does, that is an error.
-pub(crate) async fn all(
-    name: String,
-    links: &[RedisStore],
-    within: Duration,
-) -> Result<Report, StoreError> {
+pub(crate) async fn all(name: String, links: &[RedisStore], within: Duration) -> Result<Report> {
     let (shape, until) = (Shape::Cluster, CLOCK.now().plus(within));
     let servers = links.iter().map(|link| Examined { link, shape, until });
     let outcomes = join_all(servers.map(examine)).await;
@@ -73,7 +69,7 @@ pub(crate) async fn all(
 /// Checks everything that matters to locks.
 ///
 /// A server that does not reply at all is an error; one that refuses a command gets a warning in its place.
-async fn examine(server: Examined<'_>) -> Result<(Vec<Finding>, Facts), StoreError> {
+async fn examine(server: Examined<'_>) -> Result<(Vec<Finding>, Facts)> {
     let link = server.link;
     let mut checks = Vec::new();
     let mut facts = Facts::default();
@@ -109,7 +105,7 @@ fn unread(topic: &str, refusal: &str) -> Finding {
 }
 
 /// Measures the server's clock against ours, by the quickest reply, and the round trip.
-async fn measure(server: Examined<'_>, facts: &mut Facts) -> Result<Finding, StoreError> {
+async fn measure(server: Examined<'_>, facts: &mut Facts) -> Result<Finding> {
     let mut trips = Vec::new();
     for _ in 0..LATENCY_SAMPLES {
         let (sent, wall) = (CLOCK.now(), clock::wall_us());
@@ -163,7 +159,7 @@ fn transport(link: &RedisStore) -> Option<Finding> {
 }
 
 /// Checks that the functions of this version are there, for a client that calls them.
-async fn functions(server: Examined<'_>) -> Result<Option<Finding>, StoreError> {
+async fn functions(server: Examined<'_>) -> Result<Option<Finding>> {
     let Some(library) = server.link.functions() else {
         return Ok(None);
     };
@@ -179,7 +175,7 @@ async fn functions(server: Examined<'_>) -> Result<Option<Finding>, StoreError> 
 }
 
 /// Returns whether a login needs no password; `None` when only administrators may ask.
-async fn is_open(server: Examined<'_>) -> Result<Option<bool>, StoreError> {
+async fn is_open(server: Examined<'_>) -> Result<Option<bool>> {
     let RedisStore::Own(own) = server.link else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::ask::Examined;
 use super::facts::Shape;
-use crate::base::StoreError;
+use crate::base::Result;
 use crate::store::redis::answer;
 use crate::store::redis::link::RedisStore;
 use crate::store::report::Finding;
@@ -44,7 +44,7 @@ fn needed(link: &RedisStore, shape: Shape) -> Vec<Vec<&'static str>> {
 const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
 /// Asks about every command, where the server supports that; else tries the indispensable ones.
-pub(super) async fn check(server: Examined<'_>, asks: bool) -> Result<Finding, StoreError> {
+pub(super) async fn check(server: Examined<'_>, asks: bool) -> Result<Finding> {
     if !asks {
         return by_trying(server, "this server cannot be asked for more").await;
     }
@@ -66,7 +66,7 @@ pub(super) async fn check(server: Examined<'_>, asks: bool) -> Result<Finding, S
 }
 
 /// Sends the commands that change nothing. A missing script is not a refusal.
-async fn by_trying(server: Examined<'_>, why: &str) -> Result<Finding, StoreError> {
+async fn by_trying(server: Examined<'_>, why: &str) -> Result<Finding> {
     const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
     // The additional commands of a cluster cannot be tried at any node.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::base::{CLOCK, ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, Result, StoreError};
 use crate::script::library::Library;
 use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, error_map};
@@ -16,7 +16,7 @@ impl RedisStore {
         &self,
         library: &Library,
         within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let until = CLOCK.now().plus(within);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value};
 
-use crate::base::{ErrorKind, Moment, StoreError};
+use crate::base::{ErrorKind, Moment, Result, StoreError};
 use crate::script::{Listed, Malformed};
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
@@ -19,7 +19,7 @@ impl RedisStore {
         cursor: u64,
         pattern: &str,
         until: Moment,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         const CURSOR_BITS: u32 = 54;
         let (place, within_node) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
         let index = usize::try_from(place).unwrap_or(usize::MAX);
@@ -36,7 +36,7 @@ impl RedisStore {
         Ok((place << CURSOR_BITS | next, keys))
     }
 
-    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<Listed>), StoreError> {
+    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<Listed>)> {
         if let Value::ServerError(reply) = answer {
             return Err(self.explain(&error_map::line(reply)));
         }
