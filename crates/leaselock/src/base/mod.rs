@@ -17,7 +17,7 @@ pub(crate) mod token;
 
 pub(crate) use self::clock::{CLOCK, Clock, Drift, Moment, Ttl};
 pub(crate) use self::debug::debug_as;
-pub(crate) use self::error::{ErrorKind, InvalidInput, Result, StoreError};
+pub(crate) use self::error::{ErrorKind, InvalidInput, Result, StoreError, refusal};
 pub(crate) use self::keyed_mutex::hold;
 pub(crate) use self::span::{rounded, span};
 pub(crate) use self::token::{ClientId, Token, fence};

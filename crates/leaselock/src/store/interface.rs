@@ -10,7 +10,7 @@ use super::functions::LoadedFunctions;
 use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
-use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError};
+use crate::base::{InvalidInput, Moment, Result, StoreError, refusal};
 use crate::script::{Answer, Call, Library, Listed, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
@@ -88,8 +88,7 @@ pub(crate) trait Store: Sized {
         _library: &'static Library,
         _within: Duration,
     ) -> Result<Vec<LoadedFunctions>> {
-        let message = "functions are for servers, and this is a folder or memory";
-        Err(StoreError::refused(ErrorKind::Unsupported, message))
+        Err(refusal!(Unsupported: "functions are for servers, and this is a folder or memory"))
     }
 
     // Of one server, or a cluster.
@@ -196,12 +195,10 @@ pub(crate) trait Store: Sized {
 
 /// Refuses what the nodes of a quorum could not agree on.
 pub(crate) fn not_votable(what: &str) -> StoreError {
-    let message = format!("{what} cannot be voted on by several servers");
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "{what} cannot be voted on by several servers")
 }
 
 /// Refuses what is not a script.
 pub(crate) fn no_commands() -> StoreError {
-    let message = "only one server takes commands; this store runs scripts";
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "only one server takes commands; this store runs scripts")
 }

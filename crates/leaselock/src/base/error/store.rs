@@ -46,6 +46,15 @@ pub(crate) enum Detail {
     },
 }
 
+/// Creates the error of a request that surely had no effect, by its kind and its message:
+/// `refusal!(NoReply: "no connection to {place} in time")`.
+macro_rules! refusal {
+    ($kind:ident: $($message:tt)+) => {
+        $crate::base::StoreError::refused($crate::base::ErrorKind::$kind, format!($($message)+))
+    };
+}
+pub(crate) use refusal;
+
 impl StoreError {
     /// Creates the error of a request that surely had no effect.
     pub(crate) fn refused(kind: ErrorKind, message: impl Into<String>) -> Self {

@@ -19,7 +19,7 @@ use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
 use super::time::{self, TimeAnchor};
-use crate::base::{Clock, ErrorKind, Moment, Result, StoreError};
+use crate::base::{Clock, ErrorKind, Moment, Result, StoreError, refusal};
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
@@ -59,10 +59,8 @@ impl Folder {
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
         let anchor = time::load(path, &root, [&locks, &sessions], &settings.clock, file_mode)?;
-        let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
-            let message = format!("no socket for wake-ups: {error}");
-            StoreError::refused(ErrorKind::Unreachable, message)
-        })?;
+        let none = |error| refusal!(Unreachable: "no socket for wake-ups: {error}");
+        let wake = Datagrams::new(Arc::clone(&wakes)).map_err(none)?;
         Ok(Folder {
             settings: settings.clone(),
             root,

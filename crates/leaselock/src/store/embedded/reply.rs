@@ -2,7 +2,7 @@
 
 use mlua::{BorrowedBytes, Lua, Value as LuaValue};
 
-use crate::base::{ErrorKind, Result, StoreError};
+use crate::base::{ErrorKind, Result, StoreError, refusal};
 use crate::script::{Value, damage};
 
 /// The reply of one command.
@@ -41,8 +41,7 @@ pub(super) fn internal(message: impl Into<String>) -> StoreError {
 
 /// Creates the error of a command on a key of another type.
 pub(super) fn wrong_type() -> StoreError {
-    let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    StoreError::refused(ErrorKind::WrongType, message)
+    refusal!(WrongType: "WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 
 /// Converts a command's reply for the script: nil becomes false, a status becomes a table with `ok`.

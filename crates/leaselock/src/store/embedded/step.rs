@@ -7,7 +7,7 @@ use super::holds::{Life, Sessionless, shown_end_us};
 use super::image::Image;
 use super::packed::{Fields, Members};
 use super::reply::wrong_type;
-use crate::base::{ErrorKind, Result, StoreError, slots, token};
+use crate::base::{Result, refusal, slots, token};
 use crate::script::Call;
 use crate::script::keyspace::{Keyspace, StreamId};
 
@@ -37,10 +37,7 @@ pub(super) fn one_tag(call: &Call) -> Result<&str> {
     let mut tags = call.parameters.keys().map(slots::tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
-        _ => {
-            let message = format!("{} needs keys that share one slot", call.script.name);
-            Err(StoreError::refused(ErrorKind::Internal, message))
-        }
+        _ => Err(refusal!(Internal: "{} needs keys that share one slot", call.script.name)),
     }
 }
 

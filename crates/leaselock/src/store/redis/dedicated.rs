@@ -10,7 +10,7 @@ use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
-use crate::base::{ErrorKind, Result, StoreError, debug_as};
+use crate::base::{Result, debug_as, refusal};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 /// A connection for one purpose. Closes when it is dropped.
@@ -33,10 +33,7 @@ impl DedicatedConnection {
                 raw: raw?,
                 endpoint,
             }),
-            Ok(Err(_)) => Err(StoreError::refused(
-                ErrorKind::Internal,
-                "the client's thread is gone",
-            )),
+            Ok(Err(_)) => Err(refusal!(Internal: "the client's thread is gone")),
             Err(_) => Err(endpoint.silent()),
         }
     }

@@ -18,7 +18,7 @@ use super::dedicated::DedicatedConnection;
 use super::doctor::{ask_sentinels, examine};
 use super::link::RedisStore;
 use super::{answer, calls, channels, error_map, external_connection, health};
-use crate::base::{CLOCK, ErrorKind, Result, StoreError, debug_as};
+use crate::base::{CLOCK, ErrorKind, Result, StoreError, debug_as, refusal};
 use crate::script::{Answer, Call, Library, Listed, Malformed, Value, keys};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
@@ -338,8 +338,7 @@ impl RedisStore {
 }
 
 fn on_one_server() -> StoreError {
-    let message = "a cluster has no one server for this: its keys may lie on several";
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "a cluster has no one server for this: its keys may lie on several")
 }
 
 debug_as!(RedisStore, it => "RedisStore({})", it.describe());

@@ -18,7 +18,7 @@ use super::endpoint::Endpoint;
 use super::error_map;
 use super::heartbeat::{REPLY_WITHIN, until_silent};
 use super::sessions::Sessions;
-use crate::base::error::{ErrorKind, Result, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::subscriptions::{Due, Subscriptions};
 
 /// How long an idle connection is kept: a task that waits for one lock after another needs no new one for each.
@@ -117,10 +117,7 @@ async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result
         outcome = follow(publisher, set, connection) => outcome,
         () = publisher.accompany(set) => Ok(()),
         // A push of the node is taken for a reply, so no reply can be trusted from here on.
-        () = moved.notified() => {
-            let message = format!("a slot has left {endpoint}");
-            Err(StoreError::refused(ErrorKind::ClusterDown, message))
-        }
+        () = moved.notified() => Err(refusal!(ClusterDown: "a slot has left {endpoint}")),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-use crate::base::error::{ErrorKind, Result, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::tls_options::{Pem, TlsOptions};
 
 /// Builds the configuration of trust and identity. Reads files.
@@ -24,10 +24,7 @@ pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>> {
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| {
-            let message = format!("TLS cannot be set up: {error}");
-            StoreError::refused(ErrorKind::Internal, message)
-        })?
+        .map_err(|error| refusal!(Internal: "TLS cannot be set up: {error}"))?
         .with_root_certificates(roots);
     let Some((certificate, key)) = &options.identity else {
         return Ok(Arc::new(builder.with_no_client_auth()));

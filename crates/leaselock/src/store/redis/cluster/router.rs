@@ -16,7 +16,7 @@ use redis::{Cmd, Value};
 use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
-use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold};
+use crate::base::{CLOCK, Moment, Result, debug_as, hold, refusal};
 use crate::store::Subscriptions;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::endpoint::Endpoint;
@@ -127,10 +127,8 @@ impl Cluster {
             return Ok(node);
         }
         self.topology.refresh(asked, until).await?;
-        self.topology.owner(slot).ok_or_else(|| {
-            let message = "no node of the cluster has the slot of this lock";
-            StoreError::refused(ErrorKind::ClusterDown, message)
-        })
+        let nobody = || refusal!(ClusterDown: "no node of the cluster has the slot of this lock");
+        self.topology.owner(slot).ok_or_else(nobody)
     }
 
     /// Sends to this very node.

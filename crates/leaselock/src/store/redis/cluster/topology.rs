@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
-use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold, refusal};
 use crate::script::library::Library;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
@@ -182,10 +182,7 @@ impl Topology {
                 Err(_) => {}
             }
         }
-        Err(failure.unwrap_or_else(|| {
-            let message = format!("no node of {self} has answered in time");
-            StoreError::refused(ErrorKind::NoReply, message)
-        }))
+        Err(failure.unwrap_or_else(|| refusal!(NoReply: "no node of {self} has answered in time")))
     }
 
     /// Lists the nodes to ask: known ones first, then those of the URL.
@@ -215,12 +212,10 @@ async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable> {
         .connection
         .send_packed_command(redis::cmd("CLUSTER").arg("SLOTS"))
         .await;
+    let odd = || refusal!(Malformed: "unexpected reply from {endpoint} to CLUSTER SLOTS");
     match slots.map_err(|error| endpoint.connecting(error))? {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
-        answer => SlotTable::read(&answer, node).ok_or_else(|| {
-            let message = format!("unexpected reply from {endpoint} to CLUSTER SLOTS");
-            StoreError::refused(ErrorKind::Malformed, message)
-        }),
+        answer => SlotTable::read(&answer, node).ok_or_else(odd),
     }
 }
 

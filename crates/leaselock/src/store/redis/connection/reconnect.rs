@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::{Connection, Live, Outage};
-use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, hold};
+use crate::base::{CLOCK, Moment, Result, hold, refusal};
 
 /// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -51,12 +51,7 @@ impl Connection {
             match tokio::spawn(self.clone().dial(outage)).await {
                 Ok(Err(error)) if error.is_transient() => {}
                 Ok(outcome) => return outcome,
-                Err(_) => {
-                    return Err(StoreError::refused(
-                        ErrorKind::Internal,
-                        "the runtime is shutting down",
-                    ));
-                }
+                Err(_) => return Err(refusal!(Internal: "the runtime is shutting down")),
             }
         }
     }

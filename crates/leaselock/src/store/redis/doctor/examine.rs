@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::ask::Examined;
 use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
-use crate::base::{CLOCK, ErrorKind, Result, StoreError, clock};
+use crate::base::{CLOCK, Result, clock, refusal};
 use crate::store::Store;
 use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
@@ -58,7 +58,7 @@ pub(crate) async fn all(name: String, links: &[RedisStore], within: Duration) ->
         nodes.push(Report::new(store, checks, Vec::new()));
     }
     if known.is_empty() {
-        let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
+        let nobody = refusal!(Internal: "no server was named");
         return Err(silence.unwrap_or(nobody));
     }
     let promises = promises::of(&known);

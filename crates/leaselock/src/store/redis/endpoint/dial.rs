@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use super::sentinel::Located;
-use crate::base::error::{ErrorKind, Result, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::redis::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
@@ -82,13 +82,11 @@ impl Endpoint {
     /// Unreachable: URLs for TLS are refused without the feature.
     #[cfg(not(feature = "tls"))]
     async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream> {
-        let message = "this build has no TLS in it: switch on the feature `tls`";
-        Err(StoreError::refused(ErrorKind::Unsupported, message))
+        Err(refusal!(Unsupported: "this build has no TLS in it: switch on the feature `tls`"))
     }
 
     fn unreachable(place: &str, error: io::Error) -> StoreError {
-        let message = format!("no connection to {place}: {error}");
-        StoreError::refused(ErrorKind::Unreachable, message).with_source(error)
+        refusal!(Unreachable: "no connection to {place}: {error}").with_source(error)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value};
 
-use crate::base::{ErrorKind, Moment, Result, StoreError};
-use crate::script::{Listed, Malformed};
+use crate::base::{ErrorKind, Moment, Result, StoreError, refusal};
+use crate::script::Listed;
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::link::RedisStore;
@@ -40,10 +40,8 @@ impl RedisStore {
         if let Value::ServerError(reply) = answer {
             return Err(self.explain(&error_map::line(reply)));
         }
-        answer::page(answer).map_err(|Malformed| {
-            let message = format!("unexpected reply from {} to SCAN", self.describe());
-            StoreError::refused(ErrorKind::Malformed, message)
-        })
+        let odd = |_| refusal!(Malformed: "unexpected reply from {} to SCAN", self.describe());
+        answer::page(answer).map_err(odd)
     }
 
     /// Builds the command for one page of keys that may be locks, which are strings or sorted sets; `TYPE` takes only

@@ -9,7 +9,7 @@ use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use super::locator::{Address, Located, PrimaryLocator, SentinelAnswer};
-use crate::base::error::{ErrorKind, Result, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::{answer, error_map};
 use crate::store::url::{Place, RedisUrl, address};
@@ -30,7 +30,7 @@ struct Denials {
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
     pub(crate) async fn locate(&self) -> Result<Located> {
-        let nobody = || StoreError::refused(ErrorKind::Internal, "nobody is watching");
+        let nobody = || refusal!(Internal: "nobody is watching");
         let watch = self.watch().ok_or_else(nobody)?;
         let known = watch.in_turn();
         let mut denials = Denials::default();
@@ -260,8 +260,7 @@ pub(crate) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
 }
 
 pub(crate) fn not_understood(node: &Endpoint) -> StoreError {
-    let message = format!("unexpected reply from the Sentinel at {node}");
-    StoreError::refused(ErrorKind::Malformed, message)
+    refusal!(Malformed: "unexpected reply from the Sentinel at {node}")
 }
 
 #[cfg(test)]
