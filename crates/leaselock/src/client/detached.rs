@@ -215,23 +215,18 @@ impl DetachedLease {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let resource = &held.resource;
                 drop(self.engine.ask(&Keep { resource }, within).await); // it may be held for days
-                self.keep_record(ttl, within).await;
+                // As long as the lease, so that observers see who acquired it. A lender keeps its own record.
+                if self.handle.may_release()
+                    && let Some((record, about)) = self.record(within).await
+                {
+                    announce(&self.engine, &record, &about, ttl, within).await;
+                }
                 Ok(())
             }
             Ok(ExtendAnswer::Gone(reason)) => {
                 Err(Lost::new(name.clone(), self.handle.fence(), reason).into())
             }
             Err(source) => Err(LeaseError::from_store(name, source)),
-        }
-    }
-
-    /// Keeps the client's record as long as the lease, so that observers see who acquired it. A lender keeps its own.
-    async fn keep_record(&self, ttl: Ttl, within: Duration) {
-        if !self.handle.may_release() {
-            return;
-        }
-        if let Some((record, about)) = self.record(within).await {
-            announce(&self.engine, &record, &about, ttl, within).await;
         }
     }
 

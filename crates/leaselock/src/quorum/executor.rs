@@ -57,9 +57,6 @@ impl Executor {
         fn capabilities() -> Capabilities;
         fn describe() -> String;
         fn epoch() -> Option<u64>;
-        fn has_users() -> bool;
-        fn has_replicas() -> bool;
-        fn has_commands() -> bool;
         fn is_cluster() -> bool;
         fn subscriptions() -> Arc<Subscriptions>;
         fn subscriptions_at(key: &str) -> Option<(Arc<Subscriptions>, bool)>;
@@ -128,7 +125,7 @@ impl Executor {
     ///
     /// A folder's leases end with their machine, and a majority does not forget.
     pub(crate) fn can_be_strict(&self) -> Result<()> {
-        if self.has_commands() {
+        if self.capabilities().has_commands {
             return Ok(());
         }
         Err(StoreError::refused(

@@ -130,7 +130,7 @@ impl QuorumStore {
             let common = Arc::clone(&self.common);
             let cleaning =
                 O::CLEANS_UP.then(|| (Arc::clone(&common.cleaning), Arc::clone(&self.mops[at])));
-            let (over, hears) = (Arc::clone(poll.over()), hears.clone());
+            let (over, hears) = (Arc::clone(&poll.over), hears.clone());
             poll.send(at, async move {
                 let answer = match asked {
                     NodeQuestion::ToVote => node.vote(&call, within, &over).await,
@@ -258,10 +258,6 @@ impl<R: Send + 'static> FanOut<R> {
     /// Cancels requests that have not left yet, because the vote failed.
     pub(crate) fn call_off(&self) {
         self.over.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn over(&self) -> &Arc<AtomicBool> {
-        &self.over
     }
 
     pub(super) fn send(

@@ -126,7 +126,9 @@ impl Store for QuorumStore {
             wakes: true,
             keys_per_call: 200,
             combines: true,
-            by_node: false,
+            has_users: true,
+            has_replicas: false,
+            has_commands: false,
             look_every: Duration::MAX,
         }
     }

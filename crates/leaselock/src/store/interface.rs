@@ -70,11 +70,6 @@ pub(crate) trait Store: Sized {
     /// It has leases verified when something happens to the store.
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>);
 
-    /// True if the store has users, whose rights may be limited.
-    fn has_users(&self) -> bool {
-        true
-    }
-
     /// True if the user may wake the channel's subscribers; `None` when the store does not say.
     ///
     /// It publishes an empty message there.
@@ -126,16 +121,6 @@ pub(crate) trait Store: Sized {
 
     /// Returns the same, after an attempt to bring that about.
     async fn listens(&self, _within: Duration) -> bool {
-        false
-    }
-
-    /// True if a request can wait for replicas.
-    fn has_replicas(&self) -> bool {
-        false
-    }
-
-    /// True if plain commands of other protocols can be sent: only a server has other programs that lock in those.
-    fn has_commands(&self) -> bool {
         false
     }
 

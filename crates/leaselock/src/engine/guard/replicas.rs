@@ -27,7 +27,7 @@ impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
     /// wait.
     pub(crate) fn check_replicas(&self) -> Result<(), InvalidInput> {
-        if self.store.has_replicas() {
+        if self.store.capabilities().has_replicas {
             return Ok(());
         }
         Err(InvalidInput::new(format!(

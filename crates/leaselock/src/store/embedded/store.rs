@@ -129,11 +129,6 @@ impl Store for EmbeddedStore {
         Ok(Report::new(self.describe(), checks, promises))
     }
 
-    /// Every account that may open the folder may do everything there.
-    fn has_users(&self) -> bool {
-        false
-    }
-
     fn unshared(&self) -> Self {
         self.clone()
     }
@@ -142,8 +137,10 @@ impl Store for EmbeddedStore {
         Capabilities {
             wakes: true,
             keys_per_call: 1,
-            by_node: false,
-            combines: false, // each name has a file and a lock of its own
+            combines: false,  // each name has a file and a lock of its own
+            has_users: false, // every account that may open the folder may do everything there
+            has_replicas: false,
+            has_commands: false,
             look_every: Duration::from_secs(1),
         }
     }

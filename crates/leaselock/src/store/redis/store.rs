@@ -84,7 +84,9 @@ impl Store for RedisStore {
             wakes: cluster || own,
             keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
             combines: own, // what is behind the program's connection is unknown: it may be a cluster
-            by_node: cluster,
+            has_users: true,
+            has_replicas: own, // a request that waits for them needs a connection to itself
+            has_commands: true,
             look_every: Duration::MAX,
         }
     }
@@ -230,15 +232,6 @@ impl Store for RedisStore {
             Some(own) => own.start_receiving(CLOCK.now().plus(within)).await,
             None => false,
         }
-    }
-
-    /// It needs dedicated connections, and a server that has replicas.
-    fn has_replicas(&self) -> bool {
-        self.own().is_some()
-    }
-
-    fn has_commands(&self) -> bool {
-        true
     }
 
     fn is_cluster(&self) -> bool {
