@@ -159,24 +159,12 @@ async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: 
 #[derive(Debug)]
 #[must_use = "this client does not renew it: extend it in time, or release it"]
 pub struct DetachedLease {
-    engine: Arc<Engine>,
-    kinds: &'static [&'static Kind],
-    handle: Handle,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) kinds: &'static [&'static Kind],
+    pub(crate) handle: Handle,
 }
 
 impl DetachedLease {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        kinds: &'static [&'static Kind],
-        handle: Handle,
-    ) -> Self {
-        DetachedLease {
-            engine,
-            kinds,
-            handle,
-        }
-    }
-
     /// Returns its handle: what is locked, and under which fencing token.
     pub fn handle(&self) -> &Handle {
         &self.handle

@@ -271,18 +271,15 @@ fn listed<'a>(members: impl IntoIterator<Item = PackedMember<'a>>, with_scores: 
 /// `XINFO STREAM key`, of a stream with this last id.
 fn stream_info(last: Option<StreamId>) -> Result<Reply> {
     let last = last.ok_or_else(|| internal("ERR no such key"))?;
-    let field = |name: &str| Reply::Bytes(name.into());
     // The first fields of a server's reply, in its order.
-    Ok(Reply::Array(vec![
-        field("length"),
-        Reply::Int(0),
-        field("radix-tree-keys"),
-        Reply::Int(0),
-        field("radix-tree-nodes"),
-        Reply::Int(1),
-        field("last-generated-id"),
-        shown_id(last),
-    ]))
+    let fields = [
+        ("length", Reply::Int(0)),
+        ("radix-tree-keys", Reply::Int(0)),
+        ("radix-tree-nodes", Reply::Int(1)),
+        ("last-generated-id", shown_id(last)),
+    ];
+    let words = fields.map(|(name, value)| [Reply::Bytes(name.into()), value]);
+    Ok(Reply::Array(words.into_iter().flatten().collect()))
 }
 
 /// `XADD key [NOMKSTREAM] MAXLEN 0 id field value`.

@@ -203,10 +203,10 @@ fn broadcast_sink(set: &Arc<Subscriptions>, channel: &Arc<str>) -> Sink {
     let has_begun = AtomicBool::new(false);
     Box::new(move |event| match event {
         Event::Ready if !has_begun.swap(true, Ordering::SeqCst) => {
-            set.subscribed(channel.as_bytes());
+            set.subscribed(&channel);
         }
         Event::Gap => {}
-        Event::Ready | Event::Ended => set.message(channel.as_bytes(), b""),
-        Event::Message(message) => set.message(channel.as_bytes(), &message),
+        Event::Ready | Event::Ended => set.message(&channel, b""),
+        Event::Message(message) => set.message(&channel, &message),
     })
 }

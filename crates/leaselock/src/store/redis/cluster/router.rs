@@ -195,15 +195,10 @@ impl Cluster {
     /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
     fn forget_strangers(&self, connections: &mut NodeConnections, but: &SlotNode) {
         let primaries = self.topology.primaries();
-        let NodeConnections {
-            by_node,
-            made_before,
-            ..
-        } = connections;
-        by_node.retain(|node, connection| {
+        connections.by_node.retain(|node, connection| {
             let stays = node == but || primaries.contains(node);
             if !stays {
-                *made_before += connection.epoch();
+                connections.made_before += connection.epoch();
             }
             stays
         });
