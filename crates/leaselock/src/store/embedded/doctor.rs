@@ -33,16 +33,11 @@ impl FolderStore {
     }
 }
 
-pub(super) fn memory() -> Vec<Finding> {
+pub(super) fn memory() -> (Vec<Finding>, Vec<Guarantee>) {
     let advice = "use file: or a server for locks between processes";
-    let reach = "this process only";
-    vec![Finding::new("reach", reach, Verdict::Fit, Some(advice))]
-}
-
-pub(super) fn of_memory() -> Vec<Guarantee> {
-    vec![Guarantee::broken(
-        "other processes are not excluded: each has a memory of its own",
-    )]
+    let reach = Finding::new("reach", "this process only", Verdict::Fit, Some(advice));
+    let alone = "other processes are not excluded: each has a memory of its own";
+    (vec![reach], vec![Guarantee::broken(alone)])
 }
 
 /// Lists the promises of a folder, which do not depend on settings.

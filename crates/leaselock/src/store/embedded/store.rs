@@ -123,7 +123,7 @@ impl Store for EmbeddedStore {
     async fn examine(&self, within: Duration) -> Result<Report> {
         let (checks, promises) = match self {
             EmbeddedStore::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
-            EmbeddedStore::Memory(_) => (doctor::memory(), doctor::of_memory()),
+            EmbeddedStore::Memory(_) => doctor::memory(),
             EmbeddedStore::Nowhere(why) => return Err(why.clone()),
         };
         Ok(Report::new(self.describe(), checks, promises))

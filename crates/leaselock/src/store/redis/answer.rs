@@ -35,6 +35,14 @@ pub(super) fn plain(raw: Raw) -> Result<Value, Malformed> {
     }
 }
 
+/// Returns the items of a reply that is a list.
+pub(super) fn items(raw: &Raw) -> Option<&[Raw]> {
+    match raw {
+        Raw::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
 /// Returns the text of a reply that is one.
 pub(super) fn text(raw: &Raw) -> Option<String> {
     match raw {
@@ -81,10 +89,7 @@ pub(super) fn field(raw: &Raw, name: &str) -> Option<String> {
 
 /// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
 pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<Listed>), Malformed> {
-    let Raw::Array(parts) = raw else {
-        return Err(Malformed);
-    };
-    let [cursor, Raw::Array(keys)] = parts.as_slice() else {
+    let [cursor, Raw::Array(keys)] = items(raw).ok_or(Malformed)? else {
         return Err(Malformed);
     };
     let cursor = text(cursor)

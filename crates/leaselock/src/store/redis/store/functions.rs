@@ -52,9 +52,7 @@ impl RedisStore {
 
 /// Returns the names of libraries behind `library_name`, without this one.
 fn others(listed: &Value, ours: &str) -> Vec<String> {
-    let Value::Array(libraries) = listed else {
-        return Vec::new();
-    };
+    let libraries = answer::items(listed).unwrap_or_default();
     let name = |library: &Value| answer::field(library, "library_name");
     libraries
         .iter()

@@ -233,9 +233,7 @@ fn seen(named: &Value, about: &Value, others: &Value) -> Option<SentinelAnswer> 
 }
 
 pub(crate) fn places_in(others: &Value) -> Vec<Address> {
-    let Value::Array(others) = others else {
-        return Vec::new();
-    };
+    let others = answer::items(others).unwrap_or_default();
     let place = |other| place(answer::field(other, "ip")?, &answer::field(other, "port")?);
     others.iter().filter_map(place).collect()
 }
