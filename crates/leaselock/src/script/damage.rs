@@ -5,7 +5,7 @@ use leaselock_fence::Fence;
 use super::answer::{Answer, Malformed, Value};
 use super::call::{Call, Operation, Script, script};
 use super::keys::LockKeys;
-use crate::base::error::{ErrorKind, StoreError, refusal};
+use crate::base::error::{StoreError, refusal};
 
 /// Every fencing token is below it.
 const FENCE_END: u64 = Fence::MAX.get() + 1;
@@ -140,6 +140,7 @@ impl Operation for Types {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     #[test]
     fn what_is_damaged_is_named_with_its_key_and_what_mends_it() {

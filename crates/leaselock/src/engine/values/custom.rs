@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
 use super::kind::HeldFor;
-use crate::base::{Clock, Moment, StoreError, Ttl};
+use crate::base::{Clock, Moment, Result, Ttl};
 use crate::quorum::executor::Executor;
 use crate::script::{Operation, Value};
 use crate::store::{DedicatedConnection, Subscriptions};
@@ -18,7 +18,7 @@ use crate::store::{DedicatedConnection, Subscriptions};
 pub(crate) use futures_util::future::BoxFuture;
 
 /// The reply to a request in another library's way.
-pub(crate) type Asked<'a, R> = BoxFuture<'a, Result<R, StoreError>>;
+pub(crate) type Asked<'a, R> = BoxFuture<'a, Result<R>>;
 
 /// So many locks of one client have a connection of their own at a time.
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;
@@ -38,10 +38,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// A connection for one purpose, moved by the client's own thread.
-    pub(crate) async fn private(
-        &self,
-        within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
+    pub(crate) async fn private(&self, within: Duration) -> Result<DedicatedConnection> {
         self.store.private(&self.thread, within).await
     }
 }
@@ -58,11 +55,11 @@ impl<'a> LockServer<'a> {
         LockServer { store, within }
     }
 
-    pub(crate) async fn plain(self, words: &[&str]) -> Result<Value, StoreError> {
+    pub(crate) async fn plain(self, words: &[&str]) -> Result<Value> {
         self.store.plain(words, self.within).await
     }
 
-    pub(crate) async fn run<O: Operation>(self, operation: &O) -> Result<O::Reply, StoreError> {
+    pub(crate) async fn run<O: Operation>(self, operation: &O) -> Result<O::Reply> {
         self.store.ask_one(operation, self.within).await
     }
 }
