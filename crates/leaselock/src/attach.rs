@@ -24,6 +24,10 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn attach(&self, handle: Handle) -> DetachedLease {
-        DetachedLease::new(Arc::clone(&self.state.engine), KINDS, handle)
+        DetachedLease {
+            engine: Arc::clone(&self.state.engine),
+            kinds: KINDS,
+            handle,
+        }
     }
 }

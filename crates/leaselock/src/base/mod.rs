@@ -16,7 +16,7 @@ pub(crate) mod span;
 pub(crate) mod token;
 
 pub(crate) use self::clock::{CLOCK, Clock, Drift, Moment, Ttl};
-pub(crate) use self::error::{ErrorKind, InvalidInput, StoreError};
+pub(crate) use self::error::{ErrorKind, InvalidInput, Result, StoreError, refusal};
 pub(crate) use self::shorthand::{debug_as, hold};
 pub(crate) use self::span::{rounded, span};
 pub(crate) use self::token::{ClientId, Token, fence};

@@ -159,24 +159,12 @@ async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: 
 #[derive(Debug)]
 #[must_use = "this client does not renew it: extend it in time, or release it"]
 pub struct DetachedLease {
-    engine: Arc<Engine>,
-    kinds: &'static [&'static Kind],
-    handle: Handle,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) kinds: &'static [&'static Kind],
+    pub(crate) handle: Handle,
 }
 
 impl DetachedLease {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        kinds: &'static [&'static Kind],
-        handle: Handle,
-    ) -> Self {
-        DetachedLease {
-            engine,
-            kinds,
-            handle,
-        }
-    }
-
     /// Returns its handle: what is locked, and under which fencing token.
     pub fn handle(&self) -> &Handle {
         &self.handle
@@ -215,23 +203,18 @@ impl DetachedLease {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let resource = &held.resource;
                 drop(self.engine.ask(&Keep { resource }, within).await); // it may be held for days
-                self.keep_record(ttl, within).await;
+                // As long as the lease, so that observers see who acquired it. A lender keeps its own record.
+                if self.handle.may_release()
+                    && let Some((record, about)) = self.record(within).await
+                {
+                    announce(&self.engine, &record, &about, ttl, within).await;
+                }
                 Ok(())
             }
             Ok(ExtendAnswer::Gone(reason)) => {
                 Err(Lost::new(name.clone(), self.handle.fence(), reason).into())
             }
             Err(source) => Err(LeaseError::from_store(name, source)),
-        }
-    }
-
-    /// Keeps the client's record as long as the lease, so that observers see who acquired it. A lender keeps its own.
-    async fn keep_record(&self, ttl: Ttl, within: Duration) {
-        if !self.handle.may_release() {
-            return;
-        }
-        if let Some((record, about)) = self.record(within).await {
-            announce(&self.engine, &record, &about, ttl, within).await;
         }
     }
 

@@ -7,7 +7,7 @@ use leaselock_fence::{Fence, Name};
 use crate::base::process::{Process, tame};
 #[cfg(feature = "serde")]
 use crate::base::serde_units::{ms, option_ms, unix_ms};
-use crate::base::{ErrorKind, StoreError};
+use crate::base::{StoreError, refusal};
 use crate::engine::values::LockMode;
 use crate::interop::Protocol;
 
@@ -80,8 +80,7 @@ impl Holding {
 /// The error of a read that finds something else under the name.
 pub(crate) fn not_a_lock(name: &Name, kind: &str) -> StoreError {
     let kind = tame(kind, 40);
-    let message = format!("`{name}` is no lock: a {kind} lies under this name");
-    StoreError::refused(ErrorKind::WrongType, message)
+    refusal!(WrongType: "`{name}` is no lock: a {kind} lies under this name")
 }
 
 /// How many permits a [`Semaphore`](crate::Semaphore) has, and how many are held.

@@ -1,12 +1,10 @@
 //! Strict mode, as a client uses it.
 
-use std::sync::Arc;
-
-use tokio::task::JoinSet;
+use futures_util::{StreamExt, stream};
 
 use super::handle::Client;
 use crate::base::{ErrorKind, StoreError};
-use crate::engine::services::{Engine, OPERATOR_WITHIN};
+use crate::engine::services::OPERATOR_WITHIN;
 use crate::engine::values::gate::{Init, Status, StrictStatus};
 use crate::script::keys;
 use crate::store::Finding;
@@ -35,34 +33,19 @@ impl Client {
     }
 
     /// Runs an operation at each gate, as long as `told` says to continue.
-    async fn at_gates<T: Send + 'static, F>(
+    async fn at_gates<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
-        ask: impl Fn(Arc<Engine>, String) -> F,
+        ask: impl Fn(String) -> F,
         mut told: impl FnMut(T) -> bool,
-    ) -> Result<(), StoreError>
-    where
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        let mut gates = keys::gates(&self.engine().ids.prefix, self.engine().store.is_cluster());
-        let mut asking = JoinSet::new();
-        loop {
-            let free = GATES_AT_ONCE - asking.len();
-            for key in gates.by_ref().take(free) {
-                asking.spawn(ask(Arc::clone(self.engine()), key));
-            }
-            match asking.join_next().await {
-                None => return Ok(()),
-                Some(Ok(answer)) => {
-                    if !told(answer?) {
-                        return Ok(());
-                    }
-                }
-                Some(Err(_)) => {
-                    let message = "the runtime is shutting down";
-                    return Err(StoreError::unknown(ErrorKind::Internal, message));
-                }
+    ) -> Result<(), StoreError> {
+        let gates = keys::gates(&self.engine().ids.prefix, self.engine().store.is_cluster());
+        let mut asked = stream::iter(gates.map(ask)).buffer_unordered(GATES_AT_ONCE);
+        while let Some(answer) = asked.next().await {
+            if !told(answer?) {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Opens the gate of strict mode at once, without a quarantine, and sets the longest ttl.
@@ -78,17 +61,15 @@ impl Client {
     /// [`StoreError`] of the kind [`Unsupported`](crate::ErrorKind::Unsupported) when this client was built without
     /// [`strict`](crate::ClientBuilder::strict). Otherwise the store did not reply, and the gate may be open.
     pub async fn init_strict(&self) -> Result<(), StoreError> {
-        let Some(strict) = &self.engine().strict else {
+        let engine = self.engine();
+        let Some(strict) = &engine.strict else {
             let message = "this client is not in strict mode: build it with `strict(longest_ttl)`";
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let longest = strict.gate.longest;
-        let init = move |engine: Arc<Engine>, key: String| async move {
-            let key = &key;
-            engine
-                .store
-                .ask_one(&Init { key, longest }, OPERATOR_WITHIN)
-                .await
+        let init = |key: String| async move {
+            let init = Init { key: &key, longest };
+            engine.store.ask_one(&init, OPERATOR_WITHIN).await
         };
         self.at_gates(init, |_| true).await
     }
@@ -101,12 +82,10 @@ impl Client {
     /// # Errors
     /// [`StoreError`] when the store does not reply or is not a server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
-        self.engine().store.can_be_strict()?;
-        let look = |engine: Arc<Engine>, key: String| async move {
-            engine
-                .store
-                .ask_one(&Status { key: &key }, OPERATOR_WITHIN)
-                .await
+        let store = &self.engine().store;
+        store.can_be_strict()?;
+        let look = |key: String| async move {
+            store.ask_one(&Status { key: &key }, OPERATOR_WITHIN).await
         };
         let mut worst: Option<StrictStatus> = None;
         let told = |status| {

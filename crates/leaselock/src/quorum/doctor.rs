@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use super::group::QuorumStore;
 use super::member::QuorumMember;
 use super::tally::majority;
-use crate::base::{CLOCK, StoreError, rounded};
+use crate::base::{CLOCK, Result, rounded};
 use crate::store::{Finding, Guarantee, Report, Store};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
-    pub(super) async fn examine_nodes(&self, within: Duration) -> Result<Report, StoreError> {
+    pub(super) async fn examine_nodes(&self, within: Duration) -> Result<Report> {
         let asked = join_all(self.nodes.iter().map(|node| node.store.examine(within))).await;
         let (mut nodes, mut answered) = (Vec::new(), 0);
         for (at, (node, examined)) in self.nodes.iter().zip(asked).enumerate() {

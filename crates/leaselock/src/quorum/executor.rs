@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::tally::Votable;
-use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
+use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError};
 use crate::script::damage::Types;
 use crate::script::{Answer, Call, Library, Listed, Operation, Value};
 use crate::store::interface::no_commands;
@@ -57,9 +57,6 @@ impl Executor {
         fn capabilities() -> Capabilities;
         fn describe() -> String;
         fn epoch() -> Option<u64>;
-        fn has_users() -> bool;
-        fn has_replicas() -> bool;
-        fn has_commands() -> bool;
         fn is_cluster() -> bool;
         fn subscriptions() -> Arc<Subscriptions>;
         fn subscriptions_at(key: &str) -> Option<(Arc<Subscriptions>, bool)>;
@@ -82,11 +79,11 @@ impl Executor {
         async fn serve(subscriptions: &Arc<Subscriptions>);
         async fn follow(holder: &Arc<dyn LeaseHolder>);
         async fn may_wake(channel: &str, within: Duration) -> Option<bool>;
-        async fn scan(cursor: u64, pattern: &str, about: Option<fn(&str) -> Call>, within: Duration) -> Result<(u64, Vec<Listed>), StoreError>;
-        async fn plain(words: &[&str], within: Duration) -> Result<Value, StoreError>;
-        async fn together(commands: &[&[&str]], within: Duration) -> Result<Vec<Value>, StoreError>;
-        async fn load_functions(library: &'static Library, within: Duration) -> Result<Vec<LoadedFunctions>, StoreError>;
-        async fn examine(within: Duration) -> Result<Report, StoreError>;
+        async fn scan(cursor: u64, pattern: &str, about: Option<fn(&str) -> Call>, within: Duration) -> Result<(u64, Vec<Listed>)>;
+        async fn plain(words: &[&str], within: Duration) -> Result<Value>;
+        async fn together(commands: &[&[&str]], within: Duration) -> Result<Vec<Value>>;
+        async fn load_functions(library: &'static Library, within: Duration) -> Result<Vec<LoadedFunctions>>;
+        async fn examine(within: Duration) -> Result<Report>;
         async fn examine_sentinels(report: &mut Report, ttl: Duration);
         async fn is_clean(within: Duration);
     }
@@ -105,7 +102,7 @@ impl Executor {
         &self,
         handle: &Handle,
         within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
+    ) -> Result<DedicatedConnection> {
         match self {
             Executor::Redis(server) => server.private(handle, within).await,
             _ => Err(no_commands()),
@@ -127,8 +124,8 @@ impl Executor {
     /// Refuses strict mode for a store that cannot forget.
     ///
     /// A folder's leases end with their machine, and a majority does not forget.
-    pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
-        if self.has_commands() {
+    pub(crate) fn can_be_strict(&self) -> Result<()> {
+        if self.capabilities().has_commands {
             return Ok(());
         }
         Err(StoreError::refused(
@@ -141,7 +138,7 @@ impl Executor {
     }
 
     /// Runs a script once on the one store, or says whether it may have run.
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer> {
         match self.run_unexplained(call, within).await {
             Err(refused) if refused.kind() == ErrorKind::WrongType => {
                 Err(Box::pin(self.name_damage(call, refused, within)).await)
@@ -163,7 +160,7 @@ impl Executor {
         }
     }
 
-    async fn run_unexplained(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    async fn run_unexplained(&self, call: &Call, within: Duration) -> Result<Answer> {
         each!(self, store => store.run(call, within).await)
     }
 
@@ -172,7 +169,7 @@ impl Executor {
         &self,
         operation: &O,
         within: Duration,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         if let Executor::Majority(quorum) = self {
             return Box::pin(quorum.ask(operation, within, None)).await; // the future is large
         }
@@ -184,7 +181,7 @@ impl Executor {
         &self,
         operation: &O,
         within: Duration,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         let call = operation.call();
         O::read(call.script, &self.run(&call, within).await?)
     }
@@ -197,7 +194,7 @@ impl Executor {
         operation: &O,
         within: Duration,
         hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
-    ) -> Result<Timed<O::Reply>, StoreError> {
+    ) -> Result<Timed<O::Reply>> {
         if let Executor::Majority(quorum) = self {
             let reply = Box::pin(quorum.ask(operation, within, Some(Arc::new(hears)))).await?;
             return Ok(Timed {

@@ -13,7 +13,7 @@ use super::member::{Common, NodeTerms, QuorumMember};
 use super::repair::Repair;
 use super::tally::{Absent, TallyVerdict, Votable, Votes};
 use crate::base::error::{NodeVote, Tally, Vote};
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as};
 use crate::store::interface::not_votable;
 use crate::store::{RedisStore, Store};
 
@@ -130,7 +130,7 @@ impl QuorumStore {
             let common = Arc::clone(&self.common);
             let cleaning =
                 O::CLEANS_UP.then(|| (Arc::clone(&common.cleaning), Arc::clone(&self.mops[at])));
-            let (over, hears) = (Arc::clone(poll.over()), hears.clone());
+            let (over, hears) = (Arc::clone(&poll.over), hears.clone());
             poll.send(at, async move {
                 let answer = match asked {
                     NodeQuestion::ToVote => node.vote(&call, within, &over).await,
@@ -159,7 +159,7 @@ impl QuorumStore {
         operation: &O,
         within: Duration,
         hears: Option<Hears<O::Reply>>,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         if matches!(O::count(&Votes::new(self.nodes.len())), TallyVerdict::Never) {
             return Err(not_votable(operation.script().name));
         }
@@ -258,10 +258,6 @@ impl<R: Send + 'static> FanOut<R> {
     /// Cancels requests that have not left yet, because the vote failed.
     pub(crate) fn call_off(&self) {
         self.over.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn over(&self) -> &Arc<AtomicBool> {
-        &self.over
     }
 
     pub(super) fn send(

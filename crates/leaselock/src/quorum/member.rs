@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::proposals::Proposals;
 use super::tally::Absent;
-use crate::base::{CLOCK, Drift, ErrorKind, Moment, StoreError, hold};
+use crate::base::{CLOCK, Drift, Moment, Result, StoreError, hold, refusal};
 use crate::script::{Answer, Call, Value};
 use crate::store::{RedisStore, Store};
 
@@ -124,10 +124,10 @@ impl QuorumMember {
         let until = CLOCK.now().plus(within);
         let turn = self.may_vote(until).await?;
         if over.load(Ordering::SeqCst) {
-            return Err(Absent::Failed(StoreError::refused(
-                ErrorKind::NoReply,
-                format!("{} was not needed any more", self.store.describe()),
-            )));
+            let node = self.store.describe();
+            return Err(Absent::Failed(
+                refusal!(NoReply: "{node} was not needed any more"),
+            ));
         }
         let left = CLOCK.left(until);
         let answer = in_turn(turn, self.run(call, left)).await?;
@@ -190,7 +190,7 @@ impl QuorumMember {
     pub(super) async fn birth(
         &self,
         until: Moment,
-    ) -> Result<(Eligibility, Option<MemberTurn<'_>>), StoreError> {
+    ) -> Result<(Eligibility, Option<MemberTurn<'_>>)> {
         if let Some(birth) = self.known_birth()
             && self.first.try_lock().is_ok()
         {
@@ -213,9 +213,7 @@ impl QuorumMember {
             };
             let birth = birth.ok_or_else(|| {
                 let node = self.store.describe();
-                let message =
-                    format!("{node} does not say in INFO which server it is and since when");
-                StoreError::refused(ErrorKind::Malformed, message)
+                refusal!(Malformed: "{node} does not say in INFO which server it is and since when")
             })?;
             // With no connection before and one since, the reply came over that one.
             if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
@@ -249,8 +247,7 @@ impl QuorumMember {
     }
 
     fn silent(&self) -> StoreError {
-        let message = format!("no connection to {} in time", self.store.describe());
-        StoreError::refused(ErrorKind::NoReply, message)
+        refusal!(NoReply: "no connection to {} in time", self.store.describe())
     }
 }
 

@@ -4,22 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
 use super::tally::majority;
-use crate::base::{CLOCK, InvalidInput, StoreError, span};
+use crate::base::{CLOCK, InvalidInput, Result, span};
 use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
 use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
 
 impl Store for QuorumStore {
-    async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, _within: Duration) -> Result<Answer> {
         Err(not_votable(call.script.name))
     }
 
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report> {
         self.examine_nodes(within).await
     }
 
@@ -82,14 +84,12 @@ impl Store for QuorumStore {
 
     /// True if most nodes let the user publish to the channel; `None` when too few say so.
     async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        let mut asked = tokio::task::JoinSet::new();
-        for node in self.nodes.iter().map(Arc::clone) {
-            let channel = channel.to_owned();
-            asked.spawn(async move { node.store.may_publish(&channel, within).await });
-        }
+        let nodes = self.nodes.iter();
+        let asked = nodes.map(|node| node.store.may_publish(channel, within));
+        let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut allow, mut refuse) = (0, 0);
-        while let Some(said) = asked.join_next().await {
-            match said.ok().flatten() {
+        while let Some(said) = asked.next().await {
+            match said {
                 Some(true) => allow += 1,
                 Some(false) => refuse += 1,
                 None => {}
@@ -113,7 +113,7 @@ impl Store for QuorumStore {
         &self,
         library: &'static Library,
         within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let loading = self.nodes.iter().map(|node| {
             let loading = node.store.load_functions(library, within);
             (node.store.describe(), loading)
@@ -126,7 +126,9 @@ impl Store for QuorumStore {
             wakes: true,
             keys_per_call: 200,
             combines: true,
-            by_node: false,
+            has_users: true,
+            has_replicas: false,
+            has_commands: false,
             look_every: Duration::MAX,
         }
     }

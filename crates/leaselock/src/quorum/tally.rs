@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::base::error::StoreError;
+use crate::base::error::{Result, StoreError};
 use crate::script::{Answer, Call, Operation, Script};
 
 /// Why a node has not voted.
@@ -195,7 +195,7 @@ pub(crate) trait Votable: Operation {
     }
 
     /// Reads a node's answer to that call.
-    fn of_a_node(script: &Script, answer: &Answer) -> Result<Self::Reply, StoreError> {
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<Self::Reply> {
         Self::read(script, answer)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::answer::{Answer, Malformed};
 use super::keyspace::Keyspace;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError};
 use crate::base::token::Token;
 
 /// The same step as a script, for its plain cases.
@@ -184,7 +184,7 @@ pub(crate) trait Operation {
     }
 
     /// Reads an answer; one that is not understood may come from a step that was taken.
-    fn read(script: &Script, answer: &Answer) -> Result<Self::Reply, StoreError> {
+    fn read(script: &Script, answer: &Answer) -> Result<Self::Reply> {
         Self::decode(answer).map_err(|Malformed| {
             let script = script.name;
             StoreError::unknown(

@@ -5,7 +5,7 @@ use leaselock_fence::Fence;
 use super::answer::{Answer, Malformed, Value};
 use super::call::{Call, Operation, Script, script};
 use super::keys::LockKeys;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{StoreError, refusal};
 
 /// Every fencing token is below it.
 const FENCE_END: u64 = Fence::MAX.get() + 1;
@@ -15,8 +15,7 @@ const WORD: &str = "DAMAGED ";
 /// Converts a script's error, when it is about damage. It granted nothing, and counted nothing.
 pub(crate) fn from_line(line: &str) -> Option<StoreError> {
     let (what, key) = line.strip_prefix(WORD)?.split_once(' ')?;
-    let message = format!("nothing was granted: {}", sentence(what, key)?);
-    Some(StoreError::refused(ErrorKind::Corrupt, message))
+    Some(refusal!(Corrupt: "nothing was granted: {}", sentence(what, key)?))
 }
 
 /// Describes the damage of a key and the remedy; `None` for words that no script of ours uses.
@@ -141,6 +140,7 @@ impl Operation for Types {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     #[test]
     fn what_is_damaged_is_named_with_its_key_and_what_mends_it() {

@@ -140,11 +140,6 @@ impl fmt::Display for SideKey<'_> {
 const FENCE: &str = "fence";
 /// The key of a semaphore's numbers: its permits, how many are used, the fencing token of each.
 const USAGE: &str = "usage";
-const LATCH: &str = "latch";
-const LIMITER: &str = "limiter";
-const COUNTER: &str = "counter";
-const ONCE: &str = "once";
-const CRON: &str = "cron";
 const EVENTS: &str = "ll:events";
 
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -230,7 +225,7 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 /// Fences, the numbers of semaphores, latches, limiters, counters, results, ticks and the event log do; leases, holds and
 /// queues do not. A lock may end like the log of a prefix without a colon, so that one does not.
 pub(crate) fn outlives_reboot(key: &str) -> bool {
-    const OUTLIVING: [&str; 7] = [FENCE, USAGE, LATCH, LIMITER, COUNTER, ONCE, CRON];
+    const OUTLIVING: [&str; 7] = [FENCE, USAGE, "latch", "limiter", "counter", "once", "cron"];
     let before_log = key.strip_suffix(EVENTS);
     before_log.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(':'))
         || key

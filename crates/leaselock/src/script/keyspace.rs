@@ -1,6 +1,6 @@
 //! What a script's plain cases in Rust may read and write in embedded stores: the commands of scripts, as methods.
 
-use crate::base::StoreError;
+use crate::base::Result;
 
 /// The id of a stream's entry: milliseconds, and a number among those of the same millisecond.
 pub(crate) type StreamId = (u64, u64);
@@ -20,16 +20,12 @@ pub(crate) trait Keyspace {
     fn delete(&mut self, key: &str) -> bool;
 
     /// `GET key`.
-    fn get(&self, key: &str) -> Result<Option<&[u8]>, StoreError>;
+    fn get(&self, key: &str) -> Result<Option<&[u8]>>;
     /// `SET key value PX ttl_ms`.
     fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64);
 
     /// The last id in `XINFO STREAM key`.
-    fn stream_last(&self, key: &str) -> Result<Option<StreamId>, StoreError>;
+    fn stream_last(&self, key: &str) -> Result<Option<StreamId>>;
     /// `XADD key MAXLEN 0 id - -`, where no id stands for `*`; `None` when the id is not larger than the last.
-    fn stream_add(
-        &mut self,
-        key: &str,
-        id: Option<StreamId>,
-    ) -> Result<Option<StreamId>, StoreError>;
+    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Result<Option<StreamId>>;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::{Capabilities, LeaseHolder, Report, Sink, Store};
-use crate::base::StoreError;
+use crate::base::Result;
 use crate::script::{Answer, Call, Operation, Value};
 
 #[derive(Debug, Clone)]
@@ -28,10 +28,10 @@ macro_rules! never {
 
 impl Store for AbsentStore {
     never! {
-        async fn run(_call: &Call, _within: Duration) -> Result<Answer, StoreError>;
+        async fn run(_call: &Call, _within: Duration) -> Result<Answer>;
         async fn listen(_channel: &str, _sink: Sink);
         async fn follow(_holder: &Arc<dyn LeaseHolder>);
-        async fn examine(_within: Duration) -> Result<Report, StoreError>;
+        async fn examine(_within: Duration) -> Result<Report>;
     }
     never! {
         fn capabilities() -> Capabilities;
@@ -43,8 +43,8 @@ impl Store for AbsentStore {
 /// What only a server can do: for a quorum of its nodes, and for a dedicated connection.
 impl AbsentStore {
     never! {
-        pub(crate) async fn private(_handle: &Handle, _within: Duration) -> Result<AbsentConnection, StoreError>;
-        pub(crate) async fn run_whole(_call: &Call, _within: Duration) -> Result<Answer, StoreError>;
+        pub(crate) async fn private(_handle: &Handle, _within: Duration) -> Result<AbsentConnection>;
+        pub(crate) async fn run_whole(_call: &Call, _within: Duration) -> Result<Answer>;
         pub(crate) async fn may_publish(_channel: &str, _within: Duration) -> Option<bool>;
     }
     never! {
@@ -61,11 +61,7 @@ impl AbsentConnection {
         pub(crate) fn is_open() -> bool;
     }
 
-    pub(crate) async fn ask(
-        &mut self,
-        _words: &[&str],
-        _within: Duration,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn ask(&mut self, _words: &[&str], _within: Duration) -> Result<Value> {
         match *self {}
     }
 
@@ -73,7 +69,7 @@ impl AbsentConnection {
         &mut self,
         _operation: &O,
         _within: Duration,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         match *self {}
     }
 }

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 
-use crate::base::error::StoreError;
+use crate::base::error::{Result, StoreError};
 
 /// The library of functions on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +27,9 @@ impl LoadedFunctions {
     pub(crate) async fn on_each<L>(
         name: &str,
         loading: impl Iterator<Item = (String, L)>,
-    ) -> Result<Vec<Self>, StoreError>
+    ) -> Result<Vec<Self>>
     where
-        L: Future<Output = Result<Vec<Self>, StoreError>>,
+        L: Future<Output = Result<Vec<Self>>>,
     {
         let (nodes, loading): (Vec<String>, Vec<L>) = loading.unzip();
         let (mut all, mut failures) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@ use super::functions::LoadedFunctions;
 use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
-use crate::base::{ErrorKind, InvalidInput, Moment, StoreError};
+use crate::base::{InvalidInput, Moment, Result, StoreError, refusal};
 use crate::script::{Answer, Call, Library, Listed, Value};
 
 /// A server or a cluster, a folder or memory, or several servers as one.
@@ -18,13 +18,13 @@ use crate::script::{Answer, Call, Library, Listed, Value};
 /// Each runs scripts and delivers messages. A method with a body says what a store without that ability answers.
 pub(crate) trait Store: Sized {
     /// Runs a script once, or says whether it may have run.
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError>;
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer>;
 
     /// Subscribes to a channel for ever, across reconnects; stops when dropped.
     async fn listen(&self, channel: &str, sink: Sink);
 
     /// Reports what an operator should know about the store, and whether it is fit for locks.
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError>;
+    async fn examine(&self, within: Duration) -> Result<Report>;
 
     fn capabilities(&self) -> Capabilities;
 
@@ -51,7 +51,7 @@ pub(crate) trait Store: Sized {
         _pattern: &str,
         _about: Option<fn(&str) -> Call>,
         _within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         Err(not_votable("a list of locks"))
     }
 
@@ -70,11 +70,6 @@ pub(crate) trait Store: Sized {
     /// It has leases verified when something happens to the store.
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>);
 
-    /// True if the store has users, whose rights may be limited.
-    fn has_users(&self) -> bool {
-        true
-    }
-
     /// True if the user may wake the channel's subscribers; `None` when the store does not say.
     ///
     /// It publishes an empty message there.
@@ -87,9 +82,8 @@ pub(crate) trait Store: Sized {
         &self,
         _library: &'static Library,
         _within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
-        let message = "functions are for servers, and this is a folder or memory";
-        Err(StoreError::refused(ErrorKind::Unsupported, message))
+    ) -> Result<Vec<LoadedFunctions>> {
+        Err(refusal!(Unsupported: "functions are for servers, and this is a folder or memory"))
     }
 
     // Of one server, or a cluster.
@@ -130,32 +124,18 @@ pub(crate) trait Store: Sized {
         false
     }
 
-    /// True if a request can wait for replicas.
-    fn has_replicas(&self) -> bool {
-        false
-    }
-
-    /// True if plain commands of other protocols can be sent: only a server has other programs that lock in those.
-    fn has_commands(&self) -> bool {
-        false
-    }
-
     /// True if each key may be on a server of its own.
     fn is_cluster(&self) -> bool {
         false
     }
 
     /// Runs one command that is not a script.
-    async fn plain(&self, _words: &[&str], _within: Duration) -> Result<Value, StoreError> {
+    async fn plain(&self, _words: &[&str], _within: Duration) -> Result<Value> {
         Err(no_commands())
     }
 
     /// Runs several commands as one transaction, and returns the reply of each.
-    async fn together(
-        &self,
-        _commands: &[&[&str]],
-        _within: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
+    async fn together(&self, _commands: &[&[&str]], _within: Duration) -> Result<Vec<Value>> {
         Err(no_commands())
     }
 
@@ -200,12 +180,10 @@ pub(crate) trait Store: Sized {
 
 /// Refuses what the nodes of a quorum could not agree on.
 pub(crate) fn not_votable(what: &str) -> StoreError {
-    let message = format!("{what} cannot be voted on by several servers");
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "{what} cannot be voted on by several servers")
 }
 
 /// Refuses what is not a script.
 pub(crate) fn no_commands() -> StoreError {
-    let message = "only one server takes commands; this store runs scripts";
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "only one server takes commands; this store runs scripts")
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::StoreError;
+use crate::base::error::Result;
 
 /// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,12 @@ pub(crate) struct Capabilities {
     pub(crate) keys_per_call: usize,
     /// True if requests for different names may leave in one call.
     pub(crate) combines: bool,
-    /// True if each lock has a node of its own where its waiters subscribe.
-    pub(crate) by_node: bool,
+    /// True if the store has users, whose rights may be limited.
+    pub(crate) has_users: bool,
+    /// True if a request can wait for replicas.
+    pub(crate) has_replicas: bool,
+    /// True if plain commands of other protocols can be sent: only a server has other programs that lock in those.
+    pub(crate) has_commands: bool,
     /// The longest pause between two polls of a waiter.
     pub(crate) look_every: Duration,
 }
@@ -58,7 +62,7 @@ pub(crate) struct Traffic {
 
 /// An answer with the server's time in it.
 pub(crate) struct Timed<R> {
-    pub(crate) reply: Result<R, StoreError>,
+    pub(crate) reply: Result<R>,
     pub(crate) time_us: Option<u64>,
 }
 

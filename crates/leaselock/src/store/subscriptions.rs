@@ -145,10 +145,7 @@ impl Subscriptions {
     }
 
     /// Reports that messages arrive from now on, before the first of them. A gap before that counts as a message.
-    pub(crate) fn subscribed(&self, name: &[u8]) {
-        let Ok(name) = std::str::from_utf8(name) else {
-            return; // not one of these channels
-        };
+    pub(crate) fn subscribed(&self, name: &str) {
         if let Some(channel) = hold(&self.table).get_mut(name) {
             let missed = channel.subscribed();
             match &self.observer {
@@ -177,10 +174,9 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    pub(super) fn is_subscribed(&self, name: &[u8]) -> bool {
-        let name = std::str::from_utf8(name).ok();
+    pub(super) fn is_subscribed(&self, name: &str) -> bool {
         let table = hold(&self.table);
-        let channel = name.and_then(|name| table.get(name));
+        let channel = table.get(name);
         channel.is_some_and(|channel| channel.state() == ChannelState::Subscribed)
     }
 
@@ -198,10 +194,7 @@ impl Subscriptions {
         any
     }
 
-    pub(crate) fn message(&self, name: &[u8], words: &[u8]) {
-        let Ok(name) = std::str::from_utf8(name) else {
-            return; // not one of these channels
-        };
+    pub(crate) fn message(&self, name: &str, words: &[u8]) {
         if let Some(observer) = &self.observer {
             (observer.sink)(Event::Message(words.to_vec()));
         }

@@ -16,6 +16,6 @@ pub(crate) use self::noun::{NounFailure, noun_error};
 pub(crate) use self::operation::{ErrorFacts, HasFacts};
 pub use self::operation::{OperationError, Remains};
 pub use self::operations::{AcquireError, BreakError, LeaseError, ReleaseError, RequestError};
-pub(crate) use self::store::{Detail, Tally};
+pub(crate) use self::store::{Detail, Result, Tally, refusal};
 pub use self::store::{ErrorKind, NodeVote, StoreError, Vote};
 pub use leaselock_fence::InvalidInput;

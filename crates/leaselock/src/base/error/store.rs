@@ -16,6 +16,9 @@ use crate::base::span::rounded;
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreErrorParts>);
 
+/// What a store answers: most of what asks one has no other error.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 struct StoreErrorParts {
     kind: ErrorKind,
     message: String,
@@ -42,6 +45,15 @@ pub(crate) enum Detail {
         is_taken: bool,
     },
 }
+
+/// Creates the error of a request that surely had no effect, by its kind and its message:
+/// `refusal!(NoReply: "no connection to {place} in time")`.
+macro_rules! refusal {
+    ($kind:ident: $($message:tt)+) => {
+        $crate::base::StoreError::refused($crate::base::ErrorKind::$kind, format!($($message)+))
+    };
+}
+pub(crate) use refusal;
 
 impl StoreError {
     /// Creates the error of a request that surely had no effect.

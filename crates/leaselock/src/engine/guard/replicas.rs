@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::lease::Lease;
 use crate::base::error::{AcquireError, ReleaseError};
-use crate::base::{ErrorKind, InvalidInput, Moment, StoreError, span};
+use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError, refusal, span};
 use crate::engine::services::shared::ReplicaPool;
 use crate::engine::services::{Engine, LeaseRecord};
 use crate::engine::values::Copies;
@@ -27,7 +27,7 @@ impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
     /// wait.
     pub(crate) fn check_replicas(&self) -> Result<(), InvalidInput> {
-        if self.store.has_replicas() {
+        if self.store.capabilities().has_replicas {
             return Ok(());
         }
         Err(InvalidInput::new(format!(
@@ -100,7 +100,7 @@ async fn grant_again<'a>(
     engine: &'a Engine,
     record: &LeaseRecord,
     asked: Copies,
-) -> Result<Written<'a>, StoreError> {
+) -> Result<Written<'a>> {
     let Some(confirm) = Confirm::of(record.held_for()) else {
         let message = format!(
             "a {} cannot wait for replicas",
@@ -112,14 +112,13 @@ async fn grant_again<'a>(
     match Written::new(engine, &confirm, asked, within).await? {
         (written, Ok(())) => Ok(written),
         (_, Err(_)) => {
-            let message = "the grant was gone before a replica could confirm it";
-            Err(StoreError::refused(ErrorKind::NotServing, message))
+            Err(refusal!(NotServing: "the grant was gone before a replica could confirm it"))
         }
     }
 }
 
 /// Waits until there are enough copies of what was written; an error says how many there are.
-pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), StoreError> {
+pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<()> {
     let counted = written.count(asked).await?;
     if counted.are_enough(asked) {
         return Ok(());
@@ -129,15 +128,10 @@ pub(crate) async fn enough(written: Written<'_>, asked: Copies) -> Result<(), St
         _ => "",
     };
     let (have, want, within) = (counted.replicas, asked.replicas, span(asked.within));
-    let message = format!("{have} of {want} replicas have confirmed it within {within}{own_disk}");
-    Err(StoreError::refused(ErrorKind::NoReply, message))
+    Err(refusal!(NoReply: "{have} of {want} replicas have confirmed it within {within}{own_disk}"))
 }
 
-fn verdict(
-    counted: Result<ReplicaAck, StoreError>,
-    asked: Copies,
-    name: &Name,
-) -> Result<(), AcquireError> {
+fn verdict(counted: Result<ReplicaAck>, asked: Copies, name: &Name) -> Result<(), AcquireError> {
     let name = name.clone();
     match counted {
         Ok(counted) if counted.are_enough(asked) => Ok(()),
@@ -157,10 +151,7 @@ fn verdict(
 
 /// Returns the error when there were enough copies, but the lease had expired or was released by then.
 fn late(name: &Name) -> AcquireError {
-    let source = StoreError::refused(
-        ErrorKind::NoReply,
-        "the replicas had confirmed the grant when its time was over",
-    );
+    let source = refusal!(NoReply: "the replicas had confirmed the grant when its time was over");
     AcquireError::Store {
         name: name.clone(),
         source,
@@ -168,10 +159,7 @@ fn late(name: &Name) -> AcquireError {
 }
 
 fn no_count() -> StoreError {
-    StoreError::refused(
-        ErrorKind::NoReply,
-        "the server has not said in time how many replicas have the grant",
-    )
+    refusal!(NoReply: "the server has not said in time how many replicas have the grant")
 }
 
 /// Returns the error, or `Unknown` when it is not known whether the lease was released.
@@ -277,7 +265,7 @@ impl<'a> Written<'a> {
         operation: &O,
         asked: Copies,
         within: Duration,
-    ) -> Result<(Self, O::Reply), StoreError> {
+    ) -> Result<(Self, O::Reply)> {
         let pool = &engine.shared.replica_pool;
         let permit = pool.admit(asked.within + within).await?;
         let mut begin = engine.clock.now();
@@ -345,7 +333,7 @@ impl<'a> Written<'a> {
     }
 
     /// Returns the number of copies once there are enough, or once the server has noticed the timeout.
-    pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck, StoreError> {
+    pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck> {
         let (replicas, on_own_disk) = (
             asked.replicas.to_string(),
             asked.on_disk.unwrap_or_default(),
@@ -360,12 +348,8 @@ impl<'a> Written<'a> {
             .connection
             .ask(words, asked.within + self.within)
             .await?;
-        let counted = decode_count(&answer).ok_or_else(|| {
-            StoreError::refused(
-                ErrorKind::Malformed,
-                "the count of replicas was not understood",
-            )
-        })?;
+        let counted = decode_count(&answer)
+            .ok_or_else(|| refusal!(Malformed: "the count of replicas was not understood"))?;
         self.pool.put_back(self.connection);
         Ok(counted)
     }

@@ -66,7 +66,7 @@ impl BroadcastListener {
 
     fn subscriptions(&self) -> Option<(Arc<Subscriptions>, bool)> {
         let background = self.engine.background().ok()?;
-        match self.engine.store.capabilities().by_node {
+        match self.engine.store.is_cluster() {
             true => self.engine.store.subscriptions_at(&self.lock),
             false => Some((Arc::clone(&background.subscriptions), false)),
         }

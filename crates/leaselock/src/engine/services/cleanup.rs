@@ -14,7 +14,7 @@ use super::batch::batcher::Batcher;
 use super::batch::driver::Releases;
 use crate::base::backoff::Backoff;
 use crate::base::{Clock, Moment, StoreError, Token, hold};
-use crate::engine::values::{Cancel, CustomLock, Held, Release};
+use crate::engine::values::{Cancel, CustomLock, Held, LockServer, Release};
 use crate::quorum::executor::Executor;
 
 /// Pauses between two attempts while the store does not reply; the last one repeats.
@@ -302,7 +302,8 @@ impl CleanupClient {
     async fn try_once(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         let held = &pending.held;
         if let Some(custom) = &pending.custom {
-            custom.clean_up(&self.store, TRY_WITHIN).await
+            let server = LockServer::new(&self.store, TRY_WITHIN);
+            custom.clean_up(server).await
         } else if pending.in_flight {
             // It may be in the queue, or may still join it.
             self.store.ask(&Cancel { held }, TRY_WITHIN).await.map(drop)

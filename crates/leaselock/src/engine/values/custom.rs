@@ -10,11 +10,15 @@ use tokio::sync::Semaphore;
 
 use super::grant::{ExtendAnswer, ReleaseAnswer};
 use super::kind::HeldFor;
-use crate::base::{Clock, Moment, StoreError, Ttl};
+use crate::base::{Clock, Moment, Result, Ttl};
 use crate::quorum::executor::Executor;
+use crate::script::{Operation, Value};
 use crate::store::{DedicatedConnection, Subscriptions};
 
 pub(crate) use futures_util::future::BoxFuture;
+
+/// The reply to a request in another library's way.
+pub(crate) type Asked<'a, R> = BoxFuture<'a, Result<R>>;
 
 /// So many locks of one client have a connection of their own at a time.
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;
@@ -34,11 +38,29 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// A connection for one purpose, moved by the client's own thread.
-    pub(crate) async fn private(
-        &self,
-        within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
+    pub(crate) async fn private(&self, within: Duration) -> Result<DedicatedConnection> {
         self.store.private(&self.thread, within).await
+    }
+}
+
+/// The server of the lock, and how long one request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LockServer<'a> {
+    pub(crate) store: &'a Executor,
+    pub(crate) within: Duration,
+}
+
+impl<'a> LockServer<'a> {
+    pub(crate) fn new(store: &'a Executor, within: Duration) -> Self {
+        LockServer { store, within }
+    }
+
+    pub(crate) async fn plain(self, words: &[&str]) -> Result<Value> {
+        self.store.plain(words, self.within).await
+    }
+
+    pub(crate) async fn run<O: Operation>(self, operation: &O) -> Result<O::Reply> {
+        self.store.ask_one(operation, self.within).await
     }
 }
 
@@ -51,7 +73,7 @@ pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,
-    ) -> BoxFuture<'a, Result<Arc<dyn CustomLock>, StoreError>>;
+    ) -> Asked<'a, Arc<dyn CustomLock>>;
 }
 
 /// What one try came to.
@@ -80,38 +102,19 @@ pub(crate) trait CustomLock: fmt::Debug + Send + Sync {
     }
 
     /// Takes the lock if it is free. The same value again: it is not taken twice, but may be told "busy".
-    fn take<'a>(
-        &'a self,
-        store: &'a Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>>;
+    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, TakeOutcome>;
 
     /// True if it is renewed by a request of its own: the others hold a token at their key, as the native way does.
     fn extends_itself(&self) -> bool;
 
     /// Makes its time whole again.
-    fn extend<'a>(
-        &'a self,
-        store: &'a Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>>;
+    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, ExtendAnswer>;
 
     /// Gives it back as the way does it. `left`: of the lease, by our own clock.
-    fn release<'a>(
-        &'a self,
-        store: &'a Executor,
-        left: Duration,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>>;
+    fn release<'a>(&'a self, server: LockServer<'a>, left: Duration) -> Asked<'a, ReleaseAnswer>;
 
     /// Takes away what may be left of it, whatever became of its requests: compares first, in every way.
-    fn clean_up<'a>(
-        &'a self,
-        store: &'a Executor,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> Asked<'a, ()>;
 
     /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
     fn listen<'a>(

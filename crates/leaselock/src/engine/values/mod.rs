@@ -16,7 +16,7 @@ pub(crate) mod verdicts;
 pub(crate) use self::calls::{Acquire, AcquireTerms, Cancel, Extend, Release, operation};
 pub(crate) use self::calls_many::{Item, Replies};
 pub(crate) use self::calls_optional::Note;
-pub(crate) use self::custom::{Connections, CustomLock};
+pub(crate) use self::custom::{Connections, CustomLock, LockServer};
 pub(crate) use self::gate::Strict;
 pub(crate) use self::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer, Seen};
 pub(crate) use self::kind::{Held, HeldFor, Kind, LockMode, Resource, kind, step};

@@ -11,7 +11,7 @@ use super::ask::{Ask, Outcome};
 use super::run::{AttemptReply, Attempts, Callers, Progress, Solo, Wake, run};
 use super::schedule;
 use crate::base::error::AcquireError;
-use crate::base::{Moment, StoreError, Token};
+use crate::base::{Moment, Result, StoreError, Token};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{BroadcastListener, broadcast};
 use crate::engine::values::{AcquireTerms, Acquired, Held, Seen, Wait};
@@ -134,11 +134,7 @@ struct Trying<'w, 'a, T> {
 
 impl<T: RunTerms> Trying<'_, '_, T> {
     /// Makes one request. Whatever it may leave on the store is cleaned up, unless it is returned.
-    async fn try_once(
-        &self,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<(Option<Outcome>, T::Told), StoreError> {
+    async fn try_once(&self, t0: Moment, within: Duration) -> Result<(Option<Outcome>, T::Told)> {
         let ask = &*self.ask;
         let request = BeginRun {
             held: ask.held.clone(),
@@ -183,7 +179,7 @@ impl<T: RunTerms> Attempts for Trying<'_, '_, T> {
         now: Moment,
         progress: &mut Progress,
         callers: &C,
-    ) -> Result<AttemptReply<Self::Granted>, StoreError> {
+    ) -> Result<AttemptReply<Self::Granted>> {
         let Some(within) = callers.time_for_request(progress) else {
             return Ok(AttemptReply::NoTime);
         };

@@ -8,10 +8,10 @@ use super::ask::{Ask, Outcome};
 use super::first_try::FirstTry;
 use super::schedule;
 use crate::base::error::AcquireError;
-use crate::base::{Moment, StoreError};
+use crate::base::{Moment, Result, StoreError};
 use crate::engine::guard::lease::Lease;
 use crate::engine::values::custom::TakeOutcome;
-use crate::engine::values::{CustomLock, Seen};
+use crate::engine::values::{CustomLock, LockServer, Seen};
 
 impl Ask<'_> {
     /// Each try has a token of its own. `count`: how many tries follow the first one; `None`: no limit.
@@ -44,7 +44,7 @@ impl Ask<'_> {
     }
 
     /// The lease, or what keeps it from being granted.
-    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
+    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>> {
         if self.engine.store.is_majority()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
@@ -58,11 +58,7 @@ impl Ask<'_> {
         tried
     }
 
-    async fn try_alone(
-        &self,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<Result<Lease, Seen>, StoreError> {
+    async fn try_alone(&self, t0: Moment, within: Duration) -> Result<Result<Lease, Seen>> {
         if let Some(custom) = &self.custom {
             return Box::pin(self.take(custom, t0, within)).await;
         }
@@ -78,7 +74,7 @@ impl Ask<'_> {
 
     /// Makes what the next request writes. It may say when the lock ends, so the lease is counted from before this. It is
     /// new for each try, so that a try whose reply was lost can be told from the next one.
-    async fn prepare_custom(&mut self) -> Result<(), StoreError> {
+    async fn prepare_custom(&mut self) -> Result<()> {
         let before = self.custom.take();
         let Some(custom) = &self.request.custom else {
             return Ok(());
@@ -96,9 +92,9 @@ impl Ask<'_> {
         custom: &Arc<dyn CustomLock>,
         t0: Moment,
         within: Duration,
-    ) -> Result<Result<Lease, Seen>, StoreError> {
-        let store = &self.engine.store;
-        match custom.take(store, self.request.terms.ttl, within).await? {
+    ) -> Result<Result<Lease, Seen>> {
+        let server = LockServer::new(&self.engine.store, within);
+        match custom.take(server, self.request.terms.ttl).await? {
             TakeOutcome::Taken => self.hold_since(t0, self.now(), None).map(Ok),
             TakeOutcome::Busy { remaining } => Ok(Err(Seen {
                 remaining,
@@ -109,7 +105,7 @@ impl Ask<'_> {
 
     /// Makes one try together with other acquisitions, if there are some. If it is in vain, the task tries by itself under
     /// another token: what takes the votes of this one back may come late.
-    async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, StoreError> {
+    async fn try_votes_with_others(&mut self) -> Result<Option<Lease>> {
         let tried = self.try_with_others(|| self.has_turns(), self.now());
         match tried.await? {
             FirstTry::Granted(lease) => return Ok(Some(lease)),

@@ -93,7 +93,9 @@ impl Preset {
 
     /// Refuses what its locks cannot have.
     pub(crate) fn check(self, ttl: Duration, protocol: Protocol) -> Result<(), InvalidInput> {
-        if protocol != self.0.protocol && !self.looks_alike(protocol) {
+        // A lock of this protocol cannot be told from one of the library.
+        let looks_alike = (self.0.protocol, protocol) == (Protocol::Native, Protocol::SetnxPexpire);
+        if protocol != self.0.protocol && !looks_alike {
             return Err(InvalidInput::new(format!(
                 "locks like those of {self} are taken by the protocol {}; leave {protocol} out",
                 self.0.protocol
@@ -107,11 +109,6 @@ impl Preset {
             )));
         }
         Ok(())
-    }
-
-    /// Whether a lock of this protocol cannot be told from one of the library.
-    fn looks_alike(self, protocol: Protocol) -> bool {
-        self.0.protocol == Protocol::Native && protocol == Protocol::SetnxPexpire
     }
 }
 

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{ExtendForeign, ForeignFor, HeldForeign, ReleaseForeign, TakeForeign};
+use super::calls::{ExtendForeign, HeldForeign, ReleaseForeign, TakeForeign};
 use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
 };
-use crate::base::{StoreError, Ttl, debug_as};
+use crate::base::{Result, StoreError, Ttl, debug_as};
 use crate::engine::values::calls::{CompareAndDelete, Extend};
 use crate::engine::values::custom::{
-    BoxFuture, Connections, CustomLock, CustomProtocol, OwnConnection, ReleaseSignal, TakeOutcome,
+    Asked, BoxFuture, Connections, CustomLock, CustomProtocol, LockServer, OwnConnection,
+    ReleaseSignal, TakeOutcome,
 };
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::engine::values::kind::{Held, HeldFor};
@@ -51,7 +52,7 @@ impl CustomProtocol for Custom {
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,
-    ) -> BoxFuture<'a, Result<Arc<dyn CustomLock>, StoreError>> {
+    ) -> Asked<'a, Arc<dyn CustomLock>> {
         Box::pin(async move {
             let protocol = self.protocol;
             let value = match protocol {
@@ -98,52 +99,34 @@ impl ForeignLock {
         HeldForeign { lock, value }
     }
 
-    fn at_key_for(&self, ttl: Ttl) -> ForeignFor<'_> {
-        let held = self.at_key();
-        ForeignFor { held, ttl }
-    }
-
     /// Releases it by comparing, also when an operator has broken it: then it is there under another token.
-    async fn release_own(
-        &self,
-        store: &Executor,
-        within: Duration,
-    ) -> Result<ReleaseAnswer, StoreError> {
-        let reply = self.release_as(self.value(), store, within).await?;
-        self.unless_broken(reply, store, within).await
+    async fn release_own(&self, server: LockServer<'_>) -> Result<ReleaseAnswer> {
+        let reply = self.release_as(self.value(), server).await?;
+        self.unless_broken(reply, server).await
     }
 
     async fn unless_broken(
         &self,
         reply: ReleaseAnswer,
-        store: &Executor,
-        within: Duration,
-    ) -> Result<ReleaseAnswer, StoreError> {
+        server: LockServer<'_>,
+    ) -> Result<ReleaseAnswer> {
         if reply != ReleaseAnswer::Taken || self.value.is_some() {
             return Ok(reply);
         }
         let broken = self.held.token.broken();
-        let broken = self.release_as(broken.secret(), store, within).await?;
+        let broken = self.release_as(broken.secret(), server).await?;
         Ok(match broken {
             ReleaseAnswer::Released => broken,
             ReleaseAnswer::Expired | ReleaseAnswer::Taken => reply,
         })
     }
 
-    async fn release_as(
-        &self,
-        value: &str,
-        store: &Executor,
-        within: Duration,
-    ) -> Result<ReleaseAnswer, StoreError> {
+    async fn release_as(&self, value: &str, server: LockServer<'_>) -> Result<ReleaseAnswer> {
         let lock = self.lock();
         let (script, channel) = match self.protocol {
             Protocol::PythonRedisLock => (&python_redis_lock::RELEASE_FOREIGN, None),
             Protocol::Redisson => (&redisson::RELEASE_FOREIGN, Some(redisson::channel(lock))),
-            _ => {
-                let release = CompareAndDelete { lock, value };
-                return store.ask_one(&release, within).await;
-            }
+            _ => return server.run(&CompareAndDelete { lock, value }).await,
         };
         let release = ReleaseForeign {
             script,
@@ -151,7 +134,7 @@ impl ForeignLock {
             signal: self.signal.as_deref(),
             channel,
         };
-        store.ask_one(&release, within).await
+        server.run(&release).await
     }
 }
 
@@ -172,20 +155,13 @@ impl CustomLock for ForeignLock {
         self.line.clone()
     }
 
-    fn take<'a>(
-        &'a self,
-        store: &'a Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
+    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, TakeOutcome> {
         let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             let script = match self.protocol {
-                Protocol::SetnxGetset => {
-                    return setnx_getset::take(store, lock, value, within).await;
-                }
+                Protocol::SetnxGetset => return setnx_getset::take(server, lock, value).await,
                 Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
-                    return setex_renamenx::take(store, lock, value, ttl, within).await;
+                    return setex_renamenx::take(server, lock, value, ttl).await;
                 }
                 Protocol::Redisson => &redisson::TAKE_FOREIGN,
                 // This grant equals that of `SET` with `NX` and `PX`.
@@ -193,9 +169,8 @@ impl CustomLock for ForeignLock {
                     &setnx_pexpire::TAKE_FOREIGN
                 }
             };
-            let held_for = self.at_key_for(ttl);
-            let take = TakeForeign { script, held_for };
-            store.ask_one(&take, within).await
+            let held = self.at_key();
+            server.run(&TakeForeign { script, held, ttl }).await
         })
     }
 
@@ -203,53 +178,36 @@ impl CustomLock for ForeignLock {
         self.protocol == Protocol::Redisson
     }
 
-    fn extend<'a>(
-        &'a self,
-        store: &'a Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
+    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, ExtendAnswer> {
         Box::pin(async move {
             if self.extends_itself() {
-                let (script, held_for) = (&redisson::EXTEND_FOREIGN, self.at_key_for(ttl));
-                let extend = ExtendForeign { script, held_for };
-                return store.ask_one(&extend, within).await;
+                let (script, held) = (&redisson::EXTEND_FOREIGN, self.at_key());
+                return server.run(&ExtendForeign { script, held, ttl }).await;
             }
             let held_for = self.held.for_ttl(ttl);
-            store.ask(&Extend { held_for }, within).await
+            server.run(&Extend { held_for }).await
         })
     }
 
-    fn release<'a>(
-        &'a self,
-        store: &'a Executor,
-        left: Duration,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>> {
+    fn release<'a>(&'a self, server: LockServer<'a>, left: Duration) -> Asked<'a, ReleaseAnswer> {
         let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             match (self.protocol, &self.line) {
-                (Protocol::SetnxGetset, _) => {
-                    setnx_getset::release(store, lock, value, within).await
-                }
+                (Protocol::SetnxGetset, _) => setnx_getset::release(server, lock, value).await,
                 (Protocol::SetexRenamenx { latency_guard }, _) => {
-                    setex_renamenx::release(store, lock, left, latency_guard, within).await
+                    setex_renamenx::release(server, lock, left, latency_guard).await
                 }
                 (Protocol::WatchMulti, Some(line)) => {
-                    let reply = watch_multi::release(line, lock, value, within).await?;
-                    self.unless_broken(reply, store, within).await
+                    let reply = watch_multi::release(line, lock, value, server.within).await?;
+                    self.unless_broken(reply, server).await
                 }
-                _ => self.release_own(store, within).await,
+                _ => self.release_own(server).await,
             }
         })
     }
 
-    fn clean_up<'a>(
-        &'a self,
-        store: &'a Executor,
-        within: Duration,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move { self.release_own(store, within).await.map(drop) })
+    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> Asked<'a, ()> {
+        Box::pin(async move { self.release_own(server).await.map(drop) })
     }
 
     fn listen<'a>(

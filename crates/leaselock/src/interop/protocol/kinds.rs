@@ -152,7 +152,7 @@ impl Protocol {
                      native protocol, or a client without `strict`"
             )));
         }
-        if engine.store.has_commands() {
+        if engine.store.capabilities().has_commands {
             return Ok(());
         }
         Err(InvalidInput::new(format!(

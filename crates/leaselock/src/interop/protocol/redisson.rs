@@ -3,6 +3,7 @@
 //! **The hole**: a message is sent once. A waiter that is not subscribed at that moment, for whatever reason, sleeps
 //! until the holder's time ends. Redisson's own waiters do; ours also poll at a low rate.
 
+use crate::base::hex::hex;
 use crate::script::{Script, script};
 
 /// Creates a holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
@@ -11,14 +12,8 @@ pub(super) fn holder() -> Result<String, getrandom::Error> {
     getrandom::fill(&mut bytes)?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = String::with_capacity(38);
-    for (at, byte) in bytes.into_iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text += &format!("{byte:02x}");
-    }
-    Ok(text + ":1")
+    let parts = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&bytes[part]));
+    Ok(parts.join("-") + ":1")
 }
 
 /// Returns the channel of its waiters. A name with a hash tag of its own is used as it is.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::{Protocol, redisson};
-use crate::base::{Clock, Moment, StoreError};
+use crate::base::{Clock, Moment, Result};
 use crate::engine::values::custom::{BoxFuture, Connections, ReleaseSignal};
 use crate::engine::ways::queue::entry::may_mean_free;
 use crate::engine::ways::schedule::RateLimit;
@@ -185,7 +185,7 @@ impl Taker {
     }
 
     /// Takes elements one by one over one connection.
-    async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
+    async fn session(&self, ready: &watch::Sender<bool>) -> Result<()> {
         let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
         // Without this right the connection blocks for a moment longer when no task waits any more.
         if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::calls::remaining;
 use super::setnx_getset::deleted;
-use crate::base::{StoreError, Ttl};
-use crate::engine::values::custom::TakeOutcome;
+use crate::base::{Result, Ttl};
+use crate::engine::values::custom::{LockServer, TakeOutcome};
 use crate::engine::values::grant::ReleaseAnswer;
-use crate::quorum::executor::Executor;
 use crate::script::Value;
 
 const REAL: &str = ":real_lock";
@@ -23,12 +22,11 @@ pub(super) fn key(name: &str) -> String {
 
 /// Takes the lock; a loser leaves the first key to expire.
 pub(super) async fn take(
-    store: &Executor,
+    server: LockServer<'_>,
     lock: &str,
     token: &str,
     ttl: Ttl,
-    within: Duration,
-) -> Result<TakeOutcome, StoreError> {
+) -> Result<TakeOutcome> {
     let first = format!("{}{FIRST}", lock.strip_suffix(REAL).unwrap_or(lock));
     let seconds = (ttl.as_ms() / 1000).to_string();
     let commands: [&[&str]; 3] = [
@@ -36,7 +34,7 @@ pub(super) async fn take(
         &["RENAMENX", &first, lock],
         &["PTTL", lock],
     ];
-    let answers = store.together(&commands, within).await?;
+    let answers = server.store.together(&commands, server.within).await?;
     let remaining = match answers.as_slice() {
         [_, Value::Int(1), _] => return Ok(TakeOutcome::Taken),
         [_, _, Value::Int(pttl_ms)] => remaining(*pttl_ms),
@@ -47,14 +45,13 @@ pub(super) async fn take(
 
 /// Deletes it, unless it may be another client's by the time the request arrives.
 pub(super) async fn release(
-    store: &Executor,
+    server: LockServer<'_>,
     lock: &str,
     left: Duration,
     latency_guard: Duration,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
+) -> Result<ReleaseAnswer> {
     if left <= latency_guard {
         return Ok(ReleaseAnswer::Released); // by its expiry, which is as near
     }
-    deleted(store, lock, within).await
+    deleted(server, lock).await
 }

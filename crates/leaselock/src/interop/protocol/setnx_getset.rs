@@ -8,10 +8,9 @@
 use std::time::Duration;
 
 use crate::base::clock::wall_us;
-use crate::base::{ErrorKind, StoreError, Ttl};
-use crate::engine::values::custom::TakeOutcome;
+use crate::base::{ErrorKind, Result, StoreError, Ttl};
+use crate::engine::values::custom::{LockServer, TakeOutcome};
 use crate::engine::values::grant::ReleaseAnswer;
-use crate::quorum::executor::Executor;
 use crate::script::Value;
 
 fn now_ms() -> u64 {
@@ -23,24 +22,18 @@ pub(super) fn value(ttl: Ttl) -> String {
     (now_ms() + ttl.as_ms() + 1).to_string()
 }
 
-pub(super) async fn take(
-    store: &Executor,
-    lock: &str,
-    value: &str,
-    within: Duration,
-) -> Result<TakeOutcome, StoreError> {
+pub(super) async fn take(server: LockServer<'_>, lock: &str, value: &str) -> Result<TakeOutcome> {
     let busy = |remaining| Ok(TakeOutcome::Busy { remaining });
-    if store.plain(&["SETNX", lock, value], within).await? == Value::Int(1) {
+    if server.plain(&["SETNX", lock, value]).await? == Value::Int(1) {
         return Ok(TakeOutcome::Taken);
     }
-    let Some(seen) = end_of(&store.plain(&["GET", lock], within).await?)? else {
+    let Some(seen) = end_of(&server.plain(&["GET", lock]).await?)? else {
         return busy(Some(Duration::ZERO)); // it has just been released
     };
     if let Some(remaining) = still(seen) {
         return busy(Some(remaining));
     }
-    let before = store.plain(&["GETSET", lock, value], within).await?;
-    match end_of(&before)? {
+    match end_of(&server.plain(&["GETSET", lock, value]).await?)? {
         // Another client was first, and its lock now has our time.
         Some(end) if end != seen => busy(still(end)),
         _ => Ok(TakeOutcome::Taken),
@@ -54,7 +47,7 @@ fn still(end_ms: u64) -> Option<Duration> {
 }
 
 /// Parses the time in a value; some libraries write it with a fraction.
-fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
+fn end_of(value: &Value) -> Result<Option<u64>> {
     let Value::Bytes(text) = value else {
         return Ok(None);
     };
@@ -68,31 +61,26 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
 }
 
 /// Returns how long the lock is held under this value, by this machine's clock; `None` when it is free.
-pub(crate) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
+pub(crate) fn left(value: &Value) -> Result<Option<Duration>> {
     Ok(end_of(value)?.and_then(still))
 }
 
 /// Deletes it unless it has ended, by this machine's clock.
 pub(super) async fn release(
-    store: &Executor,
+    server: LockServer<'_>,
     lock: &str,
     value: &str,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
+) -> Result<ReleaseAnswer> {
     let end_ms = value.parse().unwrap_or(0);
     if now_ms() >= end_ms {
         return Ok(ReleaseAnswer::Expired);
     }
-    deleted(store, lock, within).await
+    deleted(server, lock).await
 }
 
 /// Sends `DEL`, which compares nothing.
-pub(super) async fn deleted(
-    store: &Executor,
-    lock: &str,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
-    match store.plain(&["DEL", lock], within).await? {
+pub(super) async fn deleted(server: LockServer<'_>, lock: &str) -> Result<ReleaseAnswer> {
+    match server.plain(&["DEL", lock]).await? {
         Value::Int(0) => Ok(ReleaseAnswer::Expired),
         _ => Ok(ReleaseAnswer::Released),
     }

@@ -9,15 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError};
 use crate::engine::values::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnection};
 use crate::engine::values::grant::ReleaseAnswer;
 use crate::script::Value;
 
-pub(super) async fn open(
-    connections: &Connections,
-    within: Duration,
-) -> Result<OwnConnection, StoreError> {
+pub(super) async fn open(connections: &Connections, within: Duration) -> Result<OwnConnection> {
     let permit = Arc::clone(&connections.permits).try_acquire_owned();
     let permit = permit.map_err(|_| {
         let message = format!(
@@ -37,7 +34,7 @@ pub(super) async fn release(
     lock: &str,
     token: &str,
     within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
+) -> Result<ReleaseAnswer> {
     let mut private = line.connection.lock().await;
     private.ask(&["WATCH", lock], within).await?;
     match private.ask(&["GET", lock], within).await? {

@@ -8,11 +8,11 @@ use super::packed::{Fields, Members, PackedMember};
 use super::reply::{Reply, internal};
 use super::step::Step;
 use super::whitelist::WHITELIST;
-use crate::base::StoreError;
+use crate::base::{Result, StoreError};
 use crate::script::keyspace::{Keyspace, StreamId};
 
 /// Runs one command. The name comes first, in capitals, as the scripts write it.
-pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, StoreError> {
+pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply> {
     let (name, args) = words
         .split_first()
         .ok_or_else(|| internal("ERR a command needs a name"))?;
@@ -52,7 +52,7 @@ fn unknown(name: &[u8], args: &[&[u8]]) -> StoreError {
     ))
 }
 
-fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, StoreError> {
+fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str> {
     let key = std::str::from_utf8(key)
         .ok()
         .filter(|key| step.keys.iter().any(|declared| declared == key));
@@ -62,12 +62,12 @@ fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, StoreError> {
 fn declared_all<'a>(
     step: &Step,
     keys: &[&'a [u8]],
-) -> Result<impl Iterator<Item = &'a str> + use<'a>, StoreError> {
+) -> Result<impl Iterator<Item = &'a str> + use<'a>> {
     let keys: Result<Vec<_>, _> = keys.iter().map(|key| declared(step, key)).collect();
     Ok(keys?.into_iter())
 }
 
-fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, StoreError> {
+fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply> {
     let key = declared(step, key)?;
     if let Some(reply) = read(step, name, key, args)? {
         return Ok(reply);
@@ -82,12 +82,7 @@ fn on_key(step: &mut Step, name: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Re
 }
 
 /// Runs a command that only reads; `None` for any other.
-fn read(
-    step: &Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, StoreError> {
+fn read(step: &Step, command: &[u8], key: &str, args: &[&[u8]]) -> Result<Option<Reply>> {
     Ok(Some(match (command, args) {
         (b"GET", []) => Reply::or_nil(step.get(key)?),
         (b"STRLEN", []) => Reply::count(step.get(key)?.map_or(0, <[u8]>::len)),
@@ -137,12 +132,7 @@ fn read(
 }
 
 /// Runs a command that writes; `None` for any other.
-fn write(
-    step: &mut Step,
-    command: &[u8],
-    key: &str,
-    args: &[&[u8]],
-) -> Result<Option<Reply>, StoreError> {
+fn write(step: &mut Step, command: &[u8], key: &str, args: &[&[u8]]) -> Result<Option<Reply>> {
     Ok(Some(match (command, args) {
         (b"SET", [value, b"PX", ttl_ms]) => set(step, key, value, ttl_ms)?,
         (b"SET", [value, b"PX", ttl_ms, b"NX"]) => match step.exists(key) {
@@ -184,7 +174,7 @@ fn write(
     }))
 }
 
-fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply, StoreError> {
+fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply> {
     let ttl_ms: u64 = number(ttl_ms)?;
     if ttl_ms == 0 {
         return Err(internal("ERR invalid expire time in 'set' command"));
@@ -193,7 +183,7 @@ fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply,
     Ok(Reply::Status("OK"))
 }
 
-fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, StoreError> {
+fn increment(step: &mut Step, key: &str, field: &[u8], value: &[u8]) -> Result<Reply> {
     let no_integer = |_| internal("ERR hash value is not an integer");
     let before = step.hash_get(key, field)?;
     let before: i64 = before.map_or(Ok(0), number).map_err(no_integer)?;
@@ -218,7 +208,7 @@ fn receivers(step: &Step, channels: &[&[u8]]) -> Reply {
     Reply::Array(channels.iter().flat_map(count).collect())
 }
 
-fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, StoreError> {
+fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply> {
     if step.reads_only {
         return Err(internal("ERR PUBLISH in a script that says it only reads"));
     }
@@ -279,24 +269,21 @@ fn listed<'a>(members: impl IntoIterator<Item = PackedMember<'a>>, with_scores: 
 // Streams, in the forms that leave them empty: only the last id is kept.
 
 /// `XINFO STREAM key`, of a stream with this last id.
-fn stream_info(last: Option<StreamId>) -> Result<Reply, StoreError> {
+fn stream_info(last: Option<StreamId>) -> Result<Reply> {
     let last = last.ok_or_else(|| internal("ERR no such key"))?;
-    let field = |name: &str| Reply::Bytes(name.into());
     // The first fields of a server's reply, in its order.
-    Ok(Reply::Array(vec![
-        field("length"),
-        Reply::Int(0),
-        field("radix-tree-keys"),
-        Reply::Int(0),
-        field("radix-tree-nodes"),
-        Reply::Int(1),
-        field("last-generated-id"),
-        shown_id(last),
-    ]))
+    let fields = [
+        ("length", Reply::Int(0)),
+        ("radix-tree-keys", Reply::Int(0)),
+        ("radix-tree-nodes", Reply::Int(1)),
+        ("last-generated-id", shown_id(last)),
+    ];
+    let words = fields.map(|(name, value)| [Reply::Bytes(name.into()), value]);
+    Ok(Reply::Array(words.into_iter().flatten().collect()))
 }
 
 /// `XADD key [NOMKSTREAM] MAXLEN 0 id field value`.
-fn stream_add(step: &mut Step, key: &str, id: &[u8], creates: bool) -> Result<Reply, StoreError> {
+fn stream_add(step: &mut Step, key: &str, id: &[u8], creates: bool) -> Result<Reply> {
     let id = wanted_id(id)?;
     let last = step.stream_last(key)?;
     if last.is_none() && !creates {
@@ -314,7 +301,7 @@ fn stream_add(step: &mut Step, key: &str, id: &[u8], creates: bool) -> Result<Re
 }
 
 /// Reads the id to add; `None` for `*`.
-fn wanted_id(word: &[u8]) -> Result<Option<StreamId>, StoreError> {
+fn wanted_id(word: &[u8]) -> Result<Option<StreamId>> {
     if word == b"*" {
         return Ok(None);
     }
@@ -337,8 +324,8 @@ type Scores = (Bound<f64>, Bound<f64>);
 /// Returns for how many of the items a command did what it is for.
 fn counted<T>(
     items: impl IntoIterator<Item = T>,
-    mut done: impl FnMut(T) -> Result<bool, StoreError>,
-) -> Result<Reply, StoreError> {
+    mut done: impl FnMut(T) -> Result<bool>,
+) -> Result<Reply> {
     let mut count = 0;
     for item in items {
         count += usize::from(done(item)?);
@@ -346,17 +333,17 @@ fn counted<T>(
     Ok(Reply::count(count))
 }
 
-fn number<T: FromStr>(word: &[u8]) -> Result<T, StoreError> {
+fn number<T: FromStr>(word: &[u8]) -> Result<T> {
     let refused = "ERR value is not an integer or out of range";
     parsed(word).ok_or_else(|| internal(refused))
 }
 
-fn score(word: &[u8]) -> Result<f64, StoreError> {
+fn score(word: &[u8]) -> Result<f64> {
     double(word).ok_or_else(|| internal("ERR value is not a valid float"))
 }
 
 /// Reads two bounds; one behind `(` does not belong to what it bounds.
-fn scores(min: &[u8], max: &[u8]) -> Result<Scores, StoreError> {
+fn scores(min: &[u8], max: &[u8]) -> Result<Scores> {
     let bound = |word: &[u8]| match word.strip_prefix(b"(") {
         Some(word) => double(word).map(Bound::Excluded),
         None => double(word).map(Bound::Included),

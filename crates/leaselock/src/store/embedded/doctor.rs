@@ -11,7 +11,7 @@ use super::on_disk::FolderStore;
 use super::opening::Names;
 use super::time;
 use crate::base::hex::hex;
-use crate::base::{ErrorKind, StoreError, clock, span};
+use crate::base::{ErrorKind, Result, clock, span};
 use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.
@@ -19,7 +19,7 @@ const LITTLE_SPACE: u64 = 64 << 20;
 
 impl FolderStore {
     /// Examines the folder. One that cannot carry locks is a finding and not an error.
-    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Finding>, StoreError> {
+    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Finding>> {
         let outcome = self
             .keep_trying("its time", within, |folder| checks(folder))
             .await;
@@ -33,16 +33,11 @@ impl FolderStore {
     }
 }
 
-pub(super) fn memory() -> Vec<Finding> {
+pub(super) fn memory() -> (Vec<Finding>, Vec<Guarantee>) {
     let advice = "use file: or a server for locks between processes";
-    let reach = "this process only";
-    vec![Finding::new("reach", reach, Verdict::Fit, Some(advice))]
-}
-
-pub(super) fn of_memory() -> Vec<Guarantee> {
-    vec![Guarantee::broken(
-        "other processes are not excluded: each has a memory of its own",
-    )]
+    let reach = Finding::new("reach", "this process only", Verdict::Fit, Some(advice));
+    let alone = "other processes are not excluded: each has a memory of its own";
+    (vec![reach], vec![Guarantee::broken(alone)])
 }
 
 /// Lists the promises of a folder, which do not depend on settings.

@@ -9,7 +9,7 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaVal
 use super::commands;
 use super::reply::{self, Reply, Word, internal};
 use super::step::Step;
-use crate::base::{ErrorKind, StoreError, hold};
+use crate::base::{ErrorKind, Result, StoreError, hold};
 use crate::script::{Answer, Call, Script};
 
 /// The globals for scripts besides `redis`. Any other differs between Redis versions, or reaches outside.
@@ -41,7 +41,7 @@ struct Machine {
 }
 
 /// Runs a call on a step. An error discards the step: unlike on Redis, nothing of a failed script remains.
-pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
+pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step)> {
     let shortcut = call.script.shortcut;
     match shortcut.and_then(|shortcut| shortcut(&call.parameters, &mut step)) {
         Some(answer) => Ok((answer, step)),
@@ -50,7 +50,7 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
 }
 
 /// Runs the call in Lua, even a script with a shortcut.
-pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
+pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step)> {
     step.keys = call.parameters.keys().map(str::to_owned).collect();
     let broken = |error: mlua::Error| internal(format!("the script engine failed: {error}"));
     let idle = hold(&IDLE).pop();
@@ -96,7 +96,7 @@ impl Machine {
         })
     }
 
-    fn run(&mut self, call: &Call, step: Step) -> Result<(Answer, Step), StoreError> {
+    fn run(&mut self, call: &Call, step: Step) -> Result<(Answer, Step)> {
         let failure = None;
         self.lua.set_app_data(Running { step, failure });
         let outcome = self.evaluate(call);
@@ -185,7 +185,7 @@ fn caller(lua: &Lua, raises: bool) -> mlua::Result<Function> {
     })
 }
 
-fn command(step: &mut Step, values: &MultiValue) -> Result<Reply, StoreError> {
+fn command(step: &mut Step, values: &MultiValue) -> Result<Reply> {
     let words: Vec<Word> = values.iter().map(Word::of).collect::<Result<_, _>>()?;
     let words: Vec<&[u8]> = words.iter().map(Word::bytes).collect();
     commands::run(step, &words)

@@ -19,7 +19,7 @@ use super::opening;
 use super::session::{Living, Session, SessionRemains};
 use super::step::Surroundings;
 use super::time::{self, TimeAnchor};
-use crate::base::{Clock, ErrorKind, Moment, StoreError};
+use crate::base::{Clock, ErrorKind, Moment, Result, StoreError, refusal};
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
@@ -59,10 +59,8 @@ impl Folder {
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
         let anchor = time::load(path, &root, [&locks, &sessions], &settings.clock, file_mode)?;
-        let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
-            let message = format!("no socket for wake-ups: {error}");
-            StoreError::refused(ErrorKind::Unreachable, message)
-        })?;
+        let none = |error| refusal!(Unreachable: "no socket for wake-ups: {error}");
+        let wake = Datagrams::new(Arc::clone(&wakes)).map_err(none)?;
         Ok(Folder {
             settings: settings.clone(),
             root,
@@ -95,11 +93,7 @@ impl Folder {
     }
 
     /// Checks a file's owner: the folder's in a private folder, any user in a shared one.
-    pub(super) fn check_file_owner(
-        &self,
-        path: &dyn Fn() -> PathBuf,
-        stat: &Stat,
-    ) -> Result<(), StoreError> {
+    pub(super) fn check_file_owner(&self, path: &dyn Fn() -> PathBuf, stat: &Stat) -> Result<()> {
         let me = rustix::process::geteuid().as_raw();
         if self.file_mode != PRIVATE || stat.st_uid == me {
             return Ok(());
@@ -133,7 +127,7 @@ impl Folder {
     }
 
     /// Returns what the session says of a lease whose client had one when it acquired it.
-    pub(super) fn life_of(&self, client: &str) -> Result<Life, StoreError> {
+    pub(super) fn life_of(&self, client: &str) -> Result<Life> {
         let is_own = self.settings.session && client == self.settings.client;
         if is_own {
             return Ok(Life::Ttl);
@@ -166,7 +160,7 @@ impl Surroundings for Folder {
     }
 }
 
-fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
+fn open_root(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let open = || rustix::fs::open(path, flags, Mode::empty());
     let opened = match open() {
@@ -200,7 +194,7 @@ const OTHERS_WRITE: RawMode = 0o022;
 pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 /// Refuses another user's private folder: locks there would shut its owner out, or could be deleted by them.
-fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError> {
+fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<()> {
     let me = rustix::process::geteuid().as_raw();
     if owner == me || mode & OTHERS_WRITE != 0 {
         return Ok(());
@@ -214,7 +208,7 @@ fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError>
 }
 
 #[cfg(target_os = "linux")]
-fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
+fn check_file_system(path: &Path, root: &OwnedFd) -> Result<()> {
     use super::fitness;
     let found = rustix::fs::fstatfs(root)
         .map_err(|error| system("look at the file system of", path, error))?;
@@ -240,7 +234,7 @@ fn modes(folder: RawMode) -> (Mode, Mode) {
 }
 
 /// Opens or creates a sub-folder. In a shared folder another user may have created and own it.
-fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StoreError> {
+fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<OwnedFd> {
     let path = path.join(name);
     let failed = |error| system("prepare the folder", &path, error);
     let made = match mkdirat(root, name, mode) {
@@ -283,7 +277,7 @@ fn closed(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> StoreError {
 ///
 /// For root `/var/lib/leaselock`, for others in the home folder of the passwd entry, which unlike `$HOME` is the same
 /// under `sudo` and `cron`.
-pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
+pub(super) fn default_folder() -> Result<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/leaselock"));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError, refusal};
 
 /// Why a step with files failed.
 #[derive(Debug)]
@@ -46,8 +46,7 @@ pub(super) fn lacks_descriptors(error: &StoreError) -> bool {
 /// The folder cannot carry locks, and why.
 pub(super) fn unfit(path: &Path, why: &str) -> StoreError {
     let path = path.display();
-    let message = format!("the folder {path} {why}; use a server instead: redis://host");
-    StoreError::refused(ErrorKind::UnsupportedFilesystem, message)
+    refusal!(UnsupportedFilesystem: "the folder {path} {why}; use a server instead: redis://host")
 }
 
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::engine;
 use super::image::Image;
 use super::step::{Step, Surroundings, one_tag};
-use crate::base::{Clock, StoreError, clock, hold};
+use crate::base::{Clock, Result, clock, hold};
 use crate::script::{Answer, Call, Listed};
 use crate::store::{Event, Sink};
 
@@ -84,7 +84,7 @@ impl MemoryStore {
         (self.clock.now().as_nanos() / 1000).saturating_add(self.shared.anchor_us)
     }
 
-    pub(super) fn run(&self, call: &Call) -> Result<Answer, StoreError> {
+    pub(super) fn run(&self, call: &Call) -> Result<Answer> {
         let tag = one_tag(call)?;
         let mut images = hold(&self.shared.images);
         let now_us = self.now_us();

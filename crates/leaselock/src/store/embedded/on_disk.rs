@@ -23,7 +23,7 @@ use super::session::Session;
 use super::session_watch::SessionWatch;
 use super::step::{Step, one_tag};
 use crate::base::keyed_mutex::{KeyedMutex, KeyedMutexGuard};
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold, rounded, slots};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, hold, rounded, slots};
 use crate::script::keys::is_broadcast;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink, Traffic};
@@ -102,7 +102,7 @@ impl FolderStore {
         what: &str,
         within: Duration,
         mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, FileError>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let began = CLOCK.now();
         let (mut tried, mut head) = (0, None::<KeyedMutexGuard>);
         loop {
@@ -153,7 +153,7 @@ impl FolderStore {
         }
     }
 
-    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Answer> {
         self.move_receiver(call);
         let name = lockfile::file_name(one_tag(call)?);
         let answer = self
@@ -201,7 +201,7 @@ impl FolderStore {
     }
 
     /// Creates the socket of this name.
-    async fn bind(&self, name: &str) -> Result<Listener, StoreError> {
+    async fn bind(&self, name: &str) -> Result<Listener> {
         /// How long other processes may keep the folder's own files before a pause.
         const WITHIN: Duration = Duration::from_millis(100);
         self.keep_trying("its time", WITHIN, |folder| {

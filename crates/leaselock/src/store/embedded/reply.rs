@@ -2,7 +2,7 @@
 
 use mlua::{BorrowedBytes, Lua, Value as LuaValue};
 
-use crate::base::{ErrorKind, StoreError};
+use crate::base::{ErrorKind, Result, StoreError, refusal};
 use crate::script::{Value, damage};
 
 /// The reply of one command.
@@ -41,8 +41,7 @@ pub(super) fn internal(message: impl Into<String>) -> StoreError {
 
 /// Creates the error of a command on a key of another type.
 pub(super) fn wrong_type() -> StoreError {
-    let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    StoreError::refused(ErrorKind::WrongType, message)
+    refusal!(WrongType: "WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 
 /// Converts a command's reply for the script: nil becomes false, a status becomes a table with `ok`.
@@ -65,7 +64,7 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
 }
 
 /// Converts a script's result. Numbers lose their fraction, tables end at the first nil, false is nil.
-pub(super) fn from_lua(value: &LuaValue) -> Result<Value, StoreError> {
+pub(super) fn from_lua(value: &LuaValue) -> Result<Value> {
     match value {
         LuaValue::Boolean(true) => Ok(Value::Int(1)),
         LuaValue::Integer(number) => Ok(Value::Int(*number)),
@@ -76,7 +75,7 @@ pub(super) fn from_lua(value: &LuaValue) -> Result<Value, StoreError> {
     }
 }
 
-fn from_table(table: &mlua::Table) -> Result<Value, StoreError> {
+fn from_table(table: &mlua::Table) -> Result<Value> {
     let broken = |error: mlua::Error| internal(error.to_string());
     let field = |name: &str| table.raw_get::<LuaValue>(name).map_err(broken);
     let length = table.raw_len();
@@ -112,7 +111,7 @@ pub(super) enum Word {
 }
 
 impl Word {
-    pub(super) fn of(value: &LuaValue) -> Result<Self, StoreError> {
+    pub(super) fn of(value: &LuaValue) -> Result<Self> {
         Ok(match value {
             LuaValue::String(text) => Word::Text(text.as_bytes()),
             LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {

@@ -11,7 +11,7 @@ use super::lockfile;
 use super::on_disk::FolderStore;
 use super::opening::Names;
 use super::step::Step;
-use crate::base::{CLOCK, StoreError, slots};
+use crate::base::{CLOCK, Result, slots};
 use crate::script::{Call, Listed};
 
 /// How many files one page reads, and for how long: files may be large.
@@ -26,7 +26,7 @@ impl FolderStore {
         pattern: &str,
         about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         self.keep_trying("its time", within, |folder| {
             folder.time_us()?; // one that is gone is opened anew

@@ -7,7 +7,7 @@ use super::holds::{Life, Sessionless, shown_end_us};
 use super::image::Image;
 use super::packed::{Fields, Members};
 use super::reply::wrong_type;
-use crate::base::{ErrorKind, StoreError, slots, token};
+use crate::base::{Result, refusal, slots, token};
 use crate::script::Call;
 use crate::script::keyspace::{Keyspace, StreamId};
 
@@ -33,14 +33,11 @@ pub(super) struct Step {
 }
 
 /// Returns the common slot tag of all keys of a call, which determines their file.
-pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
+pub(super) fn one_tag(call: &Call) -> Result<&str> {
     let mut tags = call.parameters.keys().map(slots::tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
-        _ => {
-            let message = format!("{} needs keys that share one slot", call.script.name);
-            Err(StoreError::refused(ErrorKind::Internal, message))
-        }
+        _ => Err(refusal!(Internal: "{} needs keys that share one slot", call.script.name)),
     }
 }
 
@@ -76,19 +73,19 @@ impl Step {
         &'a self,
         key: &str,
         content: fn(&'a Content) -> Option<&'a T>,
-    ) -> Result<Option<&'a T>, StoreError> {
+    ) -> Result<Option<&'a T>> {
         let entry = self.image.find(key);
         let found = entry.map(|entry| content(&entry.content).ok_or_else(wrong_type));
         found.transpose()
     }
 
     /// Returns the fields of a hash; a hash without fields does not exist.
-    pub(super) fn fields(&self, key: &str) -> Result<Option<&Fields>, StoreError> {
+    pub(super) fn fields(&self, key: &str) -> Result<Option<&Fields>> {
         self.typed(key, Content::fields)
     }
 
     /// Returns the members of a sorted set; a set without members does not exist.
-    pub(super) fn members(&self, key: &str) -> Result<Option<&Members>, StoreError> {
+    pub(super) fn members(&self, key: &str) -> Result<Option<&Members>> {
         self.typed(key, Content::members)
     }
 
@@ -116,7 +113,7 @@ impl Step {
         &mut self,
         key: &str,
         remove: impl FnOnce(&mut Entry) -> Option<(bool, bool)>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(entry) = self.image.find_mut(key) else {
             return Ok(false);
         };
@@ -133,17 +130,12 @@ impl Step {
     }
 
     /// `HGET key field`.
-    pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+    pub(super) fn hash_get(&self, key: &str, field: &[u8]) -> Result<Option<&[u8]>> {
         Ok(self.fields(key)?.and_then(|fields| fields.get(field)))
     }
 
     /// `HSET key field value`; true when the field is new.
-    pub(super) fn hash_set(
-        &mut self,
-        key: &str,
-        field: &[u8],
-        value: &[u8],
-    ) -> Result<bool, StoreError> {
+    pub(super) fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Result<bool> {
         match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
             Content::Hash(fields) => Ok(fields.insert(field, value)),
             _ => Err(wrong_type()),
@@ -151,7 +143,7 @@ impl Step {
     }
 
     /// `HDEL key field`; false when the field does not exist.
-    pub(super) fn hash_delete(&mut self, key: &str, field: &[u8]) -> Result<bool, StoreError> {
+    pub(super) fn hash_delete(&mut self, key: &str, field: &[u8]) -> Result<bool> {
         self.remove_item(key, |entry| match &mut entry.content {
             Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
             _ => None,
@@ -159,12 +151,7 @@ impl Step {
     }
 
     /// `ZADD key score member`; true when the member is new.
-    pub(super) fn sorted_add(
-        &mut self,
-        key: &str,
-        score: f64,
-        member: &[u8],
-    ) -> Result<bool, StoreError> {
+    pub(super) fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Result<bool> {
         let session = |(client, _): (&str, &[u8])| self.surroundings.has_session(client);
         let has_session = token::leading(member).map(session);
         let entry = self.entry_or(key, Content::Sorted(Members::default()));
@@ -173,7 +160,7 @@ impl Step {
     }
 
     /// `ZREM key member`; false when the member does not exist.
-    pub(super) fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Result<bool, StoreError> {
+    pub(super) fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Result<bool> {
         self.remove_item(key, |entry| entry.remove_member(member))
     }
 }
@@ -214,7 +201,7 @@ impl Keyspace for Step {
         self.image.remove(key)
     }
 
-    fn get(&self, key: &str) -> Result<Option<&[u8]>, StoreError> {
+    fn get(&self, key: &str) -> Result<Option<&[u8]>> {
         self.typed(key, Content::text)
     }
 
@@ -227,16 +214,12 @@ impl Keyspace for Step {
         entry.put_text(value);
     }
 
-    fn stream_last(&self, key: &str) -> Result<Option<StreamId>, StoreError> {
+    fn stream_last(&self, key: &str) -> Result<Option<StreamId>> {
         let last = self.typed(key, Content::stream)?;
         Ok(last.map(|last| last.map(u64::from_le_bytes).into()))
     }
 
-    fn stream_add(
-        &mut self,
-        key: &str,
-        id: Option<StreamId>,
-    ) -> Result<Option<StreamId>, StoreError> {
+    fn stream_add(&mut self, key: &str, id: Option<StreamId>) -> Result<Option<StreamId>> {
         let last = self.stream_last(key)?.unwrap_or_default();
         let id = id.or_else(|| id_after(last, self.now_us / 1000));
         let id = id.filter(|id| *id > last);

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
 use super::{doctor, folder};
-use crate::base::{ClientId, Clock, Moment, StoreError};
+use crate::base::{ClientId, Clock, Moment, Result, StoreError};
 use crate::script::{Answer, Call, Listed};
 use crate::store::{Capabilities, Event, LeaseHolder, Report, Sink, Store, Subscriptions, Traffic};
 
@@ -54,7 +54,7 @@ impl EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer> {
         match self {
             EmbeddedStore::Folder(store) => store.run(call, within).await,
             EmbeddedStore::Memory(store) => store.run(call),
@@ -112,7 +112,7 @@ impl Store for EmbeddedStore {
         pattern: &str,
         about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         match self {
             EmbeddedStore::Folder(store) => store.scan(cursor, pattern, about, within).await,
             EmbeddedStore::Memory(store) => Ok((0, store.scan(pattern, about.is_some()))),
@@ -120,18 +120,13 @@ impl Store for EmbeddedStore {
         }
     }
 
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report> {
         let (checks, promises) = match self {
             EmbeddedStore::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
-            EmbeddedStore::Memory(_) => (doctor::memory(), doctor::of_memory()),
+            EmbeddedStore::Memory(_) => doctor::memory(),
             EmbeddedStore::Nowhere(why) => return Err(why.clone()),
         };
         Ok(Report::new(self.describe(), checks, promises))
-    }
-
-    /// Every account that may open the folder may do everything there.
-    fn has_users(&self) -> bool {
-        false
     }
 
     fn unshared(&self) -> Self {
@@ -142,8 +137,10 @@ impl Store for EmbeddedStore {
         Capabilities {
             wakes: true,
             keys_per_call: 1,
-            by_node: false,
-            combines: false, // each name has a file and a lock of its own
+            combines: false,  // each name has a file and a lock of its own
+            has_users: false, // every account that may open the folder may do everything there
+            has_replicas: false,
+            has_commands: false,
             look_every: Duration::from_secs(1),
         }
     }
@@ -206,10 +203,10 @@ fn broadcast_sink(set: &Arc<Subscriptions>, channel: &Arc<str>) -> Sink {
     let has_begun = AtomicBool::new(false);
     Box::new(move |event| match event {
         Event::Ready if !has_begun.swap(true, Ordering::SeqCst) => {
-            set.subscribed(channel.as_bytes());
+            set.subscribed(&channel);
         }
         Event::Gap => {}
-        Event::Ready | Event::Ended => set.message(channel.as_bytes(), b""),
-        Event::Message(message) => set.message(channel.as_bytes(), &message),
+        Event::Ready | Event::Ended => set.message(&channel, b""),
+        Event::Message(message) => set.message(&channel, &message),
     })
 }

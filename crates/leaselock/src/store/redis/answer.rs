@@ -3,14 +3,11 @@
 use redis::Value as Raw;
 
 use super::error_map;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError};
 use crate::script::{Listed, Malformed, Value};
 
 /// Converts the reply to a plain command, which may be an error.
-pub(super) fn understood(
-    answer: Raw,
-    explain: impl Fn(&str) -> StoreError,
-) -> Result<Value, StoreError> {
+pub(super) fn understood(answer: Raw, explain: impl Fn(&str) -> StoreError) -> Result<Value> {
     if let Raw::ServerError(reply) = &answer {
         return Err(explain(&error_map::line(reply)));
     }
@@ -38,6 +35,14 @@ pub(super) fn plain(raw: Raw) -> Result<Value, Malformed> {
     }
 }
 
+/// Returns the items of a reply that is a list.
+pub(super) fn items(raw: &Raw) -> Option<&[Raw]> {
+    match raw {
+        Raw::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
 /// Returns the text of a reply that is one.
 pub(super) fn text(raw: &Raw) -> Option<String> {
     match raw {
@@ -62,22 +67,29 @@ pub(super) fn texts(raw: &Raw) -> Vec<String> {
     }
 }
 
-/// Returns one value of a list of names and values.
+/// Returns one value of a list of names and values, or of a map of the newer protocol.
+pub(super) fn value<'a>(raw: &'a Raw, name: &str) -> Option<&'a Raw> {
+    let is_it = |key: &Raw| text(key).is_some_and(|key| key == name);
+    match raw {
+        Raw::Array(items) => {
+            let mut pairs = items.as_chunks().0.iter();
+            pairs.find_map(|[key, value]| is_it(key).then_some(value))
+        }
+        Raw::Map(pairs) => pairs
+            .iter()
+            .find_map(|(key, value)| is_it(key).then_some(value)),
+        _ => None,
+    }
+}
+
+/// Returns the text of such a value.
 pub(super) fn field(raw: &Raw, name: &str) -> Option<String> {
-    let texts = texts(raw);
-    let (pairs, _) = texts.as_chunks::<2>();
-    pairs
-        .iter()
-        .find(|[key, _]| key == name)
-        .map(|[_, value]| value.clone())
+    text(value(raw, name)?)
 }
 
 /// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
 pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<Listed>), Malformed> {
-    let Raw::Array(parts) = raw else {
-        return Err(Malformed);
-    };
-    let [cursor, Raw::Array(keys)] = parts.as_slice() else {
+    let [cursor, Raw::Array(keys)] = items(raw).ok_or(Malformed)? else {
         return Err(Malformed);
     };
     let cursor = text(cursor)

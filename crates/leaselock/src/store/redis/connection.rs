@@ -23,7 +23,7 @@ use super::push_mode::PushMode;
 use super::push_receiver::PushReceiver;
 use super::socket::SocketControl;
 use crate::base::backoff::Backoff;
-use crate::base::{CLOCK, Moment, StoreError, hold};
+use crate::base::{CLOCK, Moment, Result, StoreError, hold};
 
 /// The connection, when there is one.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Connection {
         command: &Cmd,
         until: Moment,
         time: Duration,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let (live, time) = match self.live() {
             Some(live) => (live, time),
             None => (Box::pin(self.connected(until)).await?, CLOCK.left(until)), // rare, and large
@@ -99,12 +99,12 @@ impl Connection {
         self: &Arc<Self>,
         commands: &Pipeline,
         until: Moment,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let behind_multi = commands.len() + 1;
         self.answer_at(commands, behind_multi, until).await
     }
 
-    pub(super) async fn reached(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
+    pub(super) async fn reached(self: &Arc<Self>, until: Moment) -> Result<()> {
         if self.live().is_some() {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Connection {
         first: &str,
         command: &Cmd,
         until: Moment,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let mut both = Pipeline::with_capacity(2);
         both.cmd(first).add_command(command.clone());
         self.answer_at(&both, 1, until).await
@@ -129,7 +129,7 @@ impl Connection {
         commands: &Pipeline,
         place: usize,
         until: Moment,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let live = self.connected(until).await?;
         let mut connection = live.connection.clone();
         let sending = connection.send_packed_commands(commands, place, 1);
@@ -139,11 +139,7 @@ impl Connection {
     }
 
     /// Reads the outcome: a reply, a broken connection, or a timeout.
-    fn outcome(
-        &self,
-        live: &Live,
-        sent: Result<RedisResult<Value>, Elapsed>,
-    ) -> Result<Value, StoreError> {
+    fn outcome(&self, live: &Live, sent: Result<RedisResult<Value>, Elapsed>) -> Result<Value> {
         match sent {
             Ok(Ok(value)) => {
                 live.control.answered();

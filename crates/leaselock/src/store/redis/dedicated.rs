@@ -10,7 +10,7 @@ use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{OpenedConnection, RunningDriver};
 use super::endpoint::Endpoint;
-use crate::base::{ErrorKind, StoreError, debug_as};
+use crate::base::{Result, debug_as, refusal};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 /// A connection for one purpose. Closes when it is dropped.
@@ -25,7 +25,7 @@ impl DedicatedConnection {
         endpoint: Endpoint,
         handle: &Handle,
         within: Duration,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let dialled = endpoint.clone();
         let opening = handle.spawn(async move { dialled.for_requests().await });
         match timeout(within, opening).await {
@@ -33,10 +33,7 @@ impl DedicatedConnection {
                 raw: raw?,
                 endpoint,
             }),
-            Ok(Err(_)) => Err(StoreError::refused(
-                ErrorKind::Internal,
-                "the client's thread is gone",
-            )),
+            Ok(Err(_)) => Err(refusal!(Internal: "the client's thread is gone")),
             Err(_) => Err(endpoint.silent()),
         }
     }
@@ -46,11 +43,7 @@ impl DedicatedConnection {
     }
 
     /// Runs one command. After a failure the connection is useless.
-    pub(crate) async fn ask(
-        &mut self,
-        words: &[&str],
-        within: Duration,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn ask(&mut self, words: &[&str], within: Duration) -> Result<Value> {
         let answer = self.send(Cmd::new().arg(words), within).await?;
         understood(answer, |line| self.endpoint.explain(line))
     }
@@ -59,7 +52,7 @@ impl DedicatedConnection {
         &mut self,
         operation: &O,
         within: Duration,
-    ) -> Result<O::Reply, StoreError> {
+    ) -> Result<O::Reply> {
         let (call, library) = (operation.call(), self.endpoint.url().functions);
         let short = calls::short(library, &call);
         let mut answer = self.send(&short, within).await?;
@@ -79,7 +72,7 @@ impl DedicatedConnection {
         )
     }
 
-    async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {
+    async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value> {
         match timeout(within, self.raw.connection.send_packed_command(command)).await {
             Ok(Ok(answer)) => {
                 self.raw.control.answered();

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use self::sentinel::PrimaryLocator;
 use super::error_map;
 use super::socket::SocketControl;
-use crate::base::{ErrorKind, StoreError, debug_as};
+use crate::base::{ErrorKind, StoreError, debug_as, refusal};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
 use crate::store::url::{RedisUrl, address};
@@ -110,8 +110,7 @@ impl Endpoint {
 
     /// Creates the error for a connection that the server has ended, or that was given up because the server moved.
     pub(super) fn ended(&self) -> StoreError {
-        let message = format!("the connection to {self} ended");
-        StoreError::refused(ErrorKind::Unreachable, message)
+        refusal!(Unreachable: "the connection to {self} ended")
     }
 
     /// Converts a refusal from before any request.

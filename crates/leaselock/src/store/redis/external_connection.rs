@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
 use tokio::time::timeout;
 
 use super::error_map;
-use crate::base::{ErrorKind, StoreError, debug_as};
+use crate::base::{ErrorKind, Result, StoreError, debug_as};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
 
@@ -48,10 +48,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
 ///
 /// Their connection decides how often it sends the command, so the outcome of every other failure is unknown. One that
 /// sends a command again by itself, and is refused then, makes a refusal of what may have happened.
-pub(super) async fn answer(
-    asked: ExternalAnswer<'_>,
-    within: Duration,
-) -> Result<Value, StoreError> {
+pub(super) async fn answer(asked: ExternalAnswer<'_>, within: Duration) -> Result<Value> {
     match timeout(within, asked).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => match ServerError::try_from(error) {

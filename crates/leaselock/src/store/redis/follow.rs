@@ -8,7 +8,6 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::endpoint::sentinel::ask::{EACH_WITHIN, look, of_a_sentinel};
 use super::endpoint::sentinel::locator::{Address, PrimaryLocator};
@@ -67,14 +66,10 @@ impl FollowSession<'_> {
         };
         let opened = timeout(EACH_WITHIN, self.node.for_messages(receive)).await;
         let opened = opened.unwrap_or_else(|_| Err(self.node.silent()));
-        let OpenedConnection {
-            connection,
-            control,
-            driver,
-        } = opened.map_err(|error| (false, of_a_sentinel(&self.node, error)))?;
+        let opened = opened.map_err(|error| (false, of_a_sentinel(&self.node, error)))?;
         tokio::select! {
-            () = driver => Err((true, self.node.ended())),
-            ended = self.stay(connection, &control, &news) => ended,
+            () = opened.driver => Err((true, self.node.ended())),
+            ended = self.stay(opened.connection, &opened.control, &news) => ended,
         }
     }
 

@@ -11,7 +11,7 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::external_connection::{self, ExternalConnection};
 use super::{calls, error_map};
-use crate::base::{CLOCK, Moment, StoreError};
+use crate::base::{CLOCK, Moment, Result, StoreError};
 use crate::script::{Call, Library};
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
@@ -34,7 +34,7 @@ impl RedisStore {
         command: &Cmd,
         key: Option<&str>,
         until: Moment,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         if let Self::Cluster(cluster) = self {
             return Box::pin(cluster.ask(command, key, until, until)).await;
         }
@@ -48,7 +48,7 @@ impl RedisStore {
         command: &Cmd,
         until: Moment,
         left: Duration,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         match self {
             Self::Own(own) => own.ask(command, until, left).await,
             Self::External(theirs) => external_connection::answer(theirs.one(command), left).await,

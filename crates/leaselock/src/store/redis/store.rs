@@ -18,14 +18,14 @@ use super::dedicated::DedicatedConnection;
 use super::doctor::{ask_sentinels, examine};
 use super::link::RedisStore;
 use super::{answer, calls, channels, error_map, external_connection, health};
-use crate::base::{CLOCK, ErrorKind, StoreError, debug_as};
+use crate::base::{CLOCK, ErrorKind, Result, StoreError, debug_as, refusal};
 use crate::script::{Answer, Call, Library, Listed, Malformed, Value, keys};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
 };
 
 impl Store for RedisStore {
-    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer> {
         let until = CLOCK.now().plus(within);
         let answer = match self {
             Self::Cluster(cluster) => Box::pin(cluster.run(call, until, within)).await?,
@@ -59,7 +59,7 @@ impl Store for RedisStore {
         }
     }
 
-    async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+    async fn examine(&self, within: Duration) -> Result<Report> {
         let Self::Cluster(cluster) = self else {
             return examine::one(self, within).await;
         };
@@ -84,7 +84,9 @@ impl Store for RedisStore {
             wakes: cluster || own,
             keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
             combines: own, // what is behind the program's connection is unknown: it may be a cluster
-            by_node: cluster,
+            has_users: true,
+            has_replicas: own, // a request that waits for them needs a connection to itself
+            has_commands: true,
             look_every: Duration::MAX,
         }
     }
@@ -124,7 +126,7 @@ impl Store for RedisStore {
         pattern: &str,
         _about: Option<fn(&str) -> Call>,
         within: Duration,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         let until = CLOCK.now().plus(within);
         if let Self::Cluster(cluster) = self {
             return self.scan_nodes(cluster, cursor, pattern, until).await;
@@ -178,7 +180,7 @@ impl Store for RedisStore {
         &self,
         library: &'static Library,
         within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let Self::Cluster(cluster) = self else {
             return self.load_here(library, within).await;
         };
@@ -232,30 +234,17 @@ impl Store for RedisStore {
         }
     }
 
-    /// It needs dedicated connections, and a server that has replicas.
-    fn has_replicas(&self) -> bool {
-        self.own().is_some()
-    }
-
-    fn has_commands(&self) -> bool {
-        true
-    }
-
     fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
     }
 
-    async fn plain(&self, words: &[&str], within: Duration) -> Result<Value, StoreError> {
+    async fn plain(&self, words: &[&str], within: Duration) -> Result<Value> {
         let (key, until) = (words.get(1).copied(), CLOCK.now().plus(within));
         let answer = self.ask(Cmd::new().arg(words), key, until).await?;
         answer::understood(answer, |line| self.explain(line))
     }
 
-    async fn together(
-        &self,
-        commands: &[&[&str]],
-        within: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
+    async fn together(&self, commands: &[&[&str]], within: Duration) -> Result<Vec<Value>> {
         let mut pipeline = Pipeline::with_capacity(commands.len());
         pipeline.atomic();
         for words in commands {
@@ -279,18 +268,14 @@ impl RedisStore {
     /// Runs a script in one round trip, whether the server has it or not.
     ///
     /// So a caller that sends another request behind it can rely on the order.
-    pub(crate) async fn run_whole(
-        &self,
-        call: &Call,
-        within: Duration,
-    ) -> Result<Answer, StoreError> {
+    pub(crate) async fn run_whole(&self, call: &Call, within: Duration) -> Result<Answer> {
         let whole = calls::whole(self.functions(), call);
         let key = call.parameters.keys().next();
         let answer = self.ask(&whole, key, CLOCK.now().plus(within)).await?;
         self.understood(call, answer)
     }
 
-    fn understood(&self, call: &Call, answer: redis::Value) -> Result<Answer, StoreError> {
+    fn understood(&self, call: &Call, answer: redis::Value) -> Result<Answer> {
         if let redis::Value::ServerError(reply) = &answer {
             return Err(self.explain_call(call, &error_map::line(reply)));
         }
@@ -312,7 +297,7 @@ impl RedisStore {
     }
 
     /// Reads whether the server permits it; `None` when it has not said so.
-    pub(super) fn is_allowed(answer: &Result<Value, StoreError>) -> Option<bool> {
+    pub(super) fn is_allowed(answer: &Result<Value>) -> Option<bool> {
         match answer {
             Ok(_) => Some(true),
             Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Unsupported) => {
@@ -327,7 +312,7 @@ impl RedisStore {
         &self,
         handle: &Handle,
         within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
+    ) -> Result<DedicatedConnection> {
         match self {
             Self::Own(own) => DedicatedConnection::open(own.endpoint.clone(), handle, within).await,
             Self::Cluster(_) => Err(on_one_server()),
@@ -346,8 +331,7 @@ impl RedisStore {
 }
 
 fn on_one_server() -> StoreError {
-    let message = "a cluster has no one server for this: its keys may lie on several";
-    StoreError::refused(ErrorKind::Unsupported, message)
+    refusal!(Unsupported: "a cluster has no one server for this: its keys may lie on several")
 }
 
 debug_as!(RedisStore, it => "RedisStore({})", it.describe());

@@ -13,13 +13,12 @@ use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::driver::OpenedConnection;
 use super::endpoint::Endpoint;
 use super::error_map;
 use super::heartbeat::{REPLY_WITHIN, until_silent};
 use super::sessions::Sessions;
-use crate::base::error::{ErrorKind, StoreError};
-use crate::store::subscriptions::{Due, Subscriptions};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
+use crate::store::subscriptions::Subscriptions;
 
 /// How long an idle connection is kept: a task that waits for one lock after another needs no new one for each.
 const IDLE_MOST: Duration = Duration::from_secs(10);
@@ -57,7 +56,7 @@ pub(super) trait Publisher: Sync {
     }
 }
 
-pub(super) type Refused = Result<(), StoreError>;
+pub(super) type Refused = Result<()>;
 
 /// Tells the waiters of a refusal that only an operator can change. Any other one ends the connection.
 pub(super) fn refuse(
@@ -94,7 +93,7 @@ pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>)
 }
 
 /// Runs one connection to its end: an error, a slot that has moved, or no subscription for the idle time.
-async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result<(), StoreError> {
+async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result<()> {
     let endpoint = publisher.endpoint();
     let (told, moved) = (Arc::clone(set), Arc::new(Notify::new()));
     let slot_moved = Arc::clone(&moved);
@@ -103,24 +102,17 @@ async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result
             slot_moved.notify_one();
         }
     };
-    let OpenedConnection {
-        connection,
-        control,
-        driver,
-    } = endpoint.for_messages(receive).await?;
+    let opened = endpoint.for_messages(receive).await?;
     tokio::select! {
-        () = driver => Err(endpoint.ended()),
-        ended = until_silent(connection.clone(), &control) => Err(match ended {
+        () = opened.driver => Err(endpoint.ended()),
+        ended = until_silent(opened.connection.clone(), &opened.control) => Err(match ended {
             Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
             None => error_map::surely_not(endpoint.no_answer()),
         }),
-        outcome = follow(publisher, set, connection) => outcome,
+        outcome = follow(publisher, set, opened.connection) => outcome,
         () = publisher.accompany(set) => Ok(()),
         // A push of the node is taken for a reply, so no reply can be trusted from here on.
-        () = moved.notified() => {
-            let message = format!("a slot has left {endpoint}");
-            Err(StoreError::refused(ErrorKind::ClusterDown, message))
-        }
+        () = moved.notified() => Err(refusal!(ClusterDown: "a slot has left {endpoint}")),
     }
 }
 
@@ -129,6 +121,9 @@ fn deliver(set: &Subscriptions, push: PushInfo) -> bool {
     let PushInfo { kind, data } = push;
     let [Value::BulkString(channel), rest @ ..] = &data[..] else {
         return false;
+    };
+    let Ok(channel) = std::str::from_utf8(channel) else {
+        return false; // not one of these channels
     };
     match (kind, rest) {
         (PushKind::Subscribe | PushKind::SSubscribe, _) => set.subscribed(channel),
@@ -146,22 +141,22 @@ async fn follow(
     publisher: &impl Publisher,
     set: &Subscriptions,
     mut connection: MultiplexedConnection,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (subscribing, unsubscribing) =
         (["SUBSCRIBE", "SSUBSCRIBE"], ["UNSUBSCRIBE", "SUNSUBSCRIBE"]);
     loop {
-        let Due {
-            subscribe,
-            unsubscribe,
-        } = set.due();
-        for (_, answer) in each(publisher, &mut connection, unsubscribing, &unsubscribe).await? {
+        let due = set.due();
+        for (_, answer) in each(publisher, &mut connection, unsubscribing, &due.unsubscribe).await?
+        {
             match answer {
                 // The channel has left with its slot. The end of the connection ends every other one.
                 Err(error) if error.kind() != ErrorKind::ClusterDown => return Err(error),
                 _ => {}
             }
         }
-        for (channel, answer) in each(publisher, &mut connection, subscribing, &subscribe).await? {
+        for (channel, answer) in
+            each(publisher, &mut connection, subscribing, &due.subscribe).await?
+        {
             if let Err(error) = answer {
                 publisher.refused(set, channel, error)?;
             }
@@ -182,7 +177,7 @@ async fn each<'a>(
     connection: &mut MultiplexedConnection,
     [plain, sharded]: [&str; 2],
     channels: &'a [Arc<str>],
-) -> Result<Vec<(&'a str, Result<(), StoreError>)>, StoreError> {
+) -> Result<Vec<(&'a str, Result<()>)>> {
     if channels.is_empty() {
         return Ok(Vec::new());
     }

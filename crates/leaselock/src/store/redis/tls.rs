@@ -12,11 +12,11 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::tls_options::{Pem, TlsOptions};
 
 /// Builds the configuration of trust and identity. Reads files.
-pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
+pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>> {
     let roots = if options.authorities.is_empty() {
         system()?
     } else {
@@ -24,10 +24,7 @@ pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, Stor
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| {
-            let message = format!("TLS cannot be set up: {error}");
-            StoreError::refused(ErrorKind::Internal, message)
-        })?
+        .map_err(|error| refusal!(Internal: "TLS cannot be set up: {error}"))?
         .with_root_certificates(roots);
     let Some((certificate, key)) = &options.identity else {
         return Ok(Arc::new(builder.with_no_client_auth()));
@@ -47,7 +44,7 @@ pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, Stor
 }
 
 /// Returns the system's authorities, or those in `SSL_CERT_FILE`.
-fn system() -> Result<RootCertStore, StoreError> {
+fn system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -63,7 +60,7 @@ fn system() -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-fn named(authorities: &[Pem]) -> Result<RootCertStore, StoreError> {
+fn named(authorities: &[Pem]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         for certificate in certificates(authority, "certificate authority")? {
@@ -77,7 +74,7 @@ fn named(authorities: &[Pem]) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-fn certificates(pem: &Pem, what: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+fn certificates(pem: &Pem, what: &str) -> Result<Vec<CertificateDer<'static>>> {
     let bytes = read(pem, what)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let found = found.map_err(|error| unread(&error, pem, what))?;
@@ -87,7 +84,7 @@ fn certificates(pem: &Pem, what: &str) -> Result<Vec<CertificateDer<'static>>, S
     Ok(found)
 }
 
-fn private(pem: &Pem) -> Result<PrivateKeyDer<'static>, StoreError> {
+fn private(pem: &Pem) -> Result<PrivateKeyDer<'static>> {
     let bytes = read(pem, "private key")?;
     let locked = String::from_utf8_lossy(&bytes).contains("ENCRYPTED");
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
@@ -100,7 +97,7 @@ fn private(pem: &Pem) -> Result<PrivateKeyDer<'static>, StoreError> {
     })
 }
 
-fn read(pem: &Pem, what: &str) -> Result<Vec<u8>, StoreError> {
+fn read(pem: &Pem, what: &str) -> Result<Vec<u8>> {
     match pem {
         Pem::Bytes(bytes) => Ok(bytes.clone()),
         Pem::File(path) => fs::read(path).map_err(|error| {
@@ -132,7 +129,7 @@ pub(super) async fn wrap(
     stream: TcpStream,
     host: &str,
     config: Arc<ClientConfig>,
-) -> Result<TlsStream<TcpStream>, StoreError> {
+) -> Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| wrong(format!("{host} is no name that a certificate can carry")))?;
     TlsConnector::from(config)

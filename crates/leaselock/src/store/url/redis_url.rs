@@ -43,20 +43,16 @@ impl RedisUrl {
         }
     }
 
-    #[cfg(feature = "tls")]
-    pub(crate) fn is_over_tls(&self) -> bool {
-        match &self.place {
-            Place::Tcp { tls, .. } => *tls,
-            Place::Unix(_) => false,
-            Place::Watched(sentinels) => sentinels.tls,
-        }
-    }
-
     /// Sets the options for TLS, which only an address with TLS may have: no user may take plain text for TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn secure(&mut self, options: &Arc<TlsOptions>) -> Result<(), InvalidInput> {
         options.check()?;
-        if !self.is_over_tls() {
+        let is_over_tls = match &self.place {
+            Place::Tcp { tls, .. } => *tls,
+            Place::Unix(_) => false,
+            Place::Watched(sentinels) => sentinels.tls,
+        };
+        if !is_over_tls {
             return Err(InvalidInput::new(format!(
                 "options for TLS are for a rediss:// URL, and {self} is another"
             )));

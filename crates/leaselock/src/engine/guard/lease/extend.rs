@@ -8,7 +8,7 @@ use super::handle::Lease;
 use crate::base::Ttl;
 use crate::base::error::{LeaseError, LostReason};
 use crate::engine::values::calls_optional::Keep;
-use crate::engine::values::{Extend, ExtendAnswer};
+use crate::engine::values::{Extend, ExtendAnswer, LockServer};
 
 impl<M> Lease<M> {
     /// Extends the lease to `ttl` from now. Later renewals use the same `ttl`.
@@ -53,7 +53,10 @@ impl<M> Lease<M> {
         let held_for = self.record.held.for_ttl(ttl);
         let within = self.engine.request_timeout(ttl);
         let answer = match &self.record.custom {
-            Some(custom) => custom.extend(&self.engine.store, ttl, within).await,
+            Some(custom) => {
+                let server = LockServer::new(&self.engine.store, within);
+                custom.extend(server, ttl).await
+            }
             None => self.engine.ask(&Extend { held_for }, within).await,
         };
         match answer {

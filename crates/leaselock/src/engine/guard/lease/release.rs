@@ -12,7 +12,7 @@ use crate::base::backoff::Backoff;
 use crate::base::error::{Lost, LostReason, ReleaseError};
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord};
 use crate::engine::values::calls_many::ReleaseMany;
-use crate::engine::values::{Cancel, CustomLock, Item, Release, ReleaseAnswer};
+use crate::engine::values::{Cancel, CustomLock, Item, LockServer, Release, ReleaseAnswer};
 
 /// Releases by token. Without a reply, the request is sent once more: "not held" then means that the first one worked.
 pub(crate) async fn release(
@@ -85,12 +85,13 @@ async fn release_custom(
     left: Duration,
     within: Duration,
 ) -> Result<(), ReleaseError> {
+    let server = LockServer::new(&engine.store, within);
     let answer = if left.is_zero() {
         // The lease has expired by our own clock, and not every protocol would compare the holder before it deletes.
-        let cleaned = custom.clean_up(&engine.store, within).await;
+        let cleaned = custom.clean_up(server).await;
         cleaned.map(|()| ReleaseAnswer::Expired)
     } else {
-        custom.release(&engine.store, left, within).await
+        custom.release(server, left).await
     };
     engine.shared.poll_mutexes.notify(custom.lock());
     given_back(&record.name, record.fence, answer, false)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::queue::{BatchOutcome, BatchQueue, BatchSlot, Late, Sent};
-use crate::base::{Clock, ErrorKind, Moment, StoreError, hold};
+use crate::base::{Clock, ErrorKind, Moment, Result, StoreError, hold, refusal};
 use crate::engine::values::ballot::vote_together;
 use crate::engine::values::calls_many::{AcquireMany, ReleaseMany};
 use crate::engine::values::{Acquired, Item, ReleaseAnswer, Replies};
@@ -24,7 +24,7 @@ pub(crate) trait Batchable: Send + Sync + 'static {
         store: &Executor,
         items: &[Item],
         within: Duration,
-    ) -> impl Future<Output = Result<Replies<Self::Reply>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Replies<Self::Reply>>> + Send;
 }
 
 #[derive(Debug)]
@@ -34,11 +34,7 @@ impl Batchable for Acquires {
     type Reply = Acquired;
 
     /// On a quorum, the nodes vote on the items.
-    async fn ask(
-        store: &Executor,
-        items: &[Item],
-        within: Duration,
-    ) -> Result<Replies<Acquired>, StoreError> {
+    async fn ask(store: &Executor, items: &[Item], within: Duration) -> Result<Replies<Acquired>> {
         match store.majority() {
             Some(quorum) => Box::pin(vote_together(quorum, items, within)).await,
             None => store.ask(&AcquireMany { items }, within).await,
@@ -56,7 +52,7 @@ impl Batchable for Releases {
         store: &Executor,
         items: &[Item],
         within: Duration,
-    ) -> Result<Replies<ReleaseAnswer>, StoreError> {
+    ) -> Result<Replies<ReleaseAnswer>> {
         store.ask(&ReleaseMany { items }, within).await
     }
 }
@@ -101,10 +97,7 @@ impl<B: Batchable> BatchState<B> {
 
     pub(super) fn not_sent_in_time(&self) -> StoreError {
         let store = self.store.describe();
-        StoreError::refused(
-            ErrorKind::NoReply,
-            format!("no reply from {store} to earlier requests in time"),
-        )
+        refusal!(NoReply: "no reply from {store} to earlier requests in time")
     }
 }
 
@@ -188,17 +181,12 @@ impl<B: Batchable> BatchDriver<B> {
         items: &[Item],
         sent: &Sent<B::Reply>,
         now: Moment,
-    ) -> Result<Replies<B::Reply>, StoreError> {
+    ) -> Result<Replies<B::Reply>> {
         let until = sent.iter().map(|asked| asked.until).max().unwrap_or(now);
         B::ask(&self.shared.store, items, until.saturating_since(now)).await
     }
 
-    fn deliver(
-        &self,
-        answer: Result<Replies<B::Reply>, StoreError>,
-        items: &[Item],
-        sent: &Sent<B::Reply>,
-    ) {
+    fn deliver(&self, answer: Result<Replies<B::Reply>>, items: &[Item], sent: &Sent<B::Reply>) {
         match answer {
             Ok(answers) if answers.len() == items.len() => {
                 let now = self.shared.clock.now();

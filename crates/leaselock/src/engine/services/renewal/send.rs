@@ -8,7 +8,7 @@ use crate::base::{ErrorKind, Moment, StoreError, Ttl};
 use crate::engine::services::lease::record::LeaseRecord;
 use crate::engine::values::calls_many::{ExtendMany, MANY_MAX};
 use crate::engine::values::calls_optional::Keep;
-use crate::engine::values::{Extend, ExtendAnswer, Note, Replies};
+use crate::engine::values::{Extend, ExtendAnswer, LockServer, Note, Replies};
 use crate::quorum::tally::Votable;
 
 impl Renewal {
@@ -101,7 +101,8 @@ impl Renewal {
         let within = self.within(record, t0);
         let answer = match &record.custom {
             Some(custom) => {
-                let answer = custom.extend(&self.store, ttl, within).await;
+                let server = LockServer::new(&self.store, within);
+                let answer = custom.extend(server, ttl).await;
                 if let Ok(ExtendAnswer::Extended { time_us }) = &answer {
                     self.note_time(t0, Some(*time_us));
                 }

@@ -255,10 +255,10 @@ mod key_watch_tests {
             !calls_at_once(&mut foreign, &clock),
             "nothing is received yet"
         );
-        subscriptions.subscribed(b"news");
+        subscriptions.subscribed("news");
         assert!(calls_at_once(&mut foreign, &clock));
         assert!(!calls_at_once(&mut foreign, &clock), "the poll was made");
-        subscriptions.message(b"news", b"del");
+        subscriptions.message("news", b"del");
         assert!(calls_at_once(&mut foreign, &clock));
     }
 }

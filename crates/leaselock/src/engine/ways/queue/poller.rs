@@ -157,7 +157,7 @@ impl Poller<'_, '_> {
             return (true, "");
         }
         let begins = is_there && !in_queue;
-        if store.capabilities().by_node {
+        if store.is_cluster() {
             let channel = self.channel_at_node(is_there, begins, within);
             return (is_there, channel.await);
         }
@@ -237,7 +237,7 @@ impl Ask<'_> {
         if channel.is_empty() {
             return false;
         }
-        if !self.engine.store.has_users() {
+        if !self.engine.store.capabilities().has_users {
             return true;
         }
         let background = self.background;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::router::Cluster;
-use crate::base::{CLOCK, Moment, StoreError};
+use crate::base::{CLOCK, Moment, Result};
 use crate::script::Call;
 use crate::store::redis::calls;
 
@@ -14,12 +14,7 @@ impl Cluster {
     ///
     /// While their slot is being moved they may be on two nodes. Once half of its time is over, a call that can do so
     /// then runs on the first key alone.
-    pub(crate) async fn run(
-        &self,
-        call: &Call,
-        until: Moment,
-        within: Duration,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, call: &Call, until: Moment, within: Duration) -> Result<Value> {
         let Some(alone) = call.alone else {
             return self.run_until(call, until, until).await;
         };
@@ -34,12 +29,7 @@ impl Cluster {
     }
 
     /// Runs a call on its keys' node, and retries until `retry_until` while they are on two nodes.
-    async fn run_until(
-        &self,
-        call: &Call,
-        until: Moment,
-        retry_until: Moment,
-    ) -> Result<Value, StoreError> {
+    async fn run_until(&self, call: &Call, until: Moment, retry_until: Moment) -> Result<Value> {
         let key = call.parameters.keys().next();
         let library = self.topology.functions();
         let short = calls::short(library, call);

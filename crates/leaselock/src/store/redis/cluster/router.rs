@@ -16,7 +16,7 @@ use redis::{Cmd, Value};
 use super::slots::{Redirect, SlotNode, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
+use crate::base::{CLOCK, Moment, Result, debug_as, hold, refusal};
 use crate::store::Subscriptions;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::endpoint::Endpoint;
@@ -75,7 +75,7 @@ impl Cluster {
         key: Option<&str>,
         until: Moment,
         retry_until: Moment,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let slot = key.map_or(0, slot_of);
         let left = CLOCK.left(until);
         let latest = until.minus(ANSWER.min(left / 4));
@@ -122,26 +122,19 @@ impl Cluster {
     }
 
     /// Returns the owner of the slot. The nodes are asked when it is not known.
-    async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<SlotNode, StoreError> {
+    async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<SlotNode> {
         if let Some(node) = self.topology.owner(slot) {
             return Ok(node);
         }
         self.topology.refresh(asked, until).await?;
-        self.topology.owner(slot).ok_or_else(|| {
-            let message = "no node of the cluster has the slot of this lock";
-            StoreError::refused(ErrorKind::ClusterDown, message)
-        })
+        let nobody = || refusal!(ClusterDown: "no node of the cluster has the slot of this lock");
+        self.topology.owner(slot).ok_or_else(nobody)
     }
 
     /// Sends to this very node.
     ///
     /// It waits for a missing connection no longer than it takes to ask others whether the node is still the right one.
-    async fn ask_at(
-        &self,
-        node: &SlotNode,
-        command: &Cmd,
-        until: Moment,
-    ) -> Result<Value, StoreError> {
+    async fn ask_at(&self, node: &SlotNode, command: &Cmd, until: Moment) -> Result<Value> {
         let connection = self.connection(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
         Box::pin(connection.reached(reached)).await?;
@@ -152,7 +145,7 @@ impl Cluster {
     /// Learns from an outcome; `None` when it is the last one.
     async fn learnt(
         &self,
-        outcome: &Result<Value, StoreError>,
+        outcome: &Result<Value>,
         node: &SlotNode,
         asked: u64,
         until: Moment,
@@ -202,15 +195,10 @@ impl Cluster {
     /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
     fn forget_strangers(&self, connections: &mut NodeConnections, but: &SlotNode) {
         let primaries = self.topology.primaries();
-        let NodeConnections {
-            by_node,
-            made_before,
-            ..
-        } = connections;
-        by_node.retain(|node, connection| {
+        connections.by_node.retain(|node, connection| {
             let stays = node == but || primaries.contains(node);
             if !stays {
-                *made_before += connection.epoch();
+                connections.made_before += connection.epoch();
             }
             stays
         });
@@ -233,7 +221,7 @@ impl Cluster {
         place: usize,
         command: &Cmd,
         until: Moment,
-    ) -> Result<Option<Value>, StoreError> {
+    ) -> Result<Option<Value>> {
         let primaries = self.primaries(until).await?;
         match primaries.get(place) {
             Some(node) => self.ask_at(node, command, until).await.map(Some),
@@ -241,7 +229,7 @@ impl Cluster {
         }
     }
 
-    async fn primaries(&self, until: Moment) -> Result<Vec<SlotNode>, StoreError> {
+    async fn primaries(&self, until: Moment) -> Result<Vec<SlotNode>> {
         if self.topology.primaries().is_empty() {
             let asked = self.topology.asked();
             self.topology.refresh(asked, until).await?;
@@ -253,7 +241,7 @@ impl Cluster {
     pub(in crate::store::redis) async fn endpoints_anew(
         &self,
         until: Moment,
-    ) -> Result<Vec<Endpoint>, StoreError> {
+    ) -> Result<Vec<Endpoint>> {
         let asked = self.topology.asked();
         self.topology.refresh(asked, until).await?;
         self.endpoints(until).await
@@ -268,10 +256,7 @@ impl Cluster {
     }
 
     /// Lists every primary as a server of its own.
-    pub(in crate::store::redis) async fn endpoints(
-        &self,
-        until: Moment,
-    ) -> Result<Vec<Endpoint>, StoreError> {
+    pub(in crate::store::redis) async fn endpoints(&self, until: Moment) -> Result<Vec<Endpoint>> {
         let primaries = self.primaries(until).await?;
         let endpoint = |node| self.topology.endpoint(node);
         Ok(primaries.iter().map(endpoint).collect())

@@ -63,13 +63,9 @@ impl SlotTable {
     ///
     /// `asked` is the node that replied: one that does not know its own address leaves it out.
     pub(super) fn read(answer: &Value, asked: &SlotNode) -> Option<SlotTable> {
-        let Value::Array(rows) = answer else {
-            return None;
-        };
         let mut table = SlotTable::default();
-        for row in rows {
-            let Value::Array(row) = row else { return None };
-            let [first, last, primary, replicas @ ..] = row.as_slice() else {
+        for row in answer::items(answer)? {
+            let [first, last, primary, replicas @ ..] = answer::items(row)? else {
                 return None;
             };
             let (first, last) = (slot(first)?, slot(last)?);
@@ -137,10 +133,7 @@ fn slot(value: &Value) -> Option<usize> {
 
 /// Parses a node: an address, a port, and fields that do not matter here.
 fn node(value: &Value, asked: &SlotNode) -> Option<SlotNode> {
-    let Value::Array(parts) = value else {
-        return None;
-    };
-    let [host, Value::Int(port), ..] = parts.as_slice() else {
+    let [host, Value::Int(port), ..] = answer::items(value)? else {
         return None;
     };
     let port = u16::try_from(*port).ok()?;

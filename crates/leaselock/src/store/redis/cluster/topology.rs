@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as, hold};
+use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold, refusal};
 use crate::script::library::Library;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
@@ -126,7 +126,7 @@ impl Topology {
     }
 
     /// Asks the nodes, unless a task has since `seen`.
-    pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
+    pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<()> {
         let within = CLOCK.left(until).min(STUCK_AFTER);
         let gate = timeout(within, self.gate.lock()).await;
         if self.asked() != seen {
@@ -156,7 +156,7 @@ impl Topology {
     }
 
     /// Asks one node after the other, the next before a slow one has replied. The first reply counts.
-    async fn ask_the_nodes(&self, until: Moment) -> Result<SlotTable, StoreError> {
+    async fn ask_the_nodes(&self, until: Moment) -> Result<SlotTable> {
         let mut rest = self.candidates().into_iter();
         let mut asking = JoinSet::new();
         let mut failure = None;
@@ -182,10 +182,7 @@ impl Topology {
                 Err(_) => {}
             }
         }
-        Err(failure.unwrap_or_else(|| {
-            let message = format!("no node of {self} has answered in time");
-            StoreError::refused(ErrorKind::NoReply, message)
-        }))
+        Err(failure.unwrap_or_else(|| refusal!(NoReply: "no node of {self} has answered in time")))
     }
 
     /// Lists the nodes to ask: known ones first, then those of the URL.
@@ -209,18 +206,16 @@ impl Topology {
     }
 }
 
-async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable, StoreError> {
+async fn table_of(endpoint: &Endpoint, node: &SlotNode) -> Result<SlotTable> {
     let mut raw = endpoint.for_requests().await?;
     let slots = raw
         .connection
         .send_packed_command(redis::cmd("CLUSTER").arg("SLOTS"))
         .await;
+    let odd = || refusal!(Malformed: "unexpected reply from {endpoint} to CLUSTER SLOTS");
     match slots.map_err(|error| endpoint.connecting(error))? {
         Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
-        answer => SlotTable::read(&answer, node).ok_or_else(|| {
-            let message = format!("unexpected reply from {endpoint} to CLUSTER SLOTS");
-            StoreError::refused(ErrorKind::Malformed, message)
-        }),
+        answer => SlotTable::read(&answer, node).ok_or_else(odd),
     }
 }
 

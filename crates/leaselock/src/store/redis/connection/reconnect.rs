@@ -8,16 +8,13 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::{Connection, Live, Outage};
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, hold};
+use crate::base::{CLOCK, Moment, Result, hold, refusal};
 
 /// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 impl Connection {
-    pub(super) async fn connected(
-        self: &Arc<Self>,
-        until: Moment,
-    ) -> Result<Arc<Live>, StoreError> {
+    pub(super) async fn connected(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -31,7 +28,7 @@ impl Connection {
     }
 
     /// Retries until success, until only an operator can help, or until the next try would be too late.
-    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
+    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>> {
         loop {
             let mut outage = self.gate().lock_owned().await;
             hold(&self.state).inside_since = Some(CLOCK.now());
@@ -54,20 +51,12 @@ impl Connection {
             match tokio::spawn(self.clone().dial(outage)).await {
                 Ok(Err(error)) if error.is_transient() => {}
                 Ok(outcome) => return outcome,
-                Err(_) => {
-                    return Err(StoreError::refused(
-                        ErrorKind::Internal,
-                        "the runtime is shutting down",
-                    ));
-                }
+                Err(_) => return Err(refusal!(Internal: "the runtime is shutting down")),
             }
         }
     }
 
-    async fn dial(
-        self: Arc<Self>,
-        mut outage: OwnedMutexGuard<Outage>,
-    ) -> Result<Arc<Live>, StoreError> {
+    async fn dial(self: Arc<Self>, mut outage: OwnedMutexGuard<Outage>) -> Result<Arc<Live>> {
         let outcome = self.connect().await;
         let mut state = hold(&self.state);
         state.inside_since = None;
@@ -90,7 +79,7 @@ impl Connection {
         }
     }
 
-    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
+    async fn connect(&self) -> Result<Arc<Live>> {
         if let Some(live) = self.connect_to_receive().await? {
             return Ok(live);
         }
@@ -99,7 +88,7 @@ impl Connection {
     }
 
     /// Opens a connection that receives messages, if a task has waited for some and the server permits it.
-    async fn connect_to_receive(&self) -> Result<Option<Arc<Live>>, StoreError> {
+    async fn connect_to_receive(&self) -> Result<Option<Arc<Live>>> {
         let Some(receiver) = self.push_mode.receiver() else {
             return Ok(None);
         };

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::Value;
-use tokio::task::JoinSet;
 
 use super::sentinels::{About, SentinelReply, View};
-use crate::base::error::StoreError;
+use crate::base::error::Result;
 use crate::store::redis::answer;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::endpoint::sentinel::ask::{not_understood, places_in, replies_of};
@@ -25,21 +26,18 @@ pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
 /// Collects the reports of the known Sentinels, and of those that they name.
 async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply> {
     let mut places = watch.in_turn();
-    let mut asking = JoinSet::new();
+    let service = &watch.sentinels.service;
+    let mut asking = FuturesUnordered::new();
     let mut told = BTreeMap::new(); // in the order in which they were named
     let mut asked = 0;
     loop {
         for (at, place) in places.iter().enumerate().skip(asked) {
             let (node, place) = (endpoint.node(watch, place), place.clone());
-            let service = watch.sentinels.service.clone();
-            asking.spawn(async move { (at, about(&node, &service, &place).await) });
+            asking.push(async move { (at, about(&node, service, &place).await) });
         }
         asked = places.len();
-        let Some(next) = asking.join_next().await else {
+        let Some((at, outcome)) = asking.next().await else {
             break;
-        };
-        let Ok((at, outcome)) = next else {
-            continue; // the runtime is shutting down
         };
         if let Ok(Some((_, others))) = &outcome {
             learn(&mut places, others);
@@ -57,11 +55,7 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<SentinelReply>
 type SentinelReport = Option<(About, Vec<Address>)>;
 
 /// Asks one of them; `None` when it does not know the service.
-async fn about(
-    node: &Endpoint,
-    service: &str,
-    place: &Address,
-) -> Result<SentinelReport, StoreError> {
+async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<SentinelReport> {
     // Without the right to the last one, one Sentinel with two addresses counts as two.
     let asked = replies_of(node, service, ["MYID"]).await?;
     let Some([named, about, others, id]) = asked else {

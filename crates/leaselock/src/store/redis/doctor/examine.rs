@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::ask::ask;
+use super::ask::Examined;
 use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
-use crate::base::{CLOCK, ErrorKind, Moment, StoreError, clock};
+use crate::base::{CLOCK, Result, clock, refusal};
 use crate::store::Store;
 use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
@@ -27,8 +27,9 @@ const SETTINGS: [&str; 8] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report, StoreError> {
-    let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
+pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report> {
+    let (shape, until) = (Shape::Single, CLOCK.now().plus(within));
+    let (checks, facts) = examine(Examined { link, shape, until }).await?;
     let promises = promises::of(&[facts]);
     Ok(Report::new(link.describe(), checks, promises))
 }
@@ -36,16 +37,10 @@ pub(crate) async fn one(link: &RedisStore, within: Duration) -> Result<Report, S
 /// Examines the primaries of a cluster at once.
 ///
 /// One that does not reply is unfit; when none does, that is an error.
-pub(crate) async fn all(
-    name: String,
-    links: &[RedisStore],
-    within: Duration,
-) -> Result<Report, StoreError> {
-    let until = CLOCK.now().plus(within);
-    let examining = links
-        .iter()
-        .map(|link| examine(link, Shape::Cluster, until));
-    let outcomes = join_all(examining).await;
+pub(crate) async fn all(name: String, links: &[RedisStore], within: Duration) -> Result<Report> {
+    let (shape, until) = (Shape::Cluster, CLOCK.now().plus(within));
+    let servers = links.iter().map(|link| Examined { link, shape, until });
+    let outcomes = join_all(servers.map(examine)).await;
     let (mut nodes, mut known, mut silence) = (Vec::new(), Vec::new(), None);
     for (link, outcome) in links.iter().zip(outcomes) {
         let checks = match outcome {
@@ -63,7 +58,7 @@ pub(crate) async fn all(
         nodes.push(Report::new(store, checks, Vec::new()));
     }
     if known.is_empty() {
-        let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
+        let nobody = refusal!(Internal: "no server was named");
         return Err(silence.unwrap_or(nobody));
     }
     let promises = promises::of(&known);
@@ -74,35 +69,32 @@ pub(crate) async fn all(
 /// Checks everything that matters to locks.
 ///
 /// A server that does not reply at all is an error; one that refuses a command gets a warning in its place.
-async fn examine(
-    link: &RedisStore,
-    shape: Shape,
-    until: Moment,
-) -> Result<(Vec<Finding>, Facts), StoreError> {
+async fn examine(server: Examined<'_>) -> Result<(Vec<Finding>, Facts)> {
+    let link = server.link;
     let mut checks = Vec::new();
     let mut facts = Facts::default();
-    let latency = measure(link, &mut facts, until).await?;
-    match ask(link, &redis::cmd("INFO"), until).await? {
+    let latency = measure(server, &mut facts).await?;
+    match server.ask(&["INFO"]).await? {
         Ok(info) => facts.add_info(&answer::text(&info).unwrap_or_default()),
         Err(refusal) => checks.push(unread("INFO", &refusal)),
     }
     let mut refused = None;
     for setting in SETTINGS {
-        match ask(link, redis::cmd("CONFIG").arg("GET").arg(setting), until).await? {
+        match server.ask(&["CONFIG", "GET", setting]).await? {
             Ok(pairs) => facts.add_settings(&answer::texts(&pairs)),
             Err(refusal) => refused = Some(refusal),
         }
     }
     checks.extend(refused.map(|refusal| unread("CONFIG", &refusal)));
-    facts.open = is_open(link, until).await?;
+    facts.open = is_open(server).await?;
     facts.readable = transport(link).map(|check| check.verdict > Verdict::Fit);
-    checks.extend(facts.checks(shape));
+    checks.extend(facts.checks(server.shape));
     checks.push(latency);
     checks.extend(facts.offset_us.map(facts::clock));
     checks.extend(transport(link));
     checks.extend(facts.login());
-    checks.extend(functions(link, until).await?);
-    checks.push(permissions::check(link, shape, facts.is_seven(), until).await?);
+    checks.extend(functions(server).await?);
+    checks.push(permissions::check(server, facts.is_seven()).await?);
     Ok((checks, facts))
 }
 
@@ -113,15 +105,11 @@ fn unread(topic: &str, refusal: &str) -> Finding {
 }
 
 /// Measures the server's clock against ours, by the quickest reply, and the round trip.
-async fn measure(
-    link: &RedisStore,
-    facts: &mut Facts,
-    until: Moment,
-) -> Result<Finding, StoreError> {
+async fn measure(server: Examined<'_>, facts: &mut Facts) -> Result<Finding> {
     let mut trips = Vec::new();
     for _ in 0..LATENCY_SAMPLES {
         let (sent, wall) = (CLOCK.now(), clock::wall_us());
-        let answer = ask(link, &redis::cmd("TIME"), until).await?;
+        let answer = server.ask(&["TIME"]).await?;
         let trip = CLOCK.now().saturating_since(sent);
         let quickest = trips.iter().all(|before| trip < *before);
         trips.push(trip);
@@ -171,12 +159,11 @@ fn transport(link: &RedisStore) -> Option<Finding> {
 }
 
 /// Checks that the functions of this version are there, for a client that calls them.
-async fn functions(link: &RedisStore, until: Moment) -> Result<Option<Finding>, StoreError> {
-    let Some(library) = link.functions() else {
+async fn functions(server: Examined<'_>) -> Result<Option<Finding>> {
+    let Some(library) = server.link.functions() else {
         return Ok(None);
     };
-    let name = library.any_function();
-    let asked = ask(link, redis::cmd("FCALL").arg(name).arg(0), until).await?;
+    let asked = server.ask(&["FCALL", library.any_function(), "0"]).await?;
     Ok(Some(match asked {
         Err(line) if calls::is_absent(&line) => {
             let advice = "an administrator loads them with `leaselock functions load`";
@@ -188,13 +175,13 @@ async fn functions(link: &RedisStore, until: Moment) -> Result<Option<Finding>, 
 }
 
 /// Returns whether a login needs no password; `None` when only administrators may ask.
-async fn is_open(link: &RedisStore, until: Moment) -> Result<Option<bool>, StoreError> {
-    let RedisStore::Own(own) = link else {
+async fn is_open(server: Examined<'_>) -> Result<Option<bool>> {
+    let RedisStore::Own(own) = server.link else {
         return Ok(None);
     };
     if own.endpoint.url().password.is_none() {
         return Ok(Some(true));
     }
-    let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;
+    let asked = server.ask(&["ACL", "GETUSER", "default"]).await?;
     Ok(asked.ok().map(|user| facts::is_open(&user)))
 }

@@ -307,18 +307,7 @@ pub(super) fn latency(median: Duration) -> Finding {
 
 /// Parses `ACL GETUSER default`: true if the user is on and has no password.
 pub(super) fn is_open(user: &Value) -> bool {
-    let is_name = |name: &Value| answer::text(name).is_some_and(|name| name == "flags");
-    let flags = match user {
-        Value::Array(items) => items
-            .chunks_exact(2)
-            .find(|pair| is_name(&pair[0]))
-            .map(|pair| &pair[1]),
-        Value::Map(pairs) => pairs
-            .iter()
-            .find(|(name, _)| is_name(name))
-            .map(|(_, flags)| flags),
-        _ => None,
-    };
-    let flags = flags.map(answer::texts).unwrap_or_default();
+    let flags = answer::value(user, "flags").map(answer::texts);
+    let flags = flags.unwrap_or_default();
     flags.iter().any(|flag| flag == "on") && flags.iter().any(|flag| flag == "nopass")
 }

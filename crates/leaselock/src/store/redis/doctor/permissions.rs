@@ -2,9 +2,9 @@
 
 use redis::Value;
 
-use super::ask::ask;
+use super::ask::Examined;
 use super::facts::Shape;
-use crate::base::{Moment, StoreError};
+use crate::base::Result;
 use crate::store::redis::answer;
 use crate::store::redis::link::RedisStore;
 use crate::store::report::Finding;
@@ -44,43 +44,37 @@ fn needed(link: &RedisStore, shape: Shape) -> Vec<Vec<&'static str>> {
 const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
 /// Asks about every command, where the server supports that; else tries the indispensable ones.
-pub(super) async fn check(
-    link: &RedisStore,
-    shape: Shape,
-    asks: bool,
-    until: Moment,
-) -> Result<Finding, StoreError> {
+pub(super) async fn check(server: Examined<'_>, asks: bool) -> Result<Finding> {
     if !asks {
-        return by_trying(link, until, "this server cannot be asked for more").await;
+        return by_trying(server, "this server cannot be asked for more").await;
     }
-    let user = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await?;
+    let user = server.ask(&["ACL", "WHOAMI"]).await?;
     let Some(user) = user.ok().as_ref().and_then(answer::text) else {
-        return by_trying(link, until, ADMINISTRATOR).await;
+        return by_trying(server, ADMINISTRATOR).await;
     };
     let mut denied = Vec::new();
-    for command in needed(link, shape) {
-        let mut dry_run = redis::cmd("ACL");
-        dry_run.arg("DRYRUN").arg(&user).arg(&command);
-        match ask(link, &dry_run, until).await? {
+    for command in needed(server.link, server.shape) {
+        let dry_run = [&["ACL", "DRYRUN", &user][..], &command].concat();
+        match server.ask(&dry_run).await? {
             Ok(verdict) if is_denied(&verdict) => denied.push(command[0]),
             Ok(_) => {}
             // Only administrators may ask.
-            Err(_) => return by_trying(link, until, ADMINISTRATOR).await,
+            Err(_) => return by_trying(server, ADMINISTRATOR).await,
         }
     }
     Ok(judge(&denied, "every command that is needed"))
 }
 
 /// Sends the commands that change nothing. A missing script is not a refusal.
-async fn by_trying(link: &RedisStore, until: Moment, why: &str) -> Result<Finding, StoreError> {
+async fn by_trying(server: Examined<'_>, why: &str) -> Result<Finding> {
     const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
     // The additional commands of a cluster cannot be tried at any node.
-    for command in needed(link, Shape::Single) {
+    for command in needed(server.link, Shape::Single) {
         let mut request = redis::cmd(command[0]);
         request.arg(&command[1..]);
         if HARMLESS.contains(&command[0])
-            && let Value::ServerError(reply) = link.ask(&request, None, until).await?
+            && let Value::ServerError(reply) = server.link.ask(&request, None, server.until).await?
             && reply.code() == "NOPERM"
         {
             denied.push(command[0]);

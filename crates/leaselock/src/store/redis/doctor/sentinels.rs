@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::base::{StoreError, span};
+use crate::base::{Result, span};
 use crate::store::report::{Finding, Guarantee};
 
 /// How long a switch usually takes at most, once a primary is found to be down.
@@ -23,7 +23,7 @@ pub(crate) struct View {
 pub(crate) struct SentinelReply {
     pub(crate) place: String,
     /// `None` when it does not know the service.
-    pub(crate) said: Result<Option<About>, StoreError>,
+    pub(crate) said: Result<Option<About>>,
 }
 
 /// One Sentinel's view of the service.

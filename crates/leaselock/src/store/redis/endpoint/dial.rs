@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use super::sentinel::Located;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::redis::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
@@ -23,7 +23,7 @@ const ADDRESS_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// Opens the socket, and returns how long it may stay when the server may move.
-    pub(super) async fn dial(&self) -> Result<(Stream, Option<Located>), StoreError> {
+    pub(super) async fn dial(&self) -> Result<(Stream, Option<Located>)> {
         match &self.0.url.place {
             Place::Unix(path) => {
                 let stream = UnixStream::connect(path).await;
@@ -49,7 +49,7 @@ impl Endpoint {
         }
     }
 
-    async fn tuned(&self, stream: TcpStream, host: &str, tls: bool) -> Result<Stream, StoreError> {
+    async fn tuned(&self, stream: TcpStream, host: &str, tls: bool) -> Result<Stream> {
         socket::tune(&stream);
         if tls {
             self.wrapped(stream, host).await
@@ -59,7 +59,7 @@ impl Endpoint {
     }
 
     #[cfg(feature = "tls")]
-    async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream, StoreError> {
+    async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream> {
         let options = &self.0.url.tls;
         let config = match self.0.tls.get() {
             Some(config) => config.clone(),
@@ -81,14 +81,12 @@ impl Endpoint {
 
     /// Unreachable: URLs for TLS are refused without the feature.
     #[cfg(not(feature = "tls"))]
-    async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
-        let message = "this build has no TLS in it: switch on the feature `tls`";
-        Err(StoreError::refused(ErrorKind::Unsupported, message))
+    async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream> {
+        Err(refusal!(Unsupported: "this build has no TLS in it: switch on the feature `tls`"))
     }
 
     fn unreachable(place: &str, error: io::Error) -> StoreError {
-        let message = format!("no connection to {place}: {error}");
-        StoreError::refused(ErrorKind::Unreachable, message).with_source(error)
+        refusal!(Unreachable: "no connection to {place}: {error}").with_source(error)
     }
 }
 

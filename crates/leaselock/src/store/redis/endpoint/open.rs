@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnecti
 use tokio::time::timeout;
 
 use super::Endpoint;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result};
 use crate::store::redis::driver::{Driver, OpenedConnection, RunningDriver};
 use crate::store::redis::error_map;
 use crate::store::redis::push_receiver::PushReceiver;
@@ -22,7 +22,7 @@ const QUEUE: usize = 1024;
 
 impl Endpoint {
     /// Opens a connection for requests, logged in and replying.
-    pub(crate) async fn for_requests(&self) -> Result<OpenedConnection<RunningDriver>, StoreError> {
+    pub(crate) async fn for_requests(&self) -> Result<OpenedConnection<RunningDriver>> {
         self.in_time(async {
             // `greet` sends the login, because the redis client hides the server's reply to its own.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -46,7 +46,7 @@ impl Endpoint {
     pub(crate) async fn for_both(
         &self,
         receiver: &Arc<PushReceiver>,
-    ) -> Result<OpenedConnection<RunningDriver>, StoreError> {
+    ) -> Result<OpenedConnection<RunningDriver>> {
         self.in_time(async {
             let told = Arc::clone(receiver);
             let deliver = move |push| told.deliver(push);
@@ -64,7 +64,7 @@ impl Endpoint {
     pub(crate) async fn for_messages(
         &self,
         deliver: impl Fn(PushInfo) + Send + Sync + 'static,
-    ) -> Result<OpenedConnection<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>> {
         self.in_time(async {
             let mut opened = self.open_to(deliver, 0).await?;
             if self.0.watch.is_some() {
@@ -83,7 +83,7 @@ impl Endpoint {
         &self,
         deliver: impl Fn(PushInfo) + Send + Sync + 'static,
         db: i64,
-    ) -> Result<OpenedConnection<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>> {
         let mut login = RedisConnectionInfo::default()
             .set_skip_set_lib_name()
             .set_protocol(ProtocolVersion::RESP3)
@@ -110,7 +110,7 @@ impl Endpoint {
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
         control: Arc<SocketControl>,
-    ) -> Result<OpenedConnection<Driver>, StoreError> {
+    ) -> Result<OpenedConnection<Driver>> {
         let (stream, located) = self.dial().await?;
         let socket = Socket::new(stream, control.clone());
         // Every call has its own deadline; the redis client's would come first and hide it.
@@ -141,16 +141,13 @@ impl Endpoint {
         })
     }
 
-    async fn in_time<T>(
-        &self,
-        attempt: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn in_time<T>(&self, attempt: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = timeout(ATTEMPT_MAX, attempt).await;
         ended.unwrap_or_else(|_| Err(self.silent()))
     }
 
     /// Logs in, chooses the database, and finds out whether the server serves.
-    async fn greet(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+    async fn greet(&self, connection: &mut MultiplexedConnection) -> Result<()> {
         let url = &self.0.url;
         if let Some(password) = &url.password {
             let mut auth = redis::cmd("AUTH");
@@ -164,7 +161,7 @@ impl Endpoint {
         self.serves(connection).await
     }
 
-    async fn serves(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+    async fn serves(&self, connection: &mut MultiplexedConnection) -> Result<()> {
         if let Some(watch) = &self.0.watch {
             return self.is_primary(watch, connection).await;
         }
@@ -175,11 +172,7 @@ impl Endpoint {
         }
     }
 
-    async fn say(
-        &self,
-        connection: &mut MultiplexedConnection,
-        command: &Cmd,
-    ) -> Result<(), StoreError> {
+    async fn say(&self, connection: &mut MultiplexedConnection, command: &Cmd) -> Result<()> {
         match connection.send_packed_command(command).await {
             Ok(Value::ServerError(reply)) => Err(self.refusal(&reply)),
             Ok(_) => Ok(()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::base::{CLOCK, ErrorKind, StoreError};
+use crate::base::{CLOCK, ErrorKind, Result, StoreError};
 use crate::script::library::Library;
 use crate::store::redis::link::RedisStore;
 use crate::store::redis::{answer, error_map};
@@ -16,7 +16,7 @@ impl RedisStore {
         &self,
         library: &Library,
         within: Duration,
-    ) -> Result<Vec<LoadedFunctions>, StoreError> {
+    ) -> Result<Vec<LoadedFunctions>> {
         let until = CLOCK.now().plus(within);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);
@@ -52,9 +52,7 @@ impl RedisStore {
 
 /// Returns the names of libraries behind `library_name`, without this one.
 fn others(listed: &Value, ours: &str) -> Vec<String> {
-    let Value::Array(libraries) = listed else {
-        return Vec::new();
-    };
+    let libraries = answer::items(listed).unwrap_or_default();
     let name = |library: &Value| answer::field(library, "library_name");
     libraries
         .iter()

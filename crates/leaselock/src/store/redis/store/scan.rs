@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value};
 
-use crate::base::{ErrorKind, Moment, StoreError};
-use crate::script::{Listed, Malformed};
+use crate::base::{ErrorKind, Moment, Result, StoreError, refusal};
+use crate::script::Listed;
 use crate::store::Store;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::link::RedisStore;
@@ -19,7 +19,7 @@ impl RedisStore {
         cursor: u64,
         pattern: &str,
         until: Moment,
-    ) -> Result<(u64, Vec<Listed>), StoreError> {
+    ) -> Result<(u64, Vec<Listed>)> {
         const CURSOR_BITS: u32 = 54;
         let (place, within_node) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
         let index = usize::try_from(place).unwrap_or(usize::MAX);
@@ -36,14 +36,12 @@ impl RedisStore {
         Ok((place << CURSOR_BITS | next, keys))
     }
 
-    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<Listed>), StoreError> {
+    pub(super) fn page(&self, answer: &Value) -> Result<(u64, Vec<Listed>)> {
         if let Value::ServerError(reply) = answer {
             return Err(self.explain(&error_map::line(reply)));
         }
-        answer::page(answer).map_err(|Malformed| {
-            let message = format!("unexpected reply from {} to SCAN", self.describe());
-            StoreError::refused(ErrorKind::Malformed, message)
-        })
+        let odd = |_| refusal!(Malformed: "unexpected reply from {} to SCAN", self.describe());
+        answer::page(answer).map_err(odd)
     }
 
     /// Builds the command for one page of keys that may be locks, which are strings or sorted sets; `TYPE` takes only

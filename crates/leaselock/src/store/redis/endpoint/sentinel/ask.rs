@@ -9,7 +9,7 @@ use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use super::locator::{Address, Located, PrimaryLocator, SentinelAnswer};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, Result, StoreError, refusal};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::{answer, error_map};
 use crate::store::url::{Place, RedisUrl, address};
@@ -29,9 +29,9 @@ struct Denials {
 
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
-    pub(crate) async fn locate(&self) -> Result<Located, StoreError> {
-        let nobody = || StoreError::refused(ErrorKind::Internal, "no Sentinel is asked");
-        let watch = self.watch().ok_or_else(nobody)?;
+    pub(crate) async fn locate(&self) -> Result<Located> {
+        let unwatched = || refusal!(Internal: "no Sentinel is asked");
+        let watch = self.watch().ok_or_else(unwatched)?;
         let known = watch.in_turn();
         let mut denials = Denials::default();
         for place in &known {
@@ -55,7 +55,7 @@ impl Endpoint {
         &self,
         watch: &PrimaryLocator,
         place: &Address,
-    ) -> Result<Option<SentinelAnswer>, StoreError> {
+    ) -> Result<Option<SentinelAnswer>> {
         let node = self.node(watch, place);
         read(
             &node,
@@ -82,7 +82,7 @@ impl Endpoint {
         &self,
         watch: &PrimaryLocator,
         connection: &mut MultiplexedConnection,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let role = match connection.send_packed_command(&redis::cmd("ROLE")).await {
             Ok(Value::ServerError(reply)) => {
                 let line = error_map::line(&reply);
@@ -120,12 +120,7 @@ impl Denials {
         }
     }
 
-    fn judge(
-        self,
-        endpoint: &Endpoint,
-        watch: &PrimaryLocator,
-        known: usize,
-    ) -> Result<Located, StoreError> {
+    fn judge(self, endpoint: &Endpoint, watch: &PrimaryLocator, known: usize) -> Result<Located> {
         let stale = &self.stale;
         if self.unknown * 2 > known {
             let service = &watch.sentinels.service;
@@ -159,7 +154,7 @@ pub(crate) async fn look(
     node: &Endpoint,
     watch: &PrimaryLocator,
     connection: &mut MultiplexedConnection,
-) -> Result<Option<SentinelAnswer>, StoreError> {
+) -> Result<Option<SentinelAnswer>> {
     let asked = replies(node, &watch.sentinels.service, [], connection).await?;
     read(node, asked)
 }
@@ -169,7 +164,7 @@ pub(crate) async fn replies_of<const MORE: usize, const ALL: usize>(
     node: &Endpoint,
     service: &str,
     more: [&str; MORE],
-) -> Result<Option<[Value; ALL]>, StoreError> {
+) -> Result<Option<[Value; ALL]>> {
     let asked = async {
         let raw = node.for_requests().await;
         let mut raw = raw.map_err(|error| of_a_sentinel(node, error))?;
@@ -189,7 +184,7 @@ async fn replies<const MORE: usize, const ALL: usize>(
     service: &str,
     more: [&str; MORE],
     connection: &mut MultiplexedConnection,
-) -> Result<Option<[Value; ALL]>, StoreError> {
+) -> Result<Option<[Value; ALL]>> {
     let mut commands = Pipeline::with_capacity(ALL);
     // The first is right during a switch; the second has the number of the configuration.
     for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
@@ -217,7 +212,7 @@ async fn replies<const MORE: usize, const ALL: usize>(
     }
 }
 
-fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<SentinelAnswer>, StoreError> {
+fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<SentinelAnswer>> {
     let Some([named, about, others]) = asked else {
         return Ok(None);
     };
@@ -238,9 +233,7 @@ fn seen(named: &Value, about: &Value, others: &Value) -> Option<SentinelAnswer> 
 }
 
 pub(crate) fn places_in(others: &Value) -> Vec<Address> {
-    let Value::Array(others) = others else {
-        return Vec::new();
-    };
+    let others = answer::items(others).unwrap_or_default();
     let place = |other| place(answer::field(other, "ip")?, &answer::field(other, "port")?);
     others.iter().filter_map(place).collect()
 }
@@ -265,8 +258,7 @@ pub(crate) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
 }
 
 pub(crate) fn not_understood(node: &Endpoint) -> StoreError {
-    let message = format!("unexpected reply from the Sentinel at {node}");
-    StoreError::refused(ErrorKind::Malformed, message)
+    refusal!(Malformed: "unexpected reply from the Sentinel at {node}")
 }
 
 #[cfg(test)]
