@@ -279,9 +279,12 @@ impl Options {
             let right = "characters and no control characters";
             return refused(format!("a note has at most {WHY_MAX} {right}"));
         }
-        self.copies.map_or(Ok(()), |copies| copies.check(ttl))?;
-        let like = self.like;
-        like.map_or(Ok(()), |preset| preset.check(ttl, self.protocol))?;
+        if let Some(copies) = self.copies {
+            copies.check(ttl)?;
+        }
+        if let Some(preset) = self.like {
+            preset.check(ttl, self.protocol)?;
+        }
         self.check_protocol(ttl)?;
         Ttl::new(ttl)
     }

@@ -18,15 +18,22 @@ pub(super) struct HeldForeign<'a> {
 // The value is a secret.
 debug_as!(HeldForeign<'_>, it => "Held({})", it.lock);
 
+/// The same, and how long it is to last from a request on.
+#[derive(Debug)]
+pub(super) struct ForeignFor<'a> {
+    pub(super) held: HeldForeign<'a>,
+    pub(super) ttl: Ttl,
+}
+
 operation! {
     /// Takes the lock if it is free.
     pub(super) struct TakeForeign<'a> {
         script: &'static Script,
-        held: HeldForeign<'a>,
-        ttl: Ttl,
+        held_for: ForeignFor<'a>,
     }
     script script;
     fn encode(call) {
+        let ForeignFor { held, ttl } = held_for;
         call.key(held.lock);
         call.arg(held.value).arg(ttl.as_ms());
     }
@@ -48,11 +55,11 @@ operation! {
     /// Extends the lock.
     pub(super) struct ExtendForeign<'a> {
         script: &'static Script,
-        held: HeldForeign<'a>,
-        ttl: Ttl,
+        held_for: ForeignFor<'a>,
     }
     script script;
     fn encode(call) {
+        let ForeignFor { held, ttl } = held_for;
         call.key(held.lock);
         call.arg(held.value).arg(ttl.as_ms());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{ExtendForeign, HeldForeign, ReleaseForeign, TakeForeign};
+use super::calls::{ExtendForeign, ForeignFor, HeldForeign, ReleaseForeign, TakeForeign};
 use super::{
     Protocol, python_redis_lock, redisson, release_signal, setex_renamenx, setnx_getset,
     setnx_pexpire, watch_multi,
@@ -170,7 +170,8 @@ impl CustomLock for ForeignLock {
                 }
             };
             let held = self.at_key();
-            server.run(&TakeForeign { script, held, ttl }).await
+            let held_for = ForeignFor { held, ttl };
+            server.run(&TakeForeign { script, held_for }).await
         })
     }
 
@@ -182,7 +183,8 @@ impl CustomLock for ForeignLock {
         Box::pin(async move {
             if self.extends_itself() {
                 let (script, held) = (&redisson::EXTEND_FOREIGN, self.at_key());
-                return server.run(&ExtendForeign { script, held, ttl }).await;
+                let held_for = ForeignFor { held, ttl };
+                return server.run(&ExtendForeign { script, held_for }).await;
             }
             let held_for = self.held.for_ttl(ttl);
             server.run(&Extend { held_for }).await
