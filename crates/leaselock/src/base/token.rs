@@ -102,9 +102,9 @@ impl Token {
     }
 }
 
-/// A hasher for tables of tokens.
+/// A hasher for tables of tokens, and of numbers that this client counts.
 ///
-/// The random part of a token is as good as a hash, and no other program chooses it.
+/// The random part of a token is as good as a hash, and no other program chooses it, nor such a number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByRandom(u64);
 

@@ -11,8 +11,8 @@ use super::calls::Proclaim;
 use crate::base::backoff::Backoff;
 use crate::base::error::LeaseError;
 use crate::base::{Clock, Moment, StoreError, hold};
-use crate::engine::guard::lease::Lease;
-use crate::engine::guard::lease::handle::{Granted, both_tell, modes};
+use crate::engine::guard::lease::handle::{Granted, modes};
+use crate::engine::guard::lease::{Lease, LeaseView};
 use crate::engine::services::renewal::Renewal;
 use crate::engine::services::{Id, LeaseRecord, broadcast};
 use crate::engine::values::grant::StepReply;
@@ -54,6 +54,11 @@ impl Lease<Leader> {
         lease.parts().1.note("leader_changed", || value.to_string());
         let value = Arc::clone(value);
         lease.held_as(Leader { value, proclaimed })
+    }
+
+    /// Returns the number of this leadership: its fencing token, larger with each leader.
+    pub fn term(&self) -> Fence {
+        self.fence()
     }
 
     /// Returns what followers read, unless its owner has campaigned again with another value.
@@ -102,12 +107,12 @@ impl Lease<Leader> {
     }
 }
 
-both_tell! { Leader {
+impl LeaseView<Leader> {
     /// Returns the number of this leadership: its fencing token, larger with each leader.
     pub fn term(&self) -> Fence {
         self.fence()
     }
-} }
+}
 
 /// The reply to the latest attempt: `None` before the first one, and an error only before the first success.
 type WriteOutcome = Option<Result<(), StoreError>>;

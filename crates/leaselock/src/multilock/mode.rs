@@ -2,8 +2,8 @@
 
 use leaselock_fence::{Fence, Name, Sequencer};
 
-use crate::engine::guard::lease::Lease;
-use crate::engine::guard::lease::handle::{both_tell, modes};
+use crate::engine::guard::lease::handle::modes;
+use crate::engine::guard::lease::{Lease, both_tell};
 
 /// Several names, held as one: see [`MultiLock`](crate::multilock::MultiLock).
 ///

@@ -11,8 +11,8 @@ use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::client::run::{RunError, run_under};
-use crate::engine::guard::lease::handle::{both_tell, modes};
-use crate::engine::guard::lease::{Lease, LeaseView};
+use crate::engine::guard::lease::handle::modes;
+use crate::engine::guard::lease::{Lease, LeaseView, both_tell};
 use crate::engine::shared_state::noun::name_and_validate;
 
 /// A semaphore on one name: a limited number of permits, for holders on any machine.

@@ -12,7 +12,7 @@ use super::ids::{Ids, Who};
 use super::lease::record::LeaseRecord;
 use super::log::EventLog;
 use super::renewal::Id;
-use super::shared::Shared;
+use super::shared::SharedByTasks;
 use super::thread::Background;
 use super::totals::of_client::Totals;
 use super::{renewal, thread};
@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     pub(crate) log: Arc<EventLog>,
     pub(crate) requests: Requests,
     pub(crate) strict: Option<Strict>,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedByTasks,
     pub(crate) totals: Totals,
     request_timeout: Option<Duration>,
     background: OnceLock<Result<Background, StoreError>>,
@@ -69,7 +69,7 @@ impl Engine {
             ids: Ids::new(id, prefix, settings.about),
             requests: Requests::new(&store, &settings.clock, settings.strict.is_some()),
             clock_watch: Arc::new(ClockWatch::of(store.is_majority() || store.is_cluster())),
-            shared: Shared::default(),
+            shared: SharedByTasks::default(),
             totals: Totals::default(),
             background: OnceLock::new(),
             process: std::process::id(),

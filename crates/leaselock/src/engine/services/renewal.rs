@@ -3,7 +3,8 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::log::EventLog;
 use crate::base::clock::Alarm;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
+use crate::base::token::ByRandom;
 use crate::base::{Clock, Moment, Ttl, hold};
 use crate::quorum::executor::Executor;
 use crate::store::LeaseHolder;
@@ -285,6 +287,9 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
+/// An empty schedule keeps memory for at most about this many leases.
+const ROOM_KEPT: usize = 1024;
+
 /// Identifies one lease in the schedule, until that lease is removed. Grows with every lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id(u64);
@@ -296,7 +301,7 @@ pub(crate) struct Id(u64);
 #[derive(Debug, Default)]
 struct Deadlines {
     /// Each lease with its alarm.
-    leases: BTreeMap<Id, (Arc<LeaseRecord>, Moment)>,
+    leases: HashMap<Id, (Arc<LeaseRecord>, Moment), BuildHasherDefault<ByRandom>>,
     /// The same alarms, the earliest first.
     alarms: BTreeSet<(Moment, Id)>,
     latest: u64,
@@ -314,6 +319,9 @@ impl Deadlines {
     fn remove(&mut self, id: Id) {
         if let Some((_, alarm)) = self.leases.remove(&id) {
             self.alarms.remove(&(alarm, id));
+        }
+        if self.leases.is_empty() {
+            self.leases.shrink_to(ROOM_KEPT);
         }
     }
 
@@ -357,8 +365,10 @@ impl Deadlines {
     /// Returns all leases, oldest first.
     fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
         let all = self.leases.iter();
-        all.map(|(id, (record, _))| (*id, Arc::clone(record)))
-            .collect()
+        let all = all.map(|(id, (record, _))| (*id, Arc::clone(record)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
     }
 
     fn is_empty(&self) -> bool {
@@ -370,5 +380,6 @@ impl Deadlines {
 mod deadlines_tests;
 mod revote;
 mod send;
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests;

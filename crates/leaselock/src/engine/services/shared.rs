@@ -56,7 +56,7 @@ impl SharedStates {
 }
 
 /// What the tasks of one client share.
-pub(crate) struct Shared {
+pub(crate) struct SharedByTasks {
     pub(crate) states: SharedStates,
     /// Lets one task of this client at a time poll a lock that has no queue.
     pub(crate) poll_mutexes: KeyedMutex,
@@ -65,9 +65,9 @@ pub(crate) struct Shared {
     pub(crate) replica_pool: ReplicaPool,
 }
 
-impl Default for Shared {
+impl Default for SharedByTasks {
     fn default() -> Self {
-        Shared {
+        SharedByTasks {
             states: SharedStates::default(),
             poll_mutexes: KeyedMutex::default(),
             own_connections: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),

@@ -145,7 +145,7 @@ macro_rules! run_mode {
             }
         }
 
-        $crate::engine::guard::lease::handle::both_tell! { $Run {
+        $crate::engine::guard::lease::both_tell! { $Run {
             /// Returns the number of the run, from 1. With more than 1, an earlier run failed or crashed, and may have
             /// done the work in part.
             pub fn attempt(&self) -> u32 {

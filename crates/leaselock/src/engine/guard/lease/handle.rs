@@ -294,15 +294,6 @@ macro_rules! modes {
 }
 pub(crate) use modes;
 
-/// Gives a lease that is held in this way, and a view of it, what both tell beyond what all leases do.
-macro_rules! both_tell {
-    ($mode:ty { $($methods:tt)* }) => {
-        impl $crate::engine::guard::lease::Lease<$mode> { $($methods)* }
-        impl $crate::engine::guard::lease::LeaseView<$mode> { $($methods)* }
-    };
-}
-pub(crate) use both_tell;
-
 /// Alone: the lease of a [`Mutex`](crate::Mutex), or of the writer of a [`RwLock`](crate::RwLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

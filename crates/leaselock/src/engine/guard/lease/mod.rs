@@ -7,5 +7,6 @@ mod release;
 
 pub use self::handle::Lease;
 pub(crate) use self::handle::PassOn;
+pub(crate) use self::read::both_tell;
 pub use self::read::{LeaseState, LeaseView};
 pub(crate) use self::release::release;

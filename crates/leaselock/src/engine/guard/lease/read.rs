@@ -279,6 +279,15 @@ macro_rules! reads {
 
 reads!(Lease LeaseView);
 
+/// Gives a lease that is held in this way, and a view of it, what both tell beyond what all leases do.
+macro_rules! both_tell {
+    ($mode:ty { $($methods:tt)* }) => {
+        impl $crate::engine::guard::lease::Lease<$mode> { $($methods)* }
+        impl $crate::engine::guard::lease::LeaseView<$mode> { $($methods)* }
+    };
+}
+pub(crate) use both_tell;
+
 impl<M> Lease<M> {
     /// Returns how many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
     ///
