@@ -441,6 +441,35 @@ impl tracing::Subscriber for Recorder {
 }
 
 #[tokio::test]
+async fn a_request_is_a_span_of_the_kind_that_tracing_of_databases_expects() {
+    let server = Server::start();
+    let one = client(&server);
+    let recorder = Recorder::default();
+    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    lease.release().await.unwrap();
+    let spans = recorder.spans();
+    let requests: Vec<_> = spans.iter().filter(|it| it.name == "request").collect();
+    let address = format!("127.0.0.1:{}", server.port());
+    for (span, op, script) in [
+        (requests[0], "acquire", "mutex/acquire"),
+        (requests[1], "release", "mutex/release"),
+    ] {
+        let field = |name: &str| span.fields[name].as_str();
+        assert_eq!((field("op"), field("db.operation.name")), (op, script));
+        assert_eq!(
+            (field("otel.kind"), field("db.system.name")),
+            ("client", "redis")
+        );
+        assert_eq!(
+            (field("server.address"), field("outcome")),
+            (&*address, "ok")
+        );
+        assert!(span.is_closed && field("keys").parse::<u64>().unwrap() > 0);
+    }
+}
+
+#[tokio::test]
 async fn an_acquisition_and_a_body_under_a_lease_are_spans_that_say_how_they_ended() {
     let server = Server::start();
     let [one, two] = [client(&server), client(&server)];
