@@ -19,6 +19,7 @@ enum Values {
     Outcomes(&'static str, fn(&Stats) -> &BTreeMap<&'static str, u64>),
     Requests,
     RequestTimes,
+    Servers,
     Version,
 }
 use Values::*;
@@ -61,6 +62,8 @@ metrics! {
         "Requests to the store that have ended.";
     leaselock_request_seconds = RequestTimes,
         "How long requests to the store took.";
+    leaselock_connected = Servers,
+        "1 if the latest attempt to connect worked, else 0.";
     leaselock_clock_jumps_total = OfClient(|stats| stats.clock_jumps),
         "Jumps of the store's clock against that of this machine.";
     leaselock_build_info = Version,
@@ -71,7 +74,7 @@ impl Metric {
     fn kind(&self) -> &'static str {
         match self.2 {
             Labelled(..) | OfClient(_) | Outcomes(..) | Requests => "counter",
-            Gauge(_) | Version => "gauge",
+            Gauge(_) | Servers | Version => "gauge",
             Histogram(_) | RequestTimes => "histogram",
         }
     }
@@ -98,6 +101,12 @@ impl Metric {
             Gauge(of) => {
                 for kind in &stats.kinds {
                     writeln!(out, "{name}{{{}}} {}", Of(kind), of(kind))?;
+                }
+            }
+            Servers => {
+                for (server, is_connected) in &stats.connected {
+                    let (node, value) = (escaped(server), u8::from(*is_connected));
+                    writeln!(out, "{name}{{node=\"{node}\"}} {value}")?;
                 }
             }
             Requests => {
@@ -203,6 +212,7 @@ mod tests {
                 Outcomes(label, _) => format!("`{label}`"),
                 Requests => "`op`, `outcome`".to_owned(),
                 RequestTimes => "`op`".to_owned(),
+                Servers => "`node`".to_owned(),
                 Version => "`version`".to_owned(),
             };
             let (name, kind, help) = (metric.0, metric.kind(), metric.1);

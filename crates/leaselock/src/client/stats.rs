@@ -33,6 +33,8 @@ pub struct Stats {
     pub limiter_permits: BTreeMap<&'static str, u64>,
     /// Changes of counters whose callers awaited the reply: `counted`, `refused`, or `unknown`.
     pub counter_changes: BTreeMap<&'static str, u64>,
+    /// Each server by host and port: whether the latest attempt to connect worked, of several clients that of each.
+    pub connected: BTreeMap<String, bool>,
     /// Requests that have ended: by what they were for, and how they ended. One to several servers counts at each of them.
     pub requests: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// How long they took, in microseconds, by what they were for.
@@ -88,7 +90,7 @@ pub struct Distribution {
 impl Stats {
     pub(super) fn of(engine: &Engine) -> Self {
         let (kinds, nouns) = (engine.totals.all(), &engine.totals.nouns);
-        let store = &engine.store;
+        let (store, tried) = (&engine.store, engine.store.tried().into_iter());
         let all = || store.requests().all();
         Stats {
             clock_jumps: engine.clock_watch.jumps(),
@@ -98,6 +100,7 @@ impl Stats {
             ticks: nouns.ticks.snapshot(),
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
+            connected: tried.map(|(at, error)| (at, error.is_none())).collect(),
             requests: all().map(|(op, it)| (op, it.0.snapshot())).collect(),
             request_times: all()
                 .map(|(op, it)| (op, Distribution::of(&it.1)))
@@ -169,6 +172,9 @@ impl AddAssign for Stats {
             (&mut self.limiter_permits, &other.limiter_permits),
             (&mut self.counter_changes, &other.counter_changes),
         ]);
+        for (server, is_connected) in other.connected {
+            *self.connected.entry(server).or_insert(true) &= is_connected;
+        }
         for (op, theirs) in &other.requests {
             add_all([(self.requests.entry(op).or_default(), theirs)]);
         }

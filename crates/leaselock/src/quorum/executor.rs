@@ -15,7 +15,7 @@ use crate::script::{Answer, Call, Library, Listed, Operation, Value};
 use crate::store::interface::no_commands;
 use crate::store::{
     Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, RedisStore,
-    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic,
+    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic, Tried,
 };
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
@@ -57,6 +57,7 @@ impl Executor {
     as_the_store! {
         fn capabilities() -> Capabilities;
         fn describe() -> String;
+        fn tried() -> Tried;
         fn epoch() -> Option<u64>;
         fn has_users() -> bool;
         fn has_replicas() -> bool;

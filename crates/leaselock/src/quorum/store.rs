@@ -12,7 +12,7 @@ use super::tally::majority;
 use crate::base::{CLOCK, InvalidInput, StoreError, span};
 use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
-use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
+use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store, Tried};
 
 impl Store for QuorumStore {
     async fn run(&self, call: &Call, _within: Duration) -> Result<Answer, StoreError> {
@@ -138,6 +138,13 @@ impl Store for QuorumStore {
             .map(|node| node.store.describe())
             .collect();
         format!("a quorum of {}: {}", nodes.len(), nodes.join(", "))
+    }
+
+    fn tried(&self) -> Tried {
+        self.nodes
+            .iter()
+            .flat_map(|node| node.store.tried())
+            .collect()
     }
 
     /// A lease must not outlive the time for which a restarted node stays out.

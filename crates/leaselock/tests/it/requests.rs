@@ -1,5 +1,6 @@
 //! What a client counts of its requests and of its servers, moved by real causes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leaselock::inspect::BreakOptions;
@@ -7,7 +8,7 @@ use leaselock::{Client, Wait};
 use testkit::Server;
 
 use crate::quorum::Nodes;
-use crate::support::{LONG, eventually, millis};
+use crate::support::{LONG, eventually, millis, soon};
 
 fn quick(server: &Server) -> Client {
     let builder = Client::builder().url(&server.url());
@@ -112,6 +113,82 @@ async fn a_vote_is_a_request_to_each_node_and_a_batch_is_one() {
     let sent = count(&client, "acquire", "ok");
     assert!(sent < 100, "{sent} requests for 200 acquisitions");
     assert!(client.stats().request_times["acquire"].sum < micros(LONG));
+}
+
+fn address(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+/// Until the client says so of its servers.
+async fn until_connected(client: &Client, all: &[(&Server, bool)]) {
+    let all: BTreeMap<_, _> = all.iter().map(|(one, is)| (address(one), *is)).collect();
+    eventually(&format!("{all:?}"), async || {
+        client.stats().connected == all
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_and_starts_is_disconnected_and_connected_again() {
+    let server = Server::builder().password("secret").start();
+    let client = quick(&server);
+    assert!(client.stats().connected.is_empty(), "no attempt was made");
+    let _lease = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    until_connected(&client, &[(&server, true)]).await;
+    let mut events = client.events();
+    let before = client.stats();
+    server.kill();
+    until_connected(&client, &[(&server, false)]).await;
+    let told = soon(events.recv()).await.unwrap();
+    assert_eq!((&*told.kind, told.name), ("disconnected", None));
+    let error = told.text.strip_prefix(&format!("{}: ", address(&server)));
+    assert!(!error.unwrap().is_empty() && !told.text.contains("secret"));
+    let mut sum = before.clone();
+    sum += client.stats();
+    assert_eq!(sum.connected[&address(&server)], false);
+    assert!(sum.requests["acquire"]["ok"] >= 2 * before.requests["acquire"]["ok"]);
+    let mut text = String::new();
+    sum.prometheus(&mut text);
+    let line = format!("leaselock_connected{{node=\"{}\"}} 0\n", address(&server));
+    assert!(text.contains(&line), "{text}");
+    server.restart();
+    until_connected(&client, &[(&server, true)]).await;
+    let told = loop {
+        let told = soon(events.recv()).await.unwrap();
+        if told.kind != "lost" {
+            break told;
+        }
+    };
+    assert_eq!((&*told.kind, told.text), ("connected", address(&server)));
+    let log = client.log(Duration::MAX).await.unwrap();
+    assert!(log.iter().all(|entry| !entry.kind.contains("connected")));
+}
+
+#[tokio::test]
+async fn a_client_without_a_lease_hears_that_its_server_is_back() {
+    let server = Server::start();
+    let client = quick(&server);
+    drop(client.mutex("a").ttl(LONG).acquire().await.unwrap());
+    server.kill();
+    let tried = client.mutex("b").ttl(LONG).wait(Wait::Never);
+    tried.acquire().await.unwrap_err();
+    until_connected(&client, &[(&server, false)]).await;
+    server.restart();
+    until_connected(&client, &[(&server, true)]).await;
+}
+
+#[tokio::test]
+async fn each_node_of_a_quorum_is_connected_by_itself() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.quorum();
+    let _lease = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let [a, b, c] = [&nodes.0[0], &nodes.0[1], &nodes.0[2]];
+    until_connected(&quorum, &[(a, true), (b, true), (c, true)]).await;
+    b.kill();
+    until_connected(&quorum, &[(a, true), (b, false), (c, true)]).await;
+    let memory = Client::open("mem:").unwrap();
+    drop(memory.mutex("a").acquire().await.unwrap());
+    assert!(memory.stats().connected.is_empty());
 }
 
 fn micros(time: Duration) -> u64 {

@@ -69,6 +69,7 @@ impl Connection {
         mut outage: OwnedMutexGuard<Outage>,
     ) -> Result<Arc<Live>, StoreError> {
         let outcome = self.connect().await;
+        (self.trouble).tried(self.endpoint.address(), outcome.as_ref().err());
         let mut state = hold(&self.state);
         state.inside_since = None;
         match outcome {
