@@ -66,6 +66,8 @@ metrics! {
         "1 if the latest attempt to connect worked, else 0.";
     leaselock_clock_jumps_total = OfClient(|stats| stats.clock_jumps),
         "Jumps of the store's clock against that of this machine.";
+    leaselock_quarantines_total = OfClient(|stats| stats.quarantines),
+        "Quarantines of strict mode that this client met.";
     leaselock_build_info = Version,
         "1, with the version of the library.";
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::sync::atomic::Ordering;
 
 use crate::base::counters::Histogram;
 use crate::engine::services::{Engine, KindTotals};
@@ -33,6 +34,8 @@ pub struct Stats {
     pub limiter_permits: BTreeMap<&'static str, u64>,
     /// Changes of counters whose callers awaited the reply: `counted`, `refused`, or `unknown`.
     pub counter_changes: BTreeMap<&'static str, u64>,
+    /// How many quarantines of [strict mode](crate::ClientBuilder::strict) this client met.
+    pub quarantines: u64,
     /// Each server by host and port: whether the latest attempt to connect worked, of several clients that of each.
     pub connected: BTreeMap<String, bool>,
     /// Requests that have ended: by what they were for, and how they ended. One to several servers counts at each of them.
@@ -100,6 +103,7 @@ impl Stats {
             ticks: nouns.ticks.snapshot(),
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
+            quarantines: (engine.strict.as_ref()).map_or(0, |it| it.met.load(Ordering::Relaxed)),
             connected: tried.map(|(at, error)| (at, error.is_none())).collect(),
             requests: all().map(|(op, it)| (op, it.0.snapshot())).collect(),
             request_times: all()
@@ -165,6 +169,7 @@ impl Distribution {
 impl AddAssign for Stats {
     fn add_assign(&mut self, other: Stats) {
         self.clock_jumps += other.clock_jumps;
+        self.quarantines += other.quarantines;
         self.last_clock_jump_ms = other.last_clock_jump_ms.or(self.last_clock_jump_ms);
         add_all([
             (&mut self.runs, &other.runs),
