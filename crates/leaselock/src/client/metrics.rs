@@ -15,6 +15,8 @@ enum Values {
     Gauge(fn(&KindStats) -> u64),
     Histogram(fn(&KindStats) -> &Distribution),
     OfClient(fn(&Stats) -> u64),
+    /// A gauge of the client.
+    Now(fn(&Stats) -> u64),
     /// Counters by a label of this name.
     Outcomes(&'static str, fn(&Stats) -> &BTreeMap<&'static str, u64>),
     Requests,
@@ -68,6 +70,8 @@ metrics! {
         "Jumps of the store's clock against that of this machine.";
     leaselock_quarantines_total = OfClient(|stats| stats.quarantines),
         "Quarantines of strict mode that this client met.";
+    leaselock_cleanups_pending = Now(|stats| stats.cleanups_pending),
+        "What the client still has to undo at the store.";
     leaselock_build_info = Version,
         "1, with the version of the library.";
 }
@@ -76,7 +80,7 @@ impl Metric {
     fn kind(&self) -> &'static str {
         match self.2 {
             Labelled(..) | OfClient(_) | Outcomes(..) | Requests => "counter",
-            Gauge(_) | Servers | Version => "gauge",
+            Gauge(_) | Now(_) | Servers | Version => "gauge",
             Histogram(_) | RequestTimes => "histogram",
         }
     }
@@ -86,7 +90,7 @@ impl Metric {
         writeln!(out, "# HELP {name} {help}")?;
         writeln!(out, "# TYPE {name} {}", self.kind())?;
         match values {
-            OfClient(value) => writeln!(out, "{name} {}", value(stats))?,
+            OfClient(value) | Now(value) => writeln!(out, "{name} {}", value(stats))?,
             Version => writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"))?,
             Outcomes(label, of) => {
                 for (value, count) in of(stats) {
@@ -210,7 +214,7 @@ mod tests {
             let labels = match metric.2 {
                 Labelled(label, _) => format!("`kind`, `class`, `{label}`"),
                 Gauge(_) | Histogram(_) => "`kind`, `class`".to_owned(),
-                OfClient(_) => String::new(),
+                Now(_) | OfClient(_) => String::new(),
                 Outcomes(label, _) => format!("`{label}`"),
                 Requests => "`op`, `outcome`".to_owned(),
                 RequestTimes => "`op`".to_owned(),

@@ -36,6 +36,8 @@ pub struct Stats {
     pub counter_changes: BTreeMap<&'static str, u64>,
     /// How many quarantines of [strict mode](crate::ClientBuilder::strict) this client met.
     pub quarantines: u64,
+    /// How many leases and requests the client still has to undo: dropped, or of an unknown outcome.
+    pub cleanups_pending: u64,
     /// Each server by host and port: whether the latest attempt to connect worked, of several clients that of each.
     pub connected: BTreeMap<String, bool>,
     /// Requests that have ended: by what they were for, and how they ended. One to several servers counts at each of them.
@@ -104,6 +106,7 @@ impl Stats {
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
             quarantines: (engine.strict.as_ref()).map_or(0, |it| it.met.load(Ordering::Relaxed)),
+            cleanups_pending: engine.started().map_or(0, |it| it.cleanup.open() as u64),
             connected: tried.map(|(at, error)| (at, error.is_none())).collect(),
             requests: all().map(|(op, it)| (op, it.0.snapshot())).collect(),
             request_times: all()
@@ -170,6 +173,7 @@ impl AddAssign for Stats {
     fn add_assign(&mut self, other: Stats) {
         self.clock_jumps += other.clock_jumps;
         self.quarantines += other.quarantines;
+        self.cleanups_pending += other.cleanups_pending;
         self.last_clock_jump_ms = other.last_clock_jump_ms.or(self.last_clock_jump_ms);
         add_all([
             (&mut self.runs, &other.runs),

@@ -191,6 +191,24 @@ async fn each_node_of_a_quorum_is_connected_by_itself() {
     assert!(memory.stats().connected.is_empty());
 }
 
+#[tokio::test]
+async fn what_the_client_still_has_to_undo_is_counted_until_it_is_undone() {
+    let server = Server::start();
+    let client = quick(&server);
+    let lease = client.mutex("a").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(client.stats().cleanups_pending, 0);
+    {
+        let _paused = server.pause();
+        drop(lease);
+        assert_eq!(client.stats().cleanups_pending, 1);
+    }
+    eventually("it is released", async || {
+        client.stats().cleanups_pending == 0
+    })
+    .await;
+    assert_eq!(server.cli(&["EXISTS", "a"]).integer(), Some(0));
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
