@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use crate::{duration, manual};
 
 /// The words for what happened, as docs/operations.md has them.
-pub(crate) const KINDS: [&str; 16] = [
+pub(crate) const KINDS: [&str; 17] = [
     "lost",
     "broken",
     "permits_pinned",
@@ -24,6 +24,7 @@ pub(crate) const KINDS: [&str; 16] = [
     "tick_failed",
     "barrier_missed",
     "quarantine_began",
+    "quarantine_over",
     "left_out",
 ];
 

@@ -3,6 +3,7 @@
 pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod clock_watch;
+pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod hex;
 pub(crate) mod keyed_mutex;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::sync::atomic::Ordering;
 
-use crate::engine::services::totals::counters::Histogram;
+use crate::base::counters::Histogram;
 use crate::engine::services::{Engine, KindTotals};
 
 /// What a client has counted since it was built; see [`Client::stats`](crate::Client::stats).
@@ -33,6 +34,16 @@ pub struct Stats {
     pub limiter_permits: BTreeMap<&'static str, u64>,
     /// Changes of counters whose callers awaited the reply: `counted`, `refused`, or `unknown`.
     pub counter_changes: BTreeMap<&'static str, u64>,
+    /// How many quarantines of [strict mode](crate::ClientBuilder::strict) this client met.
+    pub quarantines: u64,
+    /// How many leases and requests the client still has to undo: dropped, or of an unknown outcome.
+    pub cleanups_pending: u64,
+    /// Each server by host and port: whether the latest attempt to connect worked, of several clients that of each.
+    pub connected: BTreeMap<String, bool>,
+    /// Requests that have ended: by what they were for, and how they ended. One to several servers counts at each of them.
+    pub requests: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    /// How long they took, in microseconds, by what they were for.
+    pub request_times: BTreeMap<&'static str, Distribution>,
 }
 
 /// What was counted for one kind of lock and one class.
@@ -69,7 +80,7 @@ pub struct KindStats {
 }
 
 /// How values are distributed, as a cumulative histogram of whole numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Distribution {
@@ -84,6 +95,8 @@ pub struct Distribution {
 impl Stats {
     pub(super) fn of(engine: &Engine) -> Self {
         let (kinds, nouns) = (engine.totals.all(), &engine.totals.nouns);
+        let (store, tried) = (&engine.store, engine.store.tried().into_iter());
+        let all = || store.requests().all();
         Stats {
             clock_jumps: engine.clock_watch.jumps(),
             last_clock_jump_ms: engine.clock_watch.last_ms(),
@@ -92,6 +105,13 @@ impl Stats {
             ticks: nouns.ticks.snapshot(),
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
+            quarantines: (engine.strict.as_ref()).map_or(0, |it| it.met.load(Ordering::Relaxed)),
+            cleanups_pending: engine.started().map_or(0, |it| it.cleanup.open() as u64),
+            connected: tried.map(|(at, error)| (at, error.is_none())).collect(),
+            requests: all().map(|(op, it)| (op, it.0.snapshot())).collect(),
+            request_times: all()
+                .map(|(op, it)| (op, Distribution::of(&it.1)))
+                .collect(),
         }
     }
 }
@@ -140,6 +160,8 @@ impl Distribution {
     }
 
     fn add(&mut self, other: &Distribution) {
+        let bounds = other.buckets.iter().map(|(bound, _)| (*bound, 0));
+        self.buckets.extend(bounds.skip(self.buckets.len())); // the sum of no client has none
         let both = self.buckets.iter_mut().zip(&other.buckets);
         both.for_each(|((_, here), (_, there))| *here += there);
         self.count += other.count;
@@ -150,6 +172,8 @@ impl Distribution {
 impl AddAssign for Stats {
     fn add_assign(&mut self, other: Stats) {
         self.clock_jumps += other.clock_jumps;
+        self.quarantines += other.quarantines;
+        self.cleanups_pending += other.cleanups_pending;
         self.last_clock_jump_ms = other.last_clock_jump_ms.or(self.last_clock_jump_ms);
         add_all([
             (&mut self.runs, &other.runs),
@@ -157,6 +181,15 @@ impl AddAssign for Stats {
             (&mut self.limiter_permits, &other.limiter_permits),
             (&mut self.counter_changes, &other.counter_changes),
         ]);
+        for (server, is_connected) in other.connected {
+            *self.connected.entry(server).or_insert(true) &= is_connected;
+        }
+        for (op, theirs) in &other.requests {
+            add_all([(self.requests.entry(op).or_default(), theirs)]);
+        }
+        for (op, theirs) in &other.request_times {
+            self.request_times.entry(op).or_default().add(theirs);
+        }
         for theirs in other.kinds {
             let mut all = self.kinds.iter_mut();
             match all.find(|ours| ours.kind == theirs.kind && ours.class == theirs.class) {
@@ -169,7 +202,7 @@ impl AddAssign for Stats {
 
 type Labelled = BTreeMap<&'static str, u64>;
 
-fn add_all(counts: [(&mut Labelled, &Labelled); 4]) {
+fn add_all<const N: usize>(counts: [(&mut Labelled, &Labelled); N]) {
     for (ours, theirs) in counts {
         for (label, count) in theirs {
             *ours.entry(label).or_default() += count;

@@ -72,7 +72,7 @@ impl StoreTerms {
             StoreSource::Store(Ok(_)) if settings.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL",
             )),
-            StoreSource::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
+            StoreSource::Store(Ok(store)) => Ok(Executor::redis((**store).clone())),
             StoreSource::Store(Err(unusable)) => Err(unusable.clone()),
         }
     }
@@ -100,19 +100,19 @@ impl StoreTerms {
     ) -> Result<Executor, InvalidInput> {
         match target {
             #[cfg(feature = "redis")]
-            Target::Redis(server) => Ok(Executor::Redis(RedisStore::from_url(server))),
+            Target::Redis(server) => Ok(Executor::redis(RedisStore::from_url(server))),
             #[cfg(feature = "redis")]
-            Target::Cluster(nodes) => Ok(Executor::Redis(RedisStore::from_nodes(nodes))),
+            Target::Cluster(nodes) => Ok(Executor::redis(RedisStore::from_nodes(nodes))),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
                 let (clock, session) = (settings.clock(), !self.outlives_process);
-                Ok(Executor::Embedded(match folder {
+                Ok(Executor::embedded(match folder {
                     Some(folder) => EmbeddedStore::folder(&folder, clock, id, session),
                     None => EmbeddedStore::default_folder(clock, id, session),
                 }))
             }
             #[cfg(feature = "embedded")]
-            Target::Memory(name) => Ok(Executor::Embedded(EmbeddedStore::memory(
+            Target::Memory(name) => Ok(Executor::embedded(EmbeddedStore::memory(
                 &name,
                 settings.clock(),
             ))),

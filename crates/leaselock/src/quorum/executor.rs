@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
+use super::requests::Requests;
 use super::tally::Votable;
 use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError};
 use crate::script::damage::Types;
@@ -14,16 +15,16 @@ use crate::script::{Answer, Call, Library, Listed, Operation, Value};
 use crate::store::interface::no_commands;
 use crate::store::{
     Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, RedisStore,
-    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic,
+    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic, Tried,
 };
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
 #[derive(Debug, Clone)]
 pub(crate) enum Executor {
     /// One server, or a cluster.
-    Redis(RedisStore),
+    Redis(RedisStore, Arc<Requests>),
     /// A folder, or memory.
-    Embedded(EmbeddedStore),
+    Embedded(EmbeddedStore, Arc<Requests>),
     Majority(QuorumStore),
 }
 
@@ -31,8 +32,8 @@ pub(crate) enum Executor {
 macro_rules! each {
     ($executor:expr, $store:ident => $body:expr) => {
         match $executor {
-            Executor::Redis($store) => $body,
-            Executor::Embedded($store) => $body,
+            Executor::Redis($store, _) => $body,
+            Executor::Embedded($store, _) => $body,
             Executor::Majority($store) => $body,
         }
     };
@@ -56,6 +57,7 @@ impl Executor {
     as_the_store! {
         fn capabilities() -> Capabilities;
         fn describe() -> String;
+        fn tried() -> Tried;
         fn epoch() -> Option<u64>;
         fn is_cluster() -> bool;
         fn subscriptions() -> Arc<Subscriptions>;
@@ -88,11 +90,19 @@ impl Executor {
         async fn is_clean(within: Duration);
     }
 
+    pub(crate) fn redis(store: RedisStore) -> Executor {
+        Executor::Redis(store, Arc::default())
+    }
+
+    pub(crate) fn embedded(store: EmbeddedStore) -> Executor {
+        Executor::Embedded(store, Arc::default())
+    }
+
     /// Returns the same over connections of its own.
     pub(crate) fn unshared(&self) -> Executor {
         match self {
-            Executor::Redis(server) => Executor::Redis(server.unshared()),
-            Executor::Embedded(folder) => Executor::Embedded(folder.unshared()),
+            Executor::Redis(server, count) => Executor::Redis(server.unshared(), count.clone()),
+            Executor::Embedded(files, count) => Executor::Embedded(files.unshared(), count.clone()),
             Executor::Majority(quorum) => Executor::Majority(quorum.unshared()),
         }
     }
@@ -104,8 +114,16 @@ impl Executor {
         within: Duration,
     ) -> Result<DedicatedConnection> {
         match self {
-            Executor::Redis(server) => server.private(handle, within).await,
+            Executor::Redis(server, _) => server.private(handle, within).await,
             _ => Err(no_commands()),
+        }
+    }
+
+    /// Returns the counts of the requests; each node of several servers has some of them.
+    pub(crate) fn requests(&self) -> &Requests {
+        match self {
+            Executor::Redis(_, requests) | Executor::Embedded(_, requests) => requests,
+            Executor::Majority(quorum) => &quorum.common.requests,
         }
     }
 
@@ -161,7 +179,12 @@ impl Executor {
     }
 
     async fn run_unexplained(&self, call: &Call, within: Duration) -> Result<Answer> {
-        each!(self, store => store.run(call, within).await)
+        each!(self, store => {
+            let counted = self.requests().begin(call, store);
+            let answer = store.run(call, within).await;
+            counted.end(&answer);
+            answer
+        })
     }
 
     /// Runs an operation and reads its answer. Returns within `within`, give or take scheduling.

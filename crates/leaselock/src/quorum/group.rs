@@ -42,7 +42,7 @@ impl QuorumStore {
     pub(crate) fn new(servers: Vec<RedisStore>, terms: NodeTerms) -> Self {
         let common = Arc::new(Common::new(terms, servers.len()));
         let runs_on = Arc::default();
-        let mop = |store: &RedisStore| Repair::new(store.unshared(), terms.longest, &runs_on);
+        let mop = |store: &RedisStore| Repair::new(store.unshared(), &common, &runs_on);
         let mops = servers.iter().map(mop).collect();
         let node = |(at, store)| Arc::new(QuorumMember::new(store, at, &common));
         QuorumStore {

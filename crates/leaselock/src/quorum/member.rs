@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::proposals::Proposals;
+use super::requests::Requests;
 use super::tally::Absent;
 use crate::base::{CLOCK, Drift, Moment, Result, StoreError, hold, refusal};
 use crate::script::{Answer, Call, Value};
@@ -31,6 +32,7 @@ pub(crate) struct NodeTerms {
 pub(super) struct Common {
     pub(super) terms: NodeTerms,
     pub(super) times: Proposals,
+    pub(super) requests: Requests,
     /// Each cleanup request has a clone, from its creation until it ends or goes to the repair.
     pub(super) cleaning: Arc<()>,
     /// Which server each node was at the latest check; 0 for never.
@@ -42,6 +44,7 @@ impl Common {
         Common {
             terms,
             times: Proposals::new(nodes),
+            requests: Requests::default(),
             cleaning: Arc::default(),
             servers: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -156,12 +159,14 @@ impl QuorumMember {
     /// such as a withdrawal of this vote, would have overtaken it.
     async fn run(&self, call: &Call, within: Duration) -> Result<Answer, Absent> {
         let script = call.script.name;
-        let is_new = self.now_known(|known| !known.scripts.contains(&script));
-        if is_new != Some(true) {
-            return self.store.run(call, within).await.map_err(Absent::Failed);
-        }
-        let answer = self.store.run_whole(call, within).await;
-        if answer.is_ok() {
+        let is_new = self.now_known(|known| !known.scripts.contains(&script)) == Some(true);
+        let counted = (self.common.requests).begin(call, &self.store);
+        let answer = match is_new {
+            true => self.store.run_whole(call, within).await,
+            false => self.store.run(call, within).await,
+        };
+        counted.end(&answer);
+        if answer.is_ok() && is_new {
             self.now_known(|known| known.scripts.push(script));
         }
         answer.map_err(Absent::Failed)

@@ -10,5 +10,6 @@ pub(crate) mod group;
 pub(crate) mod member;
 pub(crate) mod proposals;
 pub(crate) mod repair;
+pub(crate) mod requests;
 mod store;
 pub(crate) mod tally;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::member::Common;
 use crate::base::backoff::Backoff;
 use crate::base::{CLOCK, Moment, debug_as, hold};
 use crate::script::Call;
@@ -28,7 +29,7 @@ const MOST: usize = 8192;
 /// The pending cleanup of one node.
 pub(super) struct Repair {
     store: RedisStore,
-    longest: Duration,
+    common: Arc<Common>,
     runs_on: Arc<OnceLock<Handle>>,
     due: Mutex<DueRepair>,
 }
@@ -67,12 +68,12 @@ struct RepairEntry {
 impl Repair {
     pub(super) fn new(
         store: RedisStore,
-        longest: Duration,
+        common: &Arc<Common>,
         runs_on: &Arc<OnceLock<Handle>>,
     ) -> Arc<Self> {
         Arc::new(Repair {
             store,
-            longest,
+            common: Arc::clone(common),
             runs_on: Arc::clone(runs_on),
             due: Mutex::default(),
         })
@@ -91,7 +92,7 @@ impl Repair {
         let entry = RepairEntry {
             call: Arc::clone(call),
             answers: usize::from(answered),
-            until: now.plus(self.longest).plus(RETRY_BEYOND_LEASE),
+            until: now.plus(self.common.terms.longest).plus(RETRY_BEYOND_LEASE),
         };
         due.push(now.plus(pause), entry);
         while due.keys > MOST && due.pop().is_some() {}
@@ -109,7 +110,9 @@ impl Repair {
         let mut backoff = Backoff::new(PAUSES_MS);
         while let Some((at, mut entry)) = self.next() {
             CLOCK.sleep_until(at).await;
+            let counted = (self.common.requests).begin(&entry.call, &self.store);
             let outcome = self.store.run(&entry.call, TRY_WITHIN).await;
+            counted.end(&outcome);
             let now = CLOCK.now();
             let pause = match outcome {
                 Ok(_) => {

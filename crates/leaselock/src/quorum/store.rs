@@ -14,7 +14,7 @@ use super::tally::majority;
 use crate::base::{CLOCK, InvalidInput, Result, span};
 use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
-use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store};
+use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store, Tried};
 
 impl Store for QuorumStore {
     async fn run(&self, call: &Call, _within: Duration) -> Result<Answer> {
@@ -140,6 +140,13 @@ impl Store for QuorumStore {
             .map(|node| node.store.describe())
             .collect();
         format!("a quorum of {}: {}", nodes.len(), nodes.join(", "))
+    }
+
+    fn tried(&self) -> Tried {
+        self.nodes
+            .iter()
+            .flat_map(|node| node.store.tried())
+            .collect()
     }
 
     /// A lease must not outlive the time for which a restarted node stays out.

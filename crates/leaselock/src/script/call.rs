@@ -31,6 +31,8 @@ pub(crate) struct Script {
     source: OnceLock<String>,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
     pub(crate) sha1: OnceLock<String>,
+    /// As what its requests are counted, found on first use.
+    pub(crate) counted_as: OnceLock<usize>,
 }
 
 impl Script {
@@ -43,6 +45,7 @@ impl Script {
             shortcut: None,
             source: OnceLock::new(),
             sha1: OnceLock::new(),
+            counted_as: OnceLock::new(),
         }
     }
 

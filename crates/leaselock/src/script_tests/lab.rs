@@ -38,7 +38,7 @@ pub(super) fn redis() -> Lab {
     let Target::Redis(at) = url::parse(&server.url()).unwrap() else {
         panic!("a redis URL")
     };
-    let store = Executor::Redis(RedisStore::from_url(at));
+    let store = Executor::redis(RedisStore::from_url(at));
     Lab {
         engine: "redis",
         store,
@@ -48,7 +48,7 @@ pub(super) fn redis() -> Lab {
 }
 
 pub(super) fn memory() -> Lab {
-    let store = Executor::Embedded(EmbeddedStore::memory("", Clock::boot()));
+    let store = Executor::embedded(EmbeddedStore::memory("", Clock::boot()));
     Lab {
         engine: "mem",
         store,
@@ -63,7 +63,7 @@ pub(super) fn folder() -> Lab {
     let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
-        store: Executor::Embedded(store),
+        store: Executor::embedded(store),
         server: None,
         _folder: Some(folder),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::functions::LoadedFunctions;
-use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic};
+use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic, Tried};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
 use crate::base::{InvalidInput, Moment, Result, StoreError, refusal};
@@ -33,6 +33,11 @@ pub(crate) trait Store: Sized {
 
     /// Describes the store or the servers, without secrets.
     fn describe(&self) -> String;
+
+    /// Returns the servers that there are, as far as any task has tried to connect.
+    fn tried(&self) -> Tried {
+        Tried::new()
+    }
 
     /// Returns a number that changes with each new connection, behind which another server may reply.
     ///

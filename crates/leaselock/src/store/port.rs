@@ -1,9 +1,13 @@
 //! The values that stores and the layers above exchange.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::Result;
+use crate::base::{Result, StoreError};
+
+/// The error of the latest attempt to connect to each server, if it failed.
+pub(crate) type Tried = BTreeMap<String, Option<StoreError>>;
 
 /// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,9 @@ pub(crate) trait LeaseHolder: std::fmt::Debug + Send + Sync {
 
     /// Verifies every lease now, because something happened to the store.
     fn verify_all(&self);
+
+    /// Learns that a server is not reached, with the error, or that it is again.
+    fn connection(&self, _server: &str, _error: Option<&StoreError>) {}
 }
 
 /// A sink that several subscriptions share.

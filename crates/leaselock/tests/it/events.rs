@@ -270,6 +270,47 @@ async fn a_quarantine_that_two_clients_meet_is_one_entry() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_quarantine_that_two_clients_met_is_one_entry() {
+    let server = Server::start();
+    let longest = millis(1_000);
+    let strict = || {
+        let builder = Client::builder().url(&server.url()).strict(longest);
+        builder.open().unwrap()
+    };
+    let both = [strict(), strict()];
+    both[0].init_strict().await.unwrap();
+    let lock = |client: &Client, name: &str| client.mutex(name).ttl(longest);
+    drop(lock(&both[0], "before").acquire().await.unwrap());
+    assert_eq!(both[0].stats().quarantines, 0);
+    let mut events = both[0].events();
+    // As after a restart with the data: the gate is that of another server.
+    server.cli(&["SET", "ll:gate", "0123456789abcdef 0 1000"]);
+    for (each, name) in both.iter().zip(["a", "b"]) {
+        let told = lock(each, name).wait(Wait::Never).acquire().await;
+        assert!(matches!(told, Err(AcquireError::Quarantined { .. })));
+        let again = lock(each, name).wait(Wait::Never).acquire().await;
+        assert!(matches!(again, Err(AcquireError::Quarantined { .. })));
+        assert_eq!(each.stats().quarantines, 1);
+    }
+    for (each, name) in both.iter().zip(["a", "b"]) {
+        drop(soon(lock(each, name).acquire()).await.unwrap());
+        drop(soon(lock(each, name).acquire()).await.unwrap());
+    }
+    let entry = logged(&both[0], "quarantine_over").await;
+    for each in &both {
+        each.close().await;
+    }
+    assert_eq!(logged(&client(&server), "quarantine_over").await, entry);
+    assert_eq!((&entry.client, &entry.name), (&None, &None));
+    let mut kinds = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        kinds.push(event.kind);
+    }
+    kinds.retain(|kind| kind.starts_with("quarantine"));
+    assert_eq!(kinds, ["quarantine_began", "quarantine_over"]);
+}
+
+#[tokio::test]
 async fn listeners_are_shown_grants_releases_and_losses_and_how_many_they_have_missed() {
     let server = Server::start();
     let [one, two] = [client(&server), client(&server)];
@@ -437,6 +478,35 @@ impl tracing::Subscriber for Recorder {
     fn try_close(&self, id: Id) -> bool {
         self.change(&id, |span| span.is_closed = true);
         true
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_a_span_of_the_kind_that_tracing_of_databases_expects() {
+    let server = Server::start();
+    let one = client(&server);
+    let recorder = Recorder::default();
+    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    lease.release().await.unwrap();
+    let spans = recorder.spans();
+    let requests: Vec<_> = spans.iter().filter(|it| it.name == "request").collect();
+    let address = format!("127.0.0.1:{}", server.port());
+    for (span, op, script) in [
+        (requests[0], "acquire", "mutex/acquire"),
+        (requests[1], "release", "mutex/release"),
+    ] {
+        let field = |name: &str| span.fields[name].as_str();
+        assert_eq!((field("op"), field("db.operation.name")), (op, script));
+        assert_eq!(
+            (field("otel.kind"), field("db.system.name")),
+            ("client", "redis")
+        );
+        assert_eq!(
+            (field("server.address"), field("outcome")),
+            (&*address, "ok")
+        );
+        assert!(span.is_closed && field("keys").parse::<u64>().unwrap() > 0);
     }
 }
 

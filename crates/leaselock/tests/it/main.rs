@@ -40,6 +40,7 @@ mod presets;
 mod protocols;
 mod quorum;
 mod replicas;
+mod requests;
 mod rwlock;
 mod semaphore;
 mod send_sync;

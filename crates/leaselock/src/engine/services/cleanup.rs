@@ -170,6 +170,10 @@ impl Cleanup {
         }
     }
 
+    pub(crate) fn open(&self) -> usize {
+        self.0.counters.open.load(Ordering::SeqCst)
+    }
+
     /// Ends the pauses between attempts: the store is back.
     pub(crate) fn retry_now(&self) {
         self.0.counters.retry_now.notify_waiters();
@@ -202,7 +206,7 @@ impl Cleanup {
         let end = clock.now().plus(within);
         loop {
             let changed = self.0.counters.changed.notified();
-            let open = to_come() + self.0.counters.open.load(Ordering::SeqCst); // open before it is not to come
+            let open = to_come() + self.open(); // open before it is not to come
             if open == 0 || clock.now() >= end {
                 let confirmed = self.0.counters.confirmed.load(Ordering::SeqCst);
                 let given_up = self.0.counters.given_up.load(Ordering::SeqCst);

@@ -18,7 +18,8 @@ use crate::base::clock::Alarm;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
 use crate::base::token::ByRandom;
-use crate::base::{Clock, Moment, Ttl, hold};
+use crate::base::{Clock, Moment, StoreError, Ttl, hold};
+use crate::engine::values::LogEvent;
 use crate::quorum::executor::Executor;
 use crate::store::LeaseHolder;
 
@@ -277,6 +278,14 @@ impl LeaseHolder for Renewal {
             }
             ((), Some(now))
         });
+    }
+
+    fn connection(&self, server: &str, error: Option<&StoreError>) {
+        let event = || match error {
+            Some(error) => LogEvent::new("disconnected", format!("{server}: {error}")),
+            None => LogEvent::new("connected", server),
+        };
+        self.log.upgrade().inspect(|log| log.tell(event));
     }
 }
 

@@ -3,11 +3,13 @@
 //! One key, the gate, names the server process that may grant, and which run of it. A process that finds no gate, or
 //! that of another process, closes it for the longest ttl (`lua/gate.lua`). This file handles the replies about that.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::calls::operation;
-use crate::base::error::Quarantine;
+use super::grant::Seen;
+use super::log::LogEvent;
 use crate::base::{Moment, Ttl, hold, rounded};
 use crate::script::keys::QuarantineKey;
 use crate::script::{Answer, Malformed, Script, script};
@@ -58,8 +60,10 @@ impl StrictStatus {
 #[derive(Debug)]
 pub(crate) struct Strict {
     pub(crate) gate: Arc<QuarantineKey>,
-    /// The end of the latest quarantine that a reply reported.
-    until: Mutex<Option<Moment>>,
+    /// The end of the latest quarantine that a reply reported. Its fact, until a grant shows that it is over.
+    until: Mutex<Option<(Moment, Option<String>)>>,
+    /// How many quarantines there were.
+    pub(crate) met: AtomicU64,
 }
 
 impl Strict {
@@ -67,26 +71,43 @@ impl Strict {
         Strict {
             gate,
             until: Mutex::default(),
+            met: AtomicU64::new(0),
         }
     }
 
-    /// Notes a reply about a quarantine, and logs each quarantine once. True if this one is new.
-    pub(crate) fn saw_quarantine(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
+    /// Notes a reply about a quarantine. Returns an event of the first one about each.
+    pub(crate) fn began(&self, seen: &Seen, now: Moment) -> Option<LogEvent> {
         /// Replies about the same quarantine differ by less.
         const SAME: Duration = Duration::from_secs(1);
+        let (why, remaining) = (seen.quarantine?, seen.remaining.unwrap_or_default());
         let end = now.plus(remaining);
-        let known = hold(&self.until).replace(end);
-        let another = known.is_none_or(|known| end > known.plus(SAME));
-        if another {
-            let remaining = rounded(remaining);
-            tracing::warn!(target: "leaselock", reason = %why, remaining, "strict mode: no lock is granted until all old leases have expired");
+        let mut known = hold(&self.until);
+        if let Some((known, _)) = known.as_mut().filter(|(known, _)| end <= known.plus(SAME)) {
+            *known = end;
+            return None;
         }
-        another
+        let end_ms = u128::from(seen.time_us / 1000) + remaining.as_millis();
+        let fact = format!("quarantine/{}", end_ms / 1000);
+        *known = Some((end, Some(fact.clone())));
+        self.met.fetch_add(1, Ordering::Relaxed);
+        let remaining = rounded(remaining);
+        tracing::warn!(target: "leaselock", reason = %why, remaining, "strict mode: no lock is granted until all old leases have expired");
+        Some(LogEvent::new("quarantine_began", why.to_string()).fact(fact))
+    }
+
+    /// Notes a grant. Returns an event if it shows that a quarantine is over: of several gates another one may have let it
+    /// through, while the time of the quarantine is not over.
+    pub(crate) fn ended(&self, now: Moment, is_one_gate: bool) -> Option<LogEvent> {
+        let mut known = hold(&self.until);
+        let over = known.as_mut().filter(|(end, _)| is_one_gate || now >= *end);
+        let fact = over?.1.take()?;
+        Some(LogEvent::new("quarantine_over", "locks are granted again").fact(fact + "/over"))
     }
 
     /// Returns how long the known quarantine still lasts.
     pub(crate) fn left(&self, now: Moment) -> Duration {
-        hold(&self.until).map_or(Duration::ZERO, |until| until.saturating_since(now))
+        let until = hold(&self.until).as_ref().map(|(until, _)| *until);
+        until.map_or(Duration::ZERO, |until| until.saturating_since(now))
     }
 }
 
@@ -141,6 +162,7 @@ fn duration(answer: &Answer, at: usize) -> Result<Duration, Malformed> {
 mod tests {
     use super::*;
     use crate::base::clock::Drift;
+    use crate::base::error::Quarantine;
 
     fn strict(longest_ms: u64) -> Strict {
         let longest = Ttl::whole_ms(longest_ms).unwrap();
@@ -156,22 +178,43 @@ mod tests {
         Moment::from_nanos(ms * 1_000_000)
     }
 
+    fn closed(left_ms: u64, now: u64) -> Seen {
+        Seen {
+            remaining: Some(Duration::from_millis(left_ms)),
+            time_us: now * 1_000,
+            quarantine: Some(Quarantine::Moved),
+            ..Seen::default()
+        }
+    }
+
     #[test]
     fn each_quarantine_is_reported_once_and_the_next_one_again() {
         let strict = strict(1_000);
-        let saw_quarantine = |left_ms, now| {
-            let left = Duration::from_millis(left_ms);
-            strict.saw_quarantine(Quarantine::Moved, left, at(now))
-        };
+        let began = |left, now| strict.began(&closed(left, now), at(now)).is_some();
         assert_eq!(strict.left(at(0)), Duration::ZERO);
-        assert!(saw_quarantine(3_000, 0));
-        assert!(!saw_quarantine(2_000, 1_005) && !saw_quarantine(0, 3_010));
+        assert!(began(3_000, 0));
+        assert!(!began(2_000, 1_005) && !began(0, 3_010));
         assert_eq!(strict.left(at(3_000)), Duration::from_millis(10));
         assert!(
-            saw_quarantine(3_000, 3_500),
+            began(3_000, 3_500),
             "the server was restarted in the middle"
         );
-        assert!(saw_quarantine(3_000, 60_000));
+        assert!(began(3_000, 60_000));
+        assert_eq!(strict.met.load(Ordering::Relaxed), 3);
+        assert!(strict.began(&Seen::default(), at(90_000)).is_none());
+    }
+
+    #[test]
+    fn a_grant_ends_a_quarantine_once_and_behind_another_gate_only_when_its_time_is_over() {
+        let strict = strict(1_000);
+        let ended = |now, is_one_gate| strict.ended(at(now), is_one_gate).is_some();
+        assert!(!ended(0, true), "there is none");
+        assert!(strict.began(&closed(3_000, 0), at(0)).is_some());
+        assert!(!ended(2_999, false) && ended(3_000, false) && !ended(3_001, true));
+        let late = strict.began(&closed(0, 3_002), at(3_002));
+        assert!(late.is_none() && !ended(3_003, true), "a late reply");
+        assert!(strict.began(&closed(3_000, 9_000), at(9_000)).is_some());
+        assert!(ended(9_001, true), "an operator ended it");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::engine::services::{
     CleanupGuard, ClockSample, Engine, LeaseMachine, LeaseRecord, LeaseTerms, PendingCleanup,
 };
 use crate::engine::values::{
-    Acquire, AcquireRequest, Acquired, CustomLock, Held, LockMode, LogEvent, Resource, Seen,
+    Acquire, AcquireRequest, Acquired, CustomLock, Held, LockMode, Resource, Seen,
 };
 use crate::quorum::executor::Executor;
 
@@ -282,16 +282,9 @@ impl Ask<'_> {
     }
 
     pub(super) fn met_quarantine(&self, seen: &Seen, now: Moment) {
-        if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
-            let remaining = seen.remaining.unwrap_or_default();
-            if strict.saw_quarantine(why, remaining, now) {
-                let end = (seen.time_us / 1000 + u64::try_from(remaining.as_millis()).unwrap_or(0))
-                    / 1000;
-                let event = || LogEvent::new("quarantine_began", why.to_string());
-                self.engine
-                    .log
-                    .note(|| event().fact(format_args!("quarantine/{end}")));
-            }
+        let strict = self.engine.strict.as_ref();
+        if let Some(event) = strict.and_then(|it| it.began(seen, now)) {
+            self.engine.log.note(|| event);
         }
     }
 
@@ -351,6 +344,10 @@ impl Ask<'_> {
                 ErrorKind::NoReply,
                 "the grant arrived after its own deadline",
             ));
+        }
+        let (strict, is_one) = (&self.engine.strict, !self.engine.store.is_cluster());
+        if let Some(event) = strict.as_ref().and_then(|it| it.ended(now, is_one)) {
+            self.engine.log.note(|| event);
         }
         Ok(self.hold(t0, deadline, now, fence))
     }

@@ -13,9 +13,7 @@ use self::sentinel::PrimaryLocator;
 use super::error_map;
 use super::socket::SocketControl;
 use crate::base::{ErrorKind, StoreError, debug_as, refusal};
-#[cfg(feature = "tls")]
-use crate::store::url::Place;
-use crate::store::url::{RedisUrl, address};
+use crate::store::url::{Place, RedisUrl, address};
 
 /// Clones share the files that were read for TLS.
 #[derive(Clone)]
@@ -55,6 +53,14 @@ impl Endpoint {
 
     pub(super) fn url(&self) -> &RedisUrl {
         &self.0.url
+    }
+
+    /// Names the server without a login: by host and port where it has one of them for ever.
+    pub(super) fn address(&self) -> String {
+        match &self.0.url.place {
+            Place::Tcp { host, port, .. } => address(host, *port),
+            _ => self.to_string(),
+        }
     }
 
     pub(super) fn watch(&self) -> Option<&PrimaryLocator> {

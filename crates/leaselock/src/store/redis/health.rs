@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::follow;
-use crate::base::clock::CLOCK;
+use crate::base::{CLOCK, StoreError};
 use crate::store::LeaseHolder;
 
 /// The time for one attempt to connect, as long as any lease is held.
@@ -20,12 +20,16 @@ const EACH: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Connection {
-    /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever.
-    pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &dyn LeaseHolder) {
+    /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever. A server that
+    /// was not reached is tried until it is, also without leases: else who asks would hear of an outage that is over.
+    pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &Arc<dyn LeaseHolder>) {
+        self.trouble.tell(holder);
         let mut trouble = self.trouble.watch();
         while trouble.changed().await.is_ok() {
-            while holder.holds() {
+            let is_out = || (self.trouble.all().values().flatten()).any(StoreError::is_transient);
+            while holder.holds() || is_out() {
                 if self.reached(CLOCK.now().plus(EACH)).await.is_ok() {
+                    self.trouble.tried(self.endpoint.address(), None); // another of our connections had failed
                     holder.verify_all();
                     break;
                 }
@@ -36,7 +40,8 @@ impl Connection {
 }
 
 /// Verifies all leases on every event, where every request finds its node anew.
-pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn LeaseHolder) {
+pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &Arc<dyn LeaseHolder>) {
+    trouble.tell(holder);
     let mut trouble = trouble.watch();
     while trouble.changed().await.is_ok() {
         if holder.holds() {
@@ -47,7 +52,7 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn LeaseHold
 }
 
 /// Follows the server to its reported address, and verifies leases; for ever.
-pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn LeaseHolder) {
+pub(super) async fn follow(connection: &Arc<Connection>, holder: &Arc<dyn LeaseHolder>) {
     let follows = follow::follow(&connection.endpoint);
     tokio::join!(follows, connection.verify_after_reconnects(holder));
 }

@@ -22,6 +22,7 @@ use crate::base::{CLOCK, ErrorKind, Result, StoreError, debug_as, refusal};
 use crate::script::{Answer, Call, Library, Listed, Malformed, Value, keys};
 use crate::store::{
     Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
+    Tried,
 };
 
 impl Store for RedisStore {
@@ -111,6 +112,14 @@ impl Store for RedisStore {
         }
     }
 
+    fn tried(&self) -> Tried {
+        match self {
+            Self::Own(own) => own.trouble.all(),
+            Self::External(_) => Tried::new(),
+            Self::Cluster(cluster) => cluster.topology.tried(),
+        }
+    }
+
     /// Counts the connections. One that was handed in reconnects unnoticed.
     fn epoch(&self) -> Option<u64> {
         match self {
@@ -156,8 +165,8 @@ impl Store for RedisStore {
     /// It has leases verified when connections end. A connection that was handed in reports nothing.
     async fn follow(&self, holder: &Arc<dyn LeaseHolder>) {
         match self {
-            Self::Own(own) => health::follow(own, &**holder).await,
-            Self::Cluster(cluster) => health::over_many(&cluster.topology.trouble, &**holder).await,
+            Self::Own(own) => health::follow(own, holder).await,
+            Self::Cluster(cluster) => health::over_many(&cluster.topology.trouble, holder).await,
             Self::External(_) => std::future::pending().await,
         }
     }

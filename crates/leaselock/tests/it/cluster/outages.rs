@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::{AcquireError, Client, ErrorKind};
-use testkit::Cluster;
+use testkit::{Cluster, Server};
 
 use crate::support::{LONG, eventually, soon};
 
@@ -44,6 +44,13 @@ async fn without_a_replica_the_locks_of_a_dead_primary_are_refused_and_later_all
         matches!(kind, ErrorKind::Unreachable | ErrorKind::ClusterDown),
         "{kind:?}"
     );
+    let address = |server: &Server| format!("127.0.0.1:{}", server.port());
+    let connected = client.stats().connected;
+    assert!(!connected[&address(node)], "{connected:?}");
+    assert!(
+        connected[&address(cluster.owner_of(other))],
+        "{connected:?}"
+    );
     eventually("the others refuse too", async || {
         match client.mutex(other).try_acquire().await {
             Err(AcquireError::Store { source, .. }) => source.kind() == ErrorKind::ClusterDown,
@@ -58,6 +65,8 @@ async fn without_a_replica_the_locks_of_a_dead_primary_are_refused_and_later_all
         })
         .await;
     }
+    let connected = client.stats().connected;
+    assert!(connected[&address(node)], "{connected:?}");
 }
 
 #[tokio::test]

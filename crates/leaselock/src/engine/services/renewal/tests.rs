@@ -17,7 +17,7 @@ fn renewal(clock: &Clock) -> Renewal {
 }
 
 fn renewal_with(clock: &Clock, cleanup: &Cleanup) -> Renewal {
-    let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));
+    let store = Executor::embedded(EmbeddedStore::memory("", clock.clone()));
     let cleanup = cleanup.clone();
     Renewal::new(
         store,

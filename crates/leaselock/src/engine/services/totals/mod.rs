@@ -3,5 +3,4 @@
 //! No lock and no allocation is on the way of a count. The counters are relaxed: each is right by itself, and a reader
 //! may see one before another that was counted earlier.
 
-pub(crate) mod counters;
 pub(crate) mod of_client;

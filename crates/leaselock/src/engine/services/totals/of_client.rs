@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::counters::{Chain, Counts, Histogram, SHARES, TIMES};
+use crate::base::counters::{Chain, Counts, Histogram, SHARES, TIMES};
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
 use crate::base::{Clock, Moment};
 
@@ -97,28 +97,16 @@ impl Totals {
     }
 }
 
+#[rustfmt::skip]
 const OUTCOMES: [&str; 11] = [
-    GRANTED,
-    "busy",
-    "deadlock",
-    "quarantined",
-    "too_few_replicas",
-    "no_quorum",
-    "lost",
-    "unknown",
-    "store",
-    "invalid",
-    CANCELLED,
+    GRANTED, "busy", "deadlock", "quarantined", "too_few_replicas", "no_quorum", "lost", "unknown",
+    "store", "invalid", CANCELLED,
 ];
 pub(super) const GRANTED: &str = "granted";
 pub(super) const CANCELLED: &str = "cancelled";
+#[rustfmt::skip]
 const LOSSES: [&str; 6] = [
-    "expired",
-    "taken_over",
-    "broken",
-    "key_missing",
-    "store_unreachable",
-    "max_hold_reached",
+    "expired", "taken_over", "broken", "key_missing", "store_unreachable", "max_hold_reached",
 ];
 const RELEASES: [&str; 4] = ["ok", "not_held", "unknown", "store"];
 const RENEWALS: [&str; 2] = ["ok", "failed"];
@@ -148,9 +136,9 @@ impl KindTotals {
             losses: Counts::of(&LOSSES),
             releases: Counts::of(&RELEASES),
             renewals: Counts::of(&RENEWALS),
-            waits: Histogram::of(&TIMES),
-            holds: Histogram::of(&TIMES),
-            headroom: Histogram::of(&SHARES),
+            waits: Histogram::of(&TIMES, 1_000),
+            holds: Histogram::of(&TIMES, 1_000),
+            headroom: Histogram::of(&SHARES, 1_000),
             begun: AtomicU64::new(0),
             held: AtomicU64::new(0),
         }

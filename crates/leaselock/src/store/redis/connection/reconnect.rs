@@ -58,6 +58,7 @@ impl Connection {
 
     async fn dial(self: Arc<Self>, mut outage: OwnedMutexGuard<Outage>) -> Result<Arc<Live>> {
         let outcome = self.connect().await;
+        (self.trouble).tried(self.endpoint.address(), outcome.as_ref().err());
         let mut state = hold(&self.state);
         state.inside_since = None;
         match outcome {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Tasks that add at the same time agree on one order: each goes on behind what another has put into its place.
-pub(super) struct Chain<T>(OnceLock<Box<(T, Chain<T>)>>);
+pub(crate) struct Chain<T>(OnceLock<Box<(T, Chain<T>)>>);
 
 impl<T> Default for Chain<T> {
     fn default() -> Self {
@@ -17,7 +17,7 @@ impl<T> Default for Chain<T> {
 
 impl<T> Chain<T> {
     /// Returns the value that fits, and adds it when there is none. `None`: there are `most` others already.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         most: usize,
         fits: impl Fn(&T) -> bool,
@@ -34,7 +34,7 @@ impl<T> Chain<T> {
         None
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let all = std::iter::successors(self.0.get(), |entry| entry.1.0.get());
         all.map(|entry| &entry.0)
     }
@@ -48,7 +48,7 @@ pub(crate) struct Counts<const N: usize> {
 }
 
 impl<const N: usize> Counts<N> {
-    pub(super) fn of(labels: &'static [&'static str; N]) -> Self {
+    pub(crate) fn of(labels: &'static [&'static str; N]) -> Self {
         let counts = array::from_fn(|_| AtomicU64::new(0));
         Counts { labels, counts }
     }
@@ -73,6 +73,11 @@ impl<const N: usize> Counts<N> {
     }
 }
 
+/// From a tenth of a millisecond to a second, in microseconds.
+pub(crate) const REQUEST_TIMES: [u64; 13] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000,
+];
 /// From a millisecond to two hours, in thousandths of a second.
 pub(crate) const TIMES: [u64; 17] = [
     1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
@@ -81,9 +86,10 @@ pub(crate) const TIMES: [u64; 17] = [
 /// Tenths, in thousandths.
 pub(crate) const SHARES: [u64; 9] = [100, 200, 300, 400, 500, 600, 700, 800, 900];
 
-/// Bounds are thousandths, all other numbers millionths.
+/// Bounds are so many times a `unit`, and all numbers millionths.
 pub(crate) struct Histogram<const N: usize> {
     bounds: &'static [u64; N],
+    unit: u64,
     counts: [AtomicU64; N],
     /// How many were larger than every bound.
     beyond: AtomicU64,
@@ -91,24 +97,25 @@ pub(crate) struct Histogram<const N: usize> {
 }
 
 impl<const N: usize> Histogram<N> {
-    pub(super) fn of(bounds: &'static [u64; N]) -> Self {
+    pub(crate) fn of(bounds: &'static [u64; N], unit: u64) -> Self {
         Histogram {
             bounds,
+            unit,
             counts: array::from_fn(|_| AtomicU64::new(0)),
             beyond: AtomicU64::new(0),
             sum: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn add(&self, millionths: u64) {
-        let is_below = |bound: &u64| bound * 1_000 < millionths;
+    pub(crate) fn add(&self, millionths: u64) {
+        let is_below = |bound: &u64| bound * self.unit < millionths;
         let at = self.bounds.partition_point(is_below);
         let count = self.counts.get(at).unwrap_or(&self.beyond);
         count.fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(millionths, Ordering::Relaxed);
     }
 
-    pub(super) fn add_time(&self, time: Duration) {
+    pub(crate) fn add_time(&self, time: Duration) {
         self.add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
@@ -118,7 +125,7 @@ impl<const N: usize> Histogram<N> {
         let each = self.bounds.iter().zip(&self.counts);
         let buckets = each.map(|(bound, one)| {
             count += one.load(Ordering::Relaxed);
-            (bound * 1_000, count)
+            (bound * self.unit, count)
         });
         let buckets = buckets.collect();
         let count = count + self.beyond.load(Ordering::Relaxed);
