@@ -207,6 +207,31 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
+    /// The metrics that the layer of fence checks writes, each with its type, labels and help.
+    fn of_layer() -> Vec<[String; 4]> {
+        let layer = leaselock_tower::FenceLayer::new(|_: &http::request::Parts| None);
+        let mut text = String::new();
+        layer.stats().prometheus(&mut text);
+        let of_metric = |metric: &str| {
+            let (name, rest) = metric.split_once(' ')?;
+            let (help, rest) = rest.split_once('\n')?;
+            let (kind, rest) = rest
+                .strip_prefix(&format!("# TYPE {name} "))?
+                .split_once('\n')?;
+            let labels = rest.strip_prefix(&format!("{name}{{"))?.split_once('=')?.0;
+            Some([name, kind, &format!("`{labels}`"), help].map(str::to_owned))
+        };
+        let metrics = text.split("# HELP ").skip(1);
+        metrics
+            .map(|metric| of_metric(metric).expect(metric))
+            .collect()
+    }
+
+    fn is_written(name: &str) -> bool {
+        METRICS.iter().any(|metric| metric.0 == name)
+            || of_layer().iter().any(|[of_layer, ..]| of_layer == name)
+    }
+
     #[test]
     fn the_page_prints_the_table_of_metrics() {
         let row = |metric: &Metric| {
@@ -217,11 +242,14 @@ mod tests {
                 Outcomes(label, _) => format!("`{label}`"),
                 Version => "`version`".to_owned(),
             };
-            let (name, kind, help) = (metric.0, metric.kind(), metric.1);
+            [metric.0, metric.kind(), &labels, metric.1].map(str::to_owned)
+        };
+        let printed = |[name, kind, labels, help]: [String; 4]| {
             let row = format!("| `{name}` | {kind} | {labels} | {help} |");
             row.replace("|  |", "| |")
         };
-        let rows: Vec<String> = METRICS.iter().map(row).collect();
+        let all = METRICS.iter().map(row).chain(of_layer());
+        let rows: Vec<String> = all.map(printed).collect();
         let printed = PAGE
             .lines()
             .filter(|line| line.starts_with("| `leaselock_"));
@@ -280,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Names of metrics in a text that no client writes and no textfile.
+    /// Names of metrics in a text that no client writes, no layer and no textfile.
     fn unknown(text: &str) -> Vec<&str> {
         let names = text.split(|one: char| !one.is_alphanumeric() && one != '_');
         let names = names.filter(|name| name.starts_with("leaselock_"));
@@ -289,7 +317,7 @@ mod tests {
             .filter(|name| {
                 let ends = ["_bucket", "_count", ""].iter();
                 let mut bases = ends.filter_map(|end| name.strip_suffix(end));
-                !bases.any(|base| METRICS.iter().any(|metric| metric.0 == base))
+                !bases.any(is_written)
             })
             .collect()
     }
@@ -298,8 +326,10 @@ mod tests {
     fn the_dashboard_shows_every_metric_and_no_other_and_says_what_each_panel_is() {
         const DASHBOARD: &str = include_str!("../../../../ops/grafana/leaselock.json");
         assert!(unknown(DASHBOARD).is_empty(), "{:?}", unknown(DASHBOARD));
-        for Metric(name, ..) in METRICS {
-            assert!(DASHBOARD.contains(name), "{name}");
+        let of_layer = of_layer().into_iter().map(|[name, ..]| name);
+        let names = METRICS.iter().map(|metric| metric.0.to_owned());
+        for name in names.chain(of_layer) {
+            assert!(DASHBOARD.contains(&name), "{name}");
         }
         let count = |text: &str| DASHBOARD.matches(text).count();
         let panels = count("\"type\": \"timeseries\"");
