@@ -12,99 +12,71 @@ struct Metric(&'static str, &'static str, Values);
 enum Values {
     /// Counters by kind, class and a label of this name.
     Labelled(&'static str, fn(&KindStats) -> &BTreeMap<&'static str, u64>),
-    Gauge(fn(&KindStats) -> u64),
+    Gauge(fn(&KindStats) -> Option<u64>),
     Histogram(fn(&KindStats) -> &Distribution),
+    /// Without labels.
+    OneHistogram(fn(&Stats) -> &Distribution),
     OfClient(fn(&Stats) -> u64),
     /// Counters by a label of this name.
     Outcomes(&'static str, fn(&Stats) -> &BTreeMap<&'static str, u64>),
     Version,
 }
-use Values::{Gauge, Histogram, Labelled, OfClient, Outcomes, Version};
+use Values::{Gauge, Histogram, Labelled, OfClient, OneHistogram, Outcomes, Version};
 
-const METRICS: [Metric; 15] = [
-    Metric(
-        "leaselock_acquires_total",
-        "Acquisitions that have ended.",
-        Labelled("outcome", |kind| &kind.acquires),
-    ),
-    Metric(
-        "leaselock_acquire_wait_seconds",
-        "How long granted acquisitions took.",
-        Histogram(|kind| &kind.waits),
-    ),
-    Metric(
-        "leaselock_hold_seconds",
-        "How long leases were held that have ended.",
-        Histogram(|kind| &kind.holds),
-    ),
-    Metric(
-        "leaselock_leases_held",
-        "Leases that are held.",
-        Gauge(|kind| kind.held),
-    ),
-    Metric(
-        "leaselock_tasks_waiting",
-        "Acquisitions that have not ended.",
-        Gauge(|kind| kind.waiting),
-    ),
-    Metric(
-        "leaselock_losses_total",
-        "Leases that ended against their holder's will.",
-        Labelled("reason", |kind| &kind.losses),
-    ),
-    Metric(
-        "leaselock_releases_total",
-        "Releases that a caller awaited.",
-        Labelled("outcome", |kind| &kind.releases),
-    ),
-    Metric(
-        "leaselock_renewals_total",
-        "Renewals.",
-        Labelled("outcome", |kind| &kind.renewals),
-    ),
-    Metric(
-        "leaselock_renewal_headroom_ratio",
-        "The share of the granted time that was left when a renewal was confirmed.",
-        Histogram(|kind| &kind.headroom),
-    ),
-    Metric(
-        "leaselock_once_total",
-        "What callers of work that runs once were told.",
-        Outcomes("outcome", |stats| &stats.runs),
-    ),
-    Metric(
-        "leaselock_ticks_total",
-        "What became of the ticks that this client claimed.",
-        Outcomes("outcome", |stats| &stats.ticks),
-    ),
-    Metric(
-        "leaselock_limiter_permits_total",
-        "Permits that callers asked of limiters.",
-        Outcomes("outcome", |stats| &stats.limiter_permits),
-    ),
-    Metric(
-        "leaselock_counter_changes_total",
-        "Changes of counters whose callers awaited the reply.",
-        Outcomes("outcome", |stats| &stats.counter_changes),
-    ),
-    Metric(
-        "leaselock_clock_jumps_total",
-        "Jumps of the store's clock against that of this machine.",
-        OfClient(|stats| stats.clock_jumps),
-    ),
-    Metric(
-        "leaselock_build_info",
-        "1, with the version of the library.",
-        Version,
-    ),
-];
+/// A name and where its values are, and what it says.
+macro_rules! metrics {
+    ($($name:ident = $values:expr, $help:literal;)+) => {
+        const METRICS: &[Metric] = &[$(Metric(stringify!($name), $help, $values)),+];
+    };
+}
+
+metrics! {
+    leaselock_acquires_total = Labelled("outcome", |kind| &kind.acquires),
+        "Acquisitions that have ended.";
+    leaselock_acquire_wait_seconds = Histogram(|kind| &kind.waits),
+        "How long granted acquisitions took.";
+    leaselock_hold_seconds = Histogram(|kind| &kind.holds),
+        "How long leases were held that have ended.";
+    leaselock_leases_held = Gauge(|kind| Some(kind.held)),
+        "Leases that are held.";
+    leaselock_permits_in_use = Gauge(|kind| (kind.kind == "permits").then_some(kind.permits)),
+        "Permits that leases hold.";
+    leaselock_tasks_waiting = Gauge(|kind| Some(kind.waiting)),
+        "Acquisitions that have not ended.";
+    leaselock_losses_total = Labelled("reason", |kind| &kind.losses),
+        "Leases that ended against their holder's will.";
+    leaselock_releases_total = Labelled("outcome", |kind| &kind.releases),
+        "Releases that a caller awaited.";
+    leaselock_renewals_total = Labelled("outcome", |kind| &kind.renewals),
+        "Renewals.";
+    leaselock_renewal_headroom_ratio = Histogram(|kind| &kind.headroom),
+        "The share of the granted time that was left when a renewal was confirmed.";
+    leaselock_once_total = Outcomes("outcome", |stats| &stats.runs),
+        "What callers of work that runs once were told.";
+    leaselock_ticks_total = Outcomes("outcome", |stats| &stats.ticks),
+        "What became of the ticks that this client claimed.";
+    leaselock_tick_delay_seconds = OneHistogram(|stats| &stats.tick_delays),
+        "How long after their time ticks were begun.";
+    leaselock_limiter_permits_total = Outcomes("outcome", |stats| &stats.limiter_permits),
+        "Permits that callers asked of limiters.";
+    leaselock_counter_changes_total = Outcomes("outcome", |stats| &stats.counter_changes),
+        "Changes of counters whose callers awaited the reply.";
+    leaselock_arrivals_total = Outcomes("kind", |stats| &stats.arrivals),
+        "Arrivals at latches and barriers.";
+    leaselock_barrier_generations_total = OfClient(|stats| stats.barrier_generations),
+        "Generations of barriers that have passed.";
+    leaselock_clock_jumps_total = OfClient(|stats| stats.clock_jumps),
+        "Jumps of the store's clock against that of this machine.";
+    leaselock_build_info = Version,
+        "1, with the version of the library.";
+}
 
 impl Metric {
     fn kind(&self) -> &'static str {
         match self.2 {
             Labelled(..) | OfClient(_) | Outcomes(..) => "counter",
             Gauge(_) | Version => "gauge",
-            Histogram(_) => "histogram",
+            Histogram(_) | OneHistogram(_) => "histogram",
         }
     }
 
@@ -122,30 +94,43 @@ impl Metric {
             }
             Labelled(label, of) => {
                 for kind in &stats.kinds {
+                    let by = labels(kind);
                     for (value, count) in of(kind) {
-                        writeln!(out, "{name}{{{},{label}=\"{value}\"}} {count}", Of(kind))?;
+                        writeln!(out, "{name}{{{by},{label}=\"{value}\"}} {count}")?;
                     }
                 }
             }
             Gauge(of) => {
                 for kind in &stats.kinds {
-                    writeln!(out, "{name}{{{}}} {}", Of(kind), of(kind))?;
+                    if let Some(value) = of(kind) {
+                        writeln!(out, "{name}{{{}}} {value}", labels(kind))?;
+                    }
                 }
             }
             Histogram(of) => {
                 for kind in &stats.kinds {
-                    let (by, all) = (Of(kind), of(kind));
-                    for (le, count) in &all.buckets {
-                        let le = Millionths(*le);
-                        writeln!(out, "{name}_bucket{{{by},le=\"{le}\"}} {count}")?;
-                    }
-                    writeln!(out, "{name}_bucket{{{by},le=\"+Inf\"}} {}", all.count)?;
-                    writeln!(out, "{name}_sum{{{by}}} {}", Millionths(all.sum))?;
-                    writeln!(out, "{name}_count{{{by}}} {}", all.count)?;
+                    of(kind).write(name, &format!("{},", labels(kind)), out)?;
                 }
             }
+            OneHistogram(of) => of(stats).write(name, "", out)?,
         }
         Ok(())
+    }
+}
+
+impl Distribution {
+    /// `by`: its labels, and the comma behind each.
+    fn write(&self, name: &str, by: &str, out: &mut String) -> Result {
+        for (le, count) in &self.buckets {
+            let le = Millionths(*le);
+            writeln!(out, "{name}_bucket{{{by}le=\"{le}\"}} {count}")?;
+        }
+        let (sum, count) = (Millionths(self.sum), self.count);
+        writeln!(out, "{name}_bucket{{{by}le=\"+Inf\"}} {count}")?;
+        let all = by
+            .strip_suffix(',')
+            .map_or_else(String::new, |by| format!("{{{by}}}"));
+        writeln!(out, "{name}_sum{all} {sum}\n{name}_count{all} {count}")
     }
 }
 
@@ -163,28 +148,17 @@ impl Stats {
     /// # Ok::<_, leaselock::error::InvalidInput>(())
     /// ```
     pub fn prometheus(&self, out: &mut String) {
-        for metric in &METRICS {
+        for metric in METRICS {
             metric.write(self, out).ok(); // a string takes whatever is written
         }
     }
 }
 
-/// The labels that every metric of locks has.
-struct Of<'a>(&'a KindStats);
-
-impl Display for Of<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "kind=\"{}\",class=\"", self.0.kind)?;
-        for character in self.0.class.chars() {
-            match character {
-                '\\' => f.write_str("\\\\")?,
-                '"' => f.write_str("\\\"")?,
-                '\n' => f.write_str("\\n")?,
-                other => f.write_char(other)?,
-            }
-        }
-        f.write_char('"')
-    }
+/// Returns the labels that every metric of locks has.
+fn labels(kind: &KindStats) -> String {
+    let class = kind.class.replace('\\', "\\\\").replace('"', "\\\"");
+    let class = class.replace('\n', "\\n");
+    format!("kind=\"{}\",class=\"{class}\"", kind.kind)
 }
 
 /// A number of millionths, as a decimal fraction without zeros at its end.
@@ -238,7 +212,7 @@ mod tests {
             let labels = match metric.2 {
                 Labelled(label, _) => format!("`kind`, `class`, `{label}`"),
                 Gauge(_) | Histogram(_) => "`kind`, `class`".to_owned(),
-                OfClient(_) => String::new(),
+                OfClient(_) | OneHistogram(_) => String::new(),
                 Outcomes(label, _) => format!("`{label}`"),
                 Version => "`version`".to_owned(),
             };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
+use std::sync::atomic::Ordering;
 
 use crate::engine::services::totals::counters::Histogram;
 use crate::engine::services::{Engine, KindTotals};
@@ -29,10 +30,16 @@ pub struct Stats {
     /// What became of the ticks that this client claimed: `run`, `over`, `overlap`, `missed`, `stale` (a later tick began
     /// before this one ended), or `unrecorded` (it ran, and its end was not stored).
     pub ticks: BTreeMap<&'static str, u64>,
+    /// How long after their time, by the store's clock, this client began ticks, in microseconds.
+    pub tick_delays: Distribution,
     /// Permits that callers asked of limiters: `allowed`, or `limited`.
     pub limiter_permits: BTreeMap<&'static str, u64>,
     /// Changes of counters whose callers awaited the reply: `counted`, `refused`, or `unknown`.
     pub counter_changes: BTreeMap<&'static str, u64>,
+    /// Arrivals that the store confirmed, at a `latch`, also again of a party that had arrived, or at a `barrier`.
+    pub arrivals: BTreeMap<&'static str, u64>,
+    /// Generations of barriers that passed: the client of the first party of each counts it.
+    pub barrier_generations: u64,
 }
 
 /// What was counted for one kind of lock and one class.
@@ -64,12 +71,14 @@ pub struct KindStats {
     pub headroom: Distribution,
     /// How many leases are held now.
     pub held: u64,
+    /// How many permits they hold; none of any kind but `permits`.
+    pub permits: u64,
     /// How many acquisitions have not ended.
     pub waiting: u64,
 }
 
 /// How values are distributed, as a cumulative histogram of whole numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Distribution {
@@ -90,8 +99,11 @@ impl Stats {
             kinds: kinds.map(|totals| KindStats::of(totals)).collect(),
             runs: nouns.runs.snapshot(),
             ticks: nouns.ticks.snapshot(),
+            tick_delays: Distribution::of(&nouns.delays),
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
+            arrivals: nouns.arrivals.snapshot(),
+            barrier_generations: nouns.generations.load(Ordering::Relaxed),
         }
     }
 }
@@ -110,6 +122,7 @@ impl KindStats {
             holds: Distribution::of(&totals.holds),
             headroom: Distribution::of(&totals.headroom),
             held,
+            permits: totals.permits.load(Ordering::Relaxed),
             waiting,
         }
     }
@@ -125,6 +138,7 @@ impl KindStats {
         self.holds.add(&other.holds);
         self.headroom.add(&other.headroom);
         self.held += other.held;
+        self.permits += other.permits;
         self.waiting += other.waiting;
     }
 }
@@ -140,6 +154,8 @@ impl Distribution {
     }
 
     fn add(&mut self, other: &Distribution) {
+        let bounds = other.buckets.iter().map(|(bound, _)| (*bound, 0));
+        self.buckets.extend(bounds.skip(self.buckets.len())); // the sum of no client has none
         let both = self.buckets.iter_mut().zip(&other.buckets);
         both.for_each(|((_, here), (_, there))| *here += there);
         self.count += other.count;
@@ -156,7 +172,10 @@ impl AddAssign for Stats {
             (&mut self.ticks, &other.ticks),
             (&mut self.limiter_permits, &other.limiter_permits),
             (&mut self.counter_changes, &other.counter_changes),
+            (&mut self.arrivals, &other.arrivals),
         ]);
+        self.barrier_generations += other.barrier_generations;
+        self.tick_delays.add(&other.tick_delays);
         for theirs in other.kinds {
             let mut all = self.kinds.iter_mut();
             match all.find(|ours| ours.kind == theirs.kind && ours.class == theirs.class) {
@@ -169,7 +188,7 @@ impl AddAssign for Stats {
 
 type Labelled = BTreeMap<&'static str, u64>;
 
-fn add_all(counts: [(&mut Labelled, &Labelled); 4]) {
+fn add_all<const N: usize>(counts: [(&mut Labelled, &Labelled); N]) {
     for (ours, theirs) in counts {
         for (label, count) in theirs {
             *ours.entry(label).or_default() += count;

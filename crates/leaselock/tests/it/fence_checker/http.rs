@@ -215,7 +215,10 @@ fn the_layer_counts_what_it_admits_and_refuses_and_no_request_that_went_away_bef
     let counts = |raised, known, stale, other_owner, other_name| {
         let counts = [raised, known, stale, other_owner, other_name];
         let outcomes = ["raised", "known", "stale", "other_owner", "other_name"];
-        assert_eq!(layer.stats().checks, outcomes.into_iter().zip(counts).collect());
+        assert_eq!(
+            layer.stats().checks,
+            outcomes.into_iter().zip(counts).collect()
+        );
     };
     counts(0, 0, 0, 0, 0);
     for (headers, times) in [

@@ -1,4 +1,4 @@
-//! What is counted with: counters of outcomes, histograms, and a list of them that only grows.
+//! What is counted with: counters of outcomes, histograms, a list of them that only grows, and what is of no kind of lock.
 
 use std::array;
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    pub(super) fn add(&self, millionths: u64) {
+    pub(crate) fn add(&self, millionths: u64) {
         let is_below = |bound: &u64| bound * 1_000 < millionths;
         let at = self.bounds.partition_point(is_below);
         let count = self.counts.get(at).unwrap_or(&self.beyond);
@@ -123,5 +123,48 @@ impl<const N: usize> Histogram<N> {
         let buckets = buckets.collect();
         let count = count + self.beyond.load(Ordering::Relaxed);
         (buckets, count, self.sum.load(Ordering::Relaxed))
+    }
+}
+
+const RUNS: [&str; 7] = [
+    "ran",
+    "replayed",
+    "failed",
+    "crashed",
+    "given_up",
+    "differs",
+    "unrecorded",
+];
+const TICKS: [&str; 6] = ["run", "over", "overlap", "missed", "stale", "unrecorded"];
+const PERMITS: [&str; 2] = ["allowed", "limited"];
+const CHANGES: [&str; 3] = ["counted", "refused", "unknown"];
+const ARRIVALS: [&str; 2] = ["latch", "barrier"];
+
+/// The counts that are of no kind of lock.
+pub(crate) struct NounTotals {
+    pub(crate) runs: Counts<7>,
+    pub(crate) ticks: Counts<6>,
+    /// How late ticks were begun.
+    pub(crate) delays: Histogram<17>,
+    /// That were asked of limiters.
+    pub(crate) permits: Counts<2>,
+    /// Of counters.
+    pub(crate) changes: Counts<3>,
+    pub(crate) arrivals: Counts<2>,
+    /// Of barriers.
+    pub(crate) generations: AtomicU64,
+}
+
+impl Default for NounTotals {
+    fn default() -> Self {
+        NounTotals {
+            runs: Counts::of(&RUNS),
+            ticks: Counts::of(&TICKS),
+            permits: Counts::of(&PERMITS),
+            changes: Counts::of(&CHANGES),
+            delays: Histogram::of(&TIMES),
+            arrivals: Counts::of(&ARRIVALS),
+            generations: AtomicU64::new(0),
+        }
     }
 }
