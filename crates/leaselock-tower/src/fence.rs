@@ -10,6 +10,7 @@ use leaselock_fence::{Admission, FenceChecker, FenceRefused, Name, Sequencer};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tower_layer::Layer;
 
+use crate::fence_stats::{Checks, FenceStats};
 use crate::service::{Admit, LayeredService, Refusal};
 
 /// The header of a request with the text of a [`Sequencer`].
@@ -76,6 +77,22 @@ impl<F: Fn(&Parts) -> Option<Name>> FenceLayer<F> {
     }
 }
 
+impl<F> FenceLayer<F> {
+    /// Returns what the layer has admitted and refused until now, together with its clones and their services.
+    ///
+    /// # Examples
+    /// ```
+    /// # let name_of = |_: &http::request::Parts| None;
+    /// use leaselock_tower::FenceLayer;
+    ///
+    /// let layer = FenceLayer::new(name_of); // keep it, or a clone, beside the service
+    /// assert_eq!(layer.stats().checks["stale"], 0); // more: a late holder sent requests
+    /// ```
+    pub fn stats(&self) -> FenceStats {
+        self.checkers.checks.stats()
+    }
+}
+
 impl<F: Fn(&Parts) -> Option<Name> + Clone + 'static, S> Layer<S> for FenceLayer<F> {
     type Service = FenceService<F, S>;
 
@@ -110,7 +127,13 @@ impl<F: Fn(&Parts) -> Option<Name> + Clone + 'static> Admit for FenceLayer<F> {
 ///
 /// Requests that are being served hold their checker for reading. To raise it is to write, which waits for them.
 #[derive(Debug, Default)]
-struct Checkers(Mutex<HashMap<Name, Arc<RwLock<FenceChecker>>>>);
+struct Checkers {
+    of_names: Mutex<HashMap<Name, Arc<RwLock<FenceChecker>>>>,
+    checks: Checks,
+}
+
+/// A checker that a request holds for reading, and how it admitted the request.
+type Admitted = (OwnedRwLockReadGuard<FenceChecker>, Admission);
 
 impl Checkers {
     async fn admit(
@@ -118,10 +141,16 @@ impl Checkers {
         name: Name,
         shown: &Sequencer,
     ) -> Result<OwnedRwLockReadGuard<FenceChecker>, FenceRefused> {
+        let checked = self.check(name, shown).await;
+        self.checks.add(&checked);
+        checked.map(|(reading, _)| reading)
+    }
+
+    async fn check(&self, name: Name, shown: &Sequencer) -> Result<Admitted, FenceRefused> {
         // What is shown for another name is refused before the name of the request is kept.
         let _admission = FenceChecker::new(name.clone()).admit(shown)?;
         let checker = {
-            let mut checkers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut checkers = self.of_names.lock().unwrap_or_else(PoisonError::into_inner);
             let checker = checkers.entry(name.clone());
             let checker = checker.or_insert_with(|| Arc::new(RwLock::new(FenceChecker::new(name))));
             Arc::clone(checker)
@@ -130,12 +159,12 @@ impl Checkers {
         // A late request is refused at once, and does not wait for those that are being served.
         let mut present = FenceChecker::clone(&reading);
         if present.admit(shown)? == Admission::Known {
-            return Ok(reading);
+            return Ok((reading, Admission::Known));
         }
         drop(reading);
         let mut writing = checker.write_owned().await;
-        let _admission = writing.admit(shown)?; // in memory, there is nothing to store
-        Ok(writing.downgrade())
+        let admission = writing.admit(shown)?; // in memory, there is nothing to store
+        Ok((writing.downgrade(), admission))
     }
 }
 

@@ -34,6 +34,7 @@
 #[cfg(feature = "limits")]
 mod admission;
 mod fence;
+mod fence_stats;
 #[cfg(feature = "limits")]
 mod limiter;
 #[cfg(feature = "limits")]
@@ -45,6 +46,7 @@ mod service;
 #[cfg(feature = "limits")]
 pub use crate::admission::OnError;
 pub use crate::fence::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
+pub use crate::fence_stats::FenceStats;
 #[cfg(feature = "limits")]
 pub use crate::limiter::{LimiterLayer, LimiterService};
 #[cfg(feature = "limits")]

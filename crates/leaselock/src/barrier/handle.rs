@@ -140,7 +140,7 @@ impl Barrier {
 
     async fn wait_until(&self, until: Option<Moment>) -> Result<BarrierPass, BarrierError> {
         let (barrier, lease) = self.checked()?;
-        let engine = &self.noun.engine;
+        let (engine, nouns) = (&self.noun.engine, &self.noun.engine.totals.nouns);
         let (keys, token) = (barrier.keys.clone(), barrier.new_token()?);
         let party = Party { keys, token };
         let (channel, mut watch) = (barrier.channel(), barrier.watch(until));
@@ -161,12 +161,17 @@ impl Barrier {
             };
             match engine.ask(&arrive, within).await {
                 Ok(ArrivalAtBarrier::Passed { index }) => {
+                    if waits_with.is_none() {
+                        nouns.arrivals.add("barrier");
+                    }
                     return Ok(self.passed(place, generation, index));
                 }
                 Ok(ArrivalAtBarrier::Waiting { arrived }) => {
                     place.is_present();
                     watch.has_reply();
-                    waits_with = Some(arrived);
+                    if waits_with.replace(arrived).is_none() {
+                        nouns.arrivals.add("barrier");
+                    }
                 }
                 // It was not known which generation waits.
                 Ok(ArrivalAtBarrier::Missed { generation: now }) if waits_with.is_none() => {
@@ -218,6 +223,8 @@ impl Barrier {
 
     /// The next wait begins in the generation behind this one, or finds out which one waits.
     fn passed(&self, mut place: Leftover<Leave>, generation: u64, index: u32) -> BarrierPass {
+        let passed = &self.noun.engine.totals.nouns.generations;
+        passed.fetch_add(u64::from(index == 0), Ordering::Relaxed);
         self.generation.store(generation + 1, Ordering::SeqCst);
         hold(&self.told).push(place.what().party.token.clone());
         place.ends();

@@ -1,4 +1,4 @@
-//! What is counted with: counters of outcomes, histograms, and a list of them that only grows.
+//! What is counted with: counters of outcomes, histograms, a list of them that only grows, and what is of no kind of lock.
 
 use std::array;
 use std::collections::BTreeMap;

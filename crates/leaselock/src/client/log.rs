@@ -39,14 +39,16 @@ impl Client {
         Ok(entries(&written))
     }
 
-    /// Returns the events of this client from now on: what it writes to the [log](Client::log), each lease that is
-    /// `granted` or `released`, and each server that is `disconnected` (the text says why) or `connected` again.
+    /// Returns the events of this client from now on: what it writes to the [log](Client::log), each acquisition that is
+    /// `waiting`, once, each lease that is `granted` or `released`, and each server that is `disconnected` (the text says
+    /// why) or `connected` again.
     ///
     /// [`kind`](LogEntry::kind) and the other fields are as in the log, at once and without a request. A receiver that
     /// is 1,024 events behind has missed the oldest:
     /// [`RecvError::Lagged`](tokio::sync::broadcast::error::RecvError::Lagged) says how many. Use it to show and to
     /// measure; to stop work in time use [`Lease::lost`](crate::Lease::lost). A lease that was granted before the first
-    /// call of `events` is not seen when it is released.
+    /// call of `events` is not seen when it is released. The text of `waiting` has the position and the id of the holder's
+    /// client, where they are known; tries without a queue ([`Wait::Poll`](crate::Wait::Poll)) do not wait.
     ///
     /// # Examples
     /// ```

@@ -12,8 +12,10 @@ struct Metric(&'static str, &'static str, Values);
 enum Values {
     /// Counters by kind, class and a label of this name.
     Labelled(&'static str, fn(&KindStats) -> &BTreeMap<&'static str, u64>),
-    Gauge(fn(&KindStats) -> u64),
+    Gauge(fn(&KindStats) -> Option<u64>),
     Histogram(fn(&KindStats) -> &Distribution),
+    /// Without labels.
+    OneHistogram(fn(&Stats) -> &Distribution),
     OfClient(fn(&Stats) -> u64),
     /// A gauge of the client.
     Now(fn(&Stats) -> u64),
@@ -40,9 +42,11 @@ metrics! {
         "How long granted acquisitions took.";
     leaselock_hold_seconds = Histogram(|kind| &kind.holds),
         "How long leases were held that have ended.";
-    leaselock_leases_held = Gauge(|kind| kind.held),
+    leaselock_leases_held = Gauge(|kind| Some(kind.held)),
         "Leases that are held.";
-    leaselock_tasks_waiting = Gauge(|kind| kind.waiting),
+    leaselock_permits_in_use = Gauge(|kind| (kind.kind == "permits").then_some(kind.permits)),
+        "Permits that leases hold.";
+    leaselock_tasks_waiting = Gauge(|kind| Some(kind.waiting)),
         "Acquisitions that have not ended.";
     leaselock_losses_total = Labelled("reason", |kind| &kind.losses),
         "Leases that ended against their holder's will.";
@@ -56,10 +60,16 @@ metrics! {
         "What callers of work that runs once were told.";
     leaselock_ticks_total = Outcomes("outcome", |stats| &stats.ticks),
         "What became of the ticks that this client claimed.";
+    leaselock_tick_delay_seconds = OneHistogram(|stats| &stats.tick_delays),
+        "How long after their time ticks were begun.";
     leaselock_limiter_permits_total = Outcomes("outcome", |stats| &stats.limiter_permits),
         "Permits that callers asked of limiters.";
     leaselock_counter_changes_total = Outcomes("outcome", |stats| &stats.counter_changes),
         "Changes of counters whose callers awaited the reply.";
+    leaselock_arrivals_total = Outcomes("kind", |stats| &stats.arrivals),
+        "Arrivals at latches and barriers.";
+    leaselock_barrier_generations_total = OfClient(|stats| stats.barrier_generations),
+        "Generations of barriers that have passed.";
     leaselock_requests_total = Requests,
         "Requests to the store that have ended.";
     leaselock_request_seconds = RequestTimes,
@@ -81,7 +91,7 @@ impl Metric {
         match self.2 {
             Labelled(..) | OfClient(_) | Outcomes(..) | Requests => "counter",
             Gauge(_) | Now(_) | Servers | Version => "gauge",
-            Histogram(_) | RequestTimes => "histogram",
+            Histogram(_) | OneHistogram(_) | RequestTimes => "histogram",
         }
     }
 
@@ -99,14 +109,17 @@ impl Metric {
             }
             Labelled(label, of) => {
                 for kind in &stats.kinds {
+                    let by = labels(kind);
                     for (value, count) in of(kind) {
-                        writeln!(out, "{name}{{{},{label}=\"{value}\"}} {count}", Of(kind))?;
+                        writeln!(out, "{name}{{{by},{label}=\"{value}\"}} {count}")?;
                     }
                 }
             }
             Gauge(of) => {
                 for kind in &stats.kinds {
-                    writeln!(out, "{name}{{{}}} {}", Of(kind), of(kind))?;
+                    if let Some(value) = of(kind) {
+                        writeln!(out, "{name}{{{}}} {value}", labels(kind))?;
+                    }
                 }
             }
             Servers => {
@@ -124,7 +137,7 @@ impl Metric {
             }
             Histogram(of) => {
                 for kind in &stats.kinds {
-                    of(kind).write(name, &format!("{},", Of(kind)), out)?;
+                    of(kind).write(name, &format!("{},", labels(kind)), out)?;
                 }
             }
             RequestTimes => {
@@ -132,6 +145,7 @@ impl Metric {
                     times.write(name, &format!("op=\"{op}\","), out)?;
                 }
             }
+            OneHistogram(of) => of(stats).write(name, "", out)?,
         }
         Ok(())
     }
@@ -173,14 +187,10 @@ impl Stats {
     }
 }
 
-/// The labels that every metric of locks has.
-struct Of<'a>(&'a KindStats);
-
-impl Display for Of<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let class = escaped(&self.0.class);
-        write!(f, "kind=\"{}\",class=\"{class}\"", self.0.kind)
-    }
+/// Returns the labels that every metric of locks has.
+fn labels(kind: &KindStats) -> String {
+    let class = escaped(&kind.class);
+    format!("kind=\"{}\",class=\"{class}\"", kind.kind)
 }
 
 fn escaped(value: &str) -> String {
@@ -208,24 +218,52 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
+    /// The metrics that the layer of fence checks writes, each with its type, labels and help.
+    fn of_layer() -> Vec<[String; 4]> {
+        let layer = leaselock_tower::FenceLayer::new(|_: &http::request::Parts| None);
+        let mut text = String::new();
+        layer.stats().prometheus(&mut text);
+        let of_metric = |metric: &str| {
+            let (name, rest) = metric.split_once(' ')?;
+            let (help, rest) = rest.split_once('\n')?;
+            let (kind, rest) = rest
+                .strip_prefix(&format!("# TYPE {name} "))?
+                .split_once('\n')?;
+            let labels = rest.strip_prefix(&format!("{name}{{"))?.split_once('=')?.0;
+            Some([name, kind, &format!("`{labels}`"), help].map(str::to_owned))
+        };
+        let metrics = text.split("# HELP ").skip(1);
+        metrics
+            .map(|metric| of_metric(metric).expect(metric))
+            .collect()
+    }
+
+    fn is_written(name: &str) -> bool {
+        METRICS.iter().any(|metric| metric.0 == name)
+            || of_layer().iter().any(|[of_layer, ..]| of_layer == name)
+    }
+
     #[test]
     fn the_page_prints_the_table_of_metrics() {
         let row = |metric: &Metric| {
             let labels = match metric.2 {
                 Labelled(label, _) => format!("`kind`, `class`, `{label}`"),
                 Gauge(_) | Histogram(_) => "`kind`, `class`".to_owned(),
-                Now(_) | OfClient(_) => String::new(),
+                Now(_) | OfClient(_) | OneHistogram(_) => String::new(),
                 Outcomes(label, _) => format!("`{label}`"),
                 Requests => "`op`, `outcome`".to_owned(),
                 RequestTimes => "`op`".to_owned(),
                 Servers => "`node`".to_owned(),
                 Version => "`version`".to_owned(),
             };
-            let (name, kind, help) = (metric.0, metric.kind(), metric.1);
+            [metric.0, metric.kind(), &labels, metric.1].map(str::to_owned)
+        };
+        let printed = |[name, kind, labels, help]: [String; 4]| {
             let row = format!("| `{name}` | {kind} | {labels} | {help} |");
             row.replace("|  |", "| |")
         };
-        let rows: Vec<String> = METRICS.iter().map(row).collect();
+        let all = METRICS.iter().map(row).chain(of_layer());
+        let rows: Vec<String> = all.map(printed).collect();
         let printed = PAGE
             .lines()
             .filter(|line| line.starts_with("| `leaselock_"));
@@ -284,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Names of metrics in a text that no client writes and no textfile.
+    /// Names of metrics in a text that no client writes, no layer and no textfile.
     fn unknown(text: &str) -> Vec<&str> {
         let names = text.split(|one: char| !one.is_alphanumeric() && one != '_');
         let names = names.filter(|name| name.starts_with("leaselock_"));
@@ -293,7 +331,7 @@ mod tests {
             .filter(|name| {
                 let ends = ["_bucket", "_count", ""].iter();
                 let mut bases = ends.filter_map(|end| name.strip_suffix(end));
-                !bases.any(|base| METRICS.iter().any(|metric| metric.0 == base))
+                !bases.any(is_written)
             })
             .collect()
     }
@@ -302,8 +340,10 @@ mod tests {
     fn the_dashboard_shows_every_metric_and_no_other_and_says_what_each_panel_is() {
         const DASHBOARD: &str = include_str!("../../../../ops/grafana/leaselock.json");
         assert!(unknown(DASHBOARD).is_empty(), "{:?}", unknown(DASHBOARD));
-        for Metric(name, ..) in METRICS {
-            assert!(DASHBOARD.contains(name), "{name}");
+        let of_layer = of_layer().into_iter().map(|[name, ..]| name);
+        let names = METRICS.iter().map(|metric| metric.0.to_owned());
+        for name in names.chain(of_layer) {
+            assert!(DASHBOARD.contains(&name), "{name}");
         }
         let count = |text: &str| DASHBOARD.matches(text).count();
         let panels = count("\"type\": \"timeseries\"");

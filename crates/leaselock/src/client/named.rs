@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use leaselock_fence::Name;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::options::Options;
 use crate::base::error::{AcquireError, NounFailure};
@@ -214,14 +215,21 @@ impl Named {
     }
 
     /// Begins to count an acquisition, by this label in place of that of its kind.
-    pub(crate) fn acquiring(&self, label: Option<&'static str>) -> Acquiring<'_> {
-        let (clock, lock) = (&self.state.engine.clock, self.as_str().unwrap_or_default());
-        Acquiring::begin(clock, lock, self.totals(label))
+    pub(crate) fn acquiring(&self, label: Option<&'static str>, wait: Wait) -> Acquiring<'_> {
+        let (totals, options) = (self.totals(label), &self.options);
+        let span = tracing::debug_span!(
+            target: "leaselock", "acquire", lock = self.as_str().unwrap_or_default(),
+            kind = totals.map(|it| it.kind), class = totals.map(|it| &*it.class),
+            ttl_ms = options.length().as_millis(), priority = options.priority,
+            wait_limit_ms = wait.limit().map(|limit| limit.as_millis()),
+            outcome = Empty, waited_ms = Empty, position = Empty, fence = Empty, holder = Empty,
+        );
+        Acquiring::begin(&self.state.engine.clock, totals, span)
     }
 
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        let acquiring = self.acquiring(None);
+        let acquiring = self.acquiring(None, wait);
         let mut waiting = pin!(self.wait_uncounted(wait)); // where it is: to give it to `instrument` would copy it twice
         let in_span = |context: &mut Context<'_>| {
             (acquiring.span).in_scope(|| waiting.as_mut().poll(context))
@@ -271,7 +279,8 @@ impl Named {
         into: &Named,
         wait: Option<Wait>,
     ) -> Result<Lease, AcquireError> {
-        let acquiring = into.acquiring(None);
+        let wait = wait.unwrap_or_else(|| self.options.wait_policy());
+        let acquiring = into.acquiring(None, wait);
         let span = acquiring.span.clone();
         let acquired = async {
             let (into, (engine, record, _)) = (into.resource()?, lease.parts());
@@ -288,7 +297,6 @@ impl Named {
                 return Err(InvalidInput::new(right).into());
             }
             let mut ask = self.ask()?.changing(record.held.token.clone(), into);
-            let wait = wait.unwrap_or_else(|| self.options.wait_policy());
             ask.acquire(wait, &self.state.groups).await
         };
         acquiring.end(acquired.instrument(span).await, Lease::counted)

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::Future;
 
-use leaselock_fence::Fence;
 use tracing::Instrument;
 
 use crate::base::error::{AcquireError, ErrorFacts, HasFacts, Lost, ReleaseError};
@@ -67,10 +66,7 @@ where
     F: FnOnce(LeaseView<M>) -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let record = lease.parts().1;
-    let fence = record.fence.map(Fence::get);
-    let span = tracing::debug_span!(target: "leaselock", "hold", lock = %record.name, fence);
-    let body = body(lease.view()).instrument(span);
+    let body = body(lease.view()).instrument(lease.span());
     let ended = until_lost(lease.lost(), body).await;
     // A body that blocked its thread may have ended after the deadline, when nothing could stop it any more.
     let late = lease.check().err();

@@ -30,6 +30,8 @@ pub struct Stats {
     /// What became of the ticks that this client claimed: `run`, `over`, `overlap`, `missed`, `stale` (a later tick began
     /// before this one ended), or `unrecorded` (it ran, and its end was not stored).
     pub ticks: BTreeMap<&'static str, u64>,
+    /// How long after their time, by the store's clock, this client began ticks, in microseconds.
+    pub tick_delays: Distribution,
     /// Permits that callers asked of limiters: `allowed`, or `limited`.
     pub limiter_permits: BTreeMap<&'static str, u64>,
     /// Changes of counters whose callers awaited the reply: `counted`, `refused`, or `unknown`.
@@ -44,6 +46,10 @@ pub struct Stats {
     pub requests: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// How long they took, in microseconds, by what they were for.
     pub request_times: BTreeMap<&'static str, Distribution>,
+    /// Arrivals that the store confirmed, at a `latch`, also again of a party that had arrived, or at a `barrier`.
+    pub arrivals: BTreeMap<&'static str, u64>,
+    /// Generations of barriers that passed: the client of the first party of each counts it.
+    pub barrier_generations: u64,
 }
 
 /// What was counted for one kind of lock and one class.
@@ -75,6 +81,8 @@ pub struct KindStats {
     pub headroom: Distribution,
     /// How many leases are held now.
     pub held: u64,
+    /// How many permits they hold; none of any kind but `permits`.
+    pub permits: u64,
     /// How many acquisitions have not ended.
     pub waiting: u64,
 }
@@ -103,6 +111,7 @@ impl Stats {
             kinds: kinds.map(|totals| KindStats::of(totals)).collect(),
             runs: nouns.runs.snapshot(),
             ticks: nouns.ticks.snapshot(),
+            tick_delays: Distribution::of(&nouns.delays),
             limiter_permits: nouns.permits.snapshot(),
             counter_changes: nouns.changes.snapshot(),
             quarantines: (engine.strict.as_ref()).map_or(0, |it| it.met.load(Ordering::Relaxed)),
@@ -112,6 +121,8 @@ impl Stats {
             request_times: all()
                 .map(|(op, it)| (op, Distribution::of(&it.1)))
                 .collect(),
+            arrivals: nouns.arrivals.snapshot(),
+            barrier_generations: nouns.generations.load(Ordering::Relaxed),
         }
     }
 }
@@ -130,6 +141,7 @@ impl KindStats {
             holds: Distribution::of(&totals.holds),
             headroom: Distribution::of(&totals.headroom),
             held,
+            permits: totals.permits.load(Ordering::Relaxed),
             waiting,
         }
     }
@@ -145,6 +157,7 @@ impl KindStats {
         self.holds.add(&other.holds);
         self.headroom.add(&other.headroom);
         self.held += other.held;
+        self.permits += other.permits;
         self.waiting += other.waiting;
     }
 }
@@ -180,6 +193,7 @@ impl AddAssign for Stats {
             (&mut self.ticks, &other.ticks),
             (&mut self.limiter_permits, &other.limiter_permits),
             (&mut self.counter_changes, &other.counter_changes),
+            (&mut self.arrivals, &other.arrivals),
         ]);
         for (server, is_connected) in other.connected {
             *self.connected.entry(server).or_insert(true) &= is_connected;
@@ -190,6 +204,8 @@ impl AddAssign for Stats {
         for (op, theirs) in &other.request_times {
             self.request_times.entry(op).or_default().add(theirs);
         }
+        self.barrier_generations += other.barrier_generations;
+        self.tick_delays.add(&other.tick_delays);
         for theirs in other.kinds {
             let mut all = self.kinds.iter_mut();
             match all.find(|ours| ours.kind == theirs.kind && ours.class == theirs.class) {

@@ -68,24 +68,26 @@ impl Cron {
         tick: SystemTime,
         TickCalls(calls): TickCalls,
     ) -> Result<Claim, CronError> {
+        let nouns = &self.named.state.engine.totals.nouns;
         let (tick, terms) = (Tick::new(tick)?, Arc::new(self.terms()?.1));
         let asked = AskedTick { tick, terms };
-        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
         let wait = Wait::Timeout(self.lateness() + LAST_REQUEST);
+        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None, wait));
         let why = match begin(acquiring, ask, asked, &calls, wait).await? {
             Ok((mut lease, run)) => {
                 if let Some(copies) = self.named.options.copies {
                     lease = Box::pin(confirmed(lease, copies, GiveBack::Undo)).await?; // seldom
                 }
+                let began_us = lease.parts().1.fence.map_or(0, leaselock_fence::Fence::get);
+                nouns.delays.add(began_us.saturating_sub(tick.0));
                 return Ok(Claim::Run(lease.held_as(run)));
             }
             Err(why) => why,
         };
-        let ticks = &self.named.state.engine.totals.nouns.ticks;
         match &why {
-            Claim::Over => ticks.add("over"),
+            Claim::Over => nouns.ticks.add("over"),
             Claim::Overlap { .. } => {
-                ticks.add("overlap");
+                nouns.ticks.add("overlap");
                 self.log_tick("tick_left_out", tick, "another run held the name");
             }
             Claim::Missed { .. } => self.note_missed(tick.time()),

@@ -124,6 +124,9 @@ impl Latch {
             asked => asked,
         };
         let left = asked?.map_err(self.mismatch(&latch))?;
+        if left.is_some() {
+            latch.engine.totals.nouns.arrivals.add("latch");
+        }
         let (name, count) = (latch.name, self.count);
         left.ok_or(LatchError::Excess { name, count })
     }

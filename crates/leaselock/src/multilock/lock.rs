@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock_fence::Name;
+use leaselock_fence::{Fence, Name};
 use tracing::Instrument;
 
 use super::acquire::Plan;
@@ -194,13 +194,14 @@ impl MultiLock {
     }
 
     async fn wait(&self, wait: Wait) -> Result<Lease<Several>, AcquireError> {
-        let acquiring = self.names[0].acquiring(Some("several")); // the mutex itself, before those along with it
+        let acquiring = self.names[0].acquiring(Some("several"), wait); // the mutex itself, before those along with it
         let span = acquiring.span.clone();
         let acquired = self.wait_uncounted(wait).instrument(span).await;
-        acquiring.end(acquired, |lease, hold| {
-            let (log, hold) = (&lease.parts().0.log, hold());
+        acquiring.end(acquired, |lease, span, hold| {
+            let (log, hold) = (&lease.parts().0.log, hold(0));
+            span.record("fence", lease.parts().1.fence.map(Fence::get));
             let each = lease.records();
-            each.for_each(|one| one.count(log, || Arc::clone(&hold)));
+            each.for_each(|one| one.count(log, |_| Arc::clone(&hold)));
         })
     }
 

@@ -112,7 +112,7 @@ impl Once {
             after: None,
         };
         let (calls, wait) = (&CallNumbers::default(), self.named.options.wait_policy());
-        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None));
+        let (ask, acquiring) = (self.named.ask()?, self.named.acquiring(None, wait));
         match begin(acquiring, ask, asked, calls, wait).await? {
             Ok((lease, attempt)) => Ok(OnceStart::Run(lease.held_as(OnceRun { attempt, terms }))),
             Err(why) => self.told(name, why).map(OnceStart::Done),

@@ -1,8 +1,5 @@
-//! What befalls a client: each kind of entry of the event log, what listeners are shown, and the spans of tracing.
+//! What befalls a client: each kind of entry of the event log, and what listeners are shown.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use leaselock::barrier::BarrierError;
@@ -14,8 +11,6 @@ use leaselock::report::LogEntry;
 use leaselock::{AcquireError, Client, Wait};
 use testkit::{Fault, Proxy, Server, Way};
 use tokio::sync::broadcast::error::RecvError;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
 
 use crate::support::{LONG, eventually, millis, soon, until_queued};
 
@@ -420,130 +415,68 @@ async fn a_lease_that_an_owner_shares_is_granted_once_and_texts_of_others_are_pr
     assert_eq!(logged(&one, "run_given_up").await.id, told.id);
 }
 
-/// Spans by name with their fields, as a subscriber of tracing sees them.
-#[derive(Default, Clone)]
-struct Recorder(Arc<Mutex<Vec<Span>>>);
-
-#[derive(Default)]
-struct Span {
-    name: &'static str,
-    fields: BTreeMap<&'static str, String>,
-    is_closed: bool,
-}
-
-impl Visit for Span {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let value = format!("{value:?}").trim_matches('"').to_owned();
-        self.fields.insert(field.name(), value);
-    }
-}
-
-impl Recorder {
-    fn spans(&self) -> MutexGuard<'_, Vec<Span>> {
-        self.0.lock().unwrap()
-    }
-
-    fn change(&self, id: &Id, change: impl FnOnce(&mut Span)) {
-        let at = usize::try_from(id.into_u64()).unwrap() - 1;
-        change(&mut self.spans()[at]);
-    }
-}
-
-impl tracing::Subscriber for Recorder {
-    fn enabled(&self, about: &tracing::Metadata<'_>) -> bool {
-        about.target() == "leaselock" && about.is_span()
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let name = span.metadata().name();
-        let mut new = Span {
-            name,
-            ..Span::default()
-        };
-        span.record(&mut new);
-        let mut spans = self.spans();
-        spans.push(new);
-        Id::from_u64(spans.len().try_into().unwrap())
-    }
-
-    fn record(&self, id: &Id, values: &Record<'_>) {
-        self.change(id, |span| values.record(span));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &tracing::Event<'_>) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-
-    fn try_close(&self, id: Id) -> bool {
-        self.change(&id, |span| span.is_closed = true);
-        true
-    }
-}
-
 #[tokio::test]
-async fn a_request_is_a_span_of_the_kind_that_tracing_of_databases_expects() {
+async fn listeners_are_told_once_of_an_acquisition_that_waits_and_of_none_that_is_granted_at_once()
+{
     let server = Server::start();
-    let one = client(&server);
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
-    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    lease.release().await.unwrap();
-    let spans = recorder.spans();
-    let requests: Vec<_> = spans.iter().filter(|it| it.name == "request").collect();
-    let address = format!("127.0.0.1:{}", server.port());
-    for (span, op, script) in [
-        (requests[0], "acquire", "mutex/acquire"),
-        (requests[1], "release", "mutex/release"),
-    ] {
-        let field = |name: &str| span.fields[name].as_str();
-        assert_eq!((field("op"), field("db.operation.name")), (op, script));
-        assert_eq!(
-            (field("otel.kind"), field("db.system.name")),
-            ("client", "redis")
-        );
-        assert_eq!(
-            (field("server.address"), field("outcome")),
-            (&*address, "ok")
-        );
-        assert!(span.is_closed && field("keys").parse::<u64>().unwrap() > 0);
-    }
-}
-
-#[tokio::test]
-async fn an_acquisition_and_a_body_under_a_lease_are_spans_that_say_how_they_ended() {
-    let server = Server::start();
-    let [one, two] = [client(&server), client(&server)];
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
-    let mutex = one.mutex("job").ttl(LONG).class("invoice");
-    let ran = mutex
-        .run(async |lease| Ok::<_, String>(lease.fence()))
-        .await;
-    let fence = ran.unwrap().unwrap();
-    let _held = two.mutex("job").ttl(LONG).acquire().await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    let waits = tokio::time::timeout(millis(20), mutex.acquire()).await;
-    assert!(waits.is_err(), "it is dropped while it waits");
-
-    let spans = recorder.spans();
-    let told = |name: &str, field: &str| -> Vec<_> {
-        let named = spans.iter().filter(|span| span.name == name);
-        let values = named.map(|span| span.fields.get(field).map(String::as_str));
-        values.collect()
+    let [one, two, third] = [client(&server), client(&server), client(&server)];
+    let held = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let has_its_turn = |client: &Client| {
+        let mutex = client.mutex("job").ttl(LONG);
+        tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() })
     };
-    let ends = ["granted", "granted", "busy", "cancelled"].map(Some);
-    assert_eq!(told("acquire", "outcome"), ends);
-    assert_eq!(told("acquire", "lock"), [Some("job"); 4]);
-    assert_eq!(told("acquire", "kind"), [Some("mutex"); 4]);
-    let classes = [Some("invoice"), Some(""), Some("invoice"), Some("invoice")];
-    assert_eq!(told("acquire", "class"), classes);
+    let first = has_its_turn(&one);
+    until_queued(&one, "job", 1).await;
+
+    let [mut of_one, mut of_two] = [one.events(), two.events()];
+    let free = two.mutex("free").acquire().await.unwrap();
+    free.release().await.unwrap();
+    let tried = two.mutex("job").try_acquire().await.unwrap();
+    assert!(tried.is_none(), "it does not wait");
+    let second = has_its_turn(&two);
+    until_queued(&two, "job", 2).await;
+    let behind = has_its_turn(&one); // in the queue with the first one, which listeners came too late for
+    eventually("it waits", async || one.stats().kinds[0].waiting == 2).await;
+    let strangers = has_its_turn(&third);
+    until_queued(&third, "job", 3).await;
+    held.release().await.unwrap();
+    for waits in [first, behind, second, strangers] {
+        soon(waits).await.unwrap();
+    }
+    one.close().await;
+    two.close().await;
+    let told = async |events: &mut tokio::sync::broadcast::Receiver<LogEntry>, count: usize| {
+        let mut seen = Vec::new();
+        while seen.len() < count {
+            let event = soon(events.recv()).await.unwrap();
+            seen.push((event.kind, event.name.unwrap(), event.text));
+        }
+        assert!(events.try_recv().is_err(), "{seen:?}");
+        let words = |(kind, name, text): (String, String, String)| match &*kind {
+            "waiting" => format!("{kind} {name}: {text}"),
+            _ => format!("{kind} {name}"),
+        };
+        seen.into_iter().map(words).collect::<Vec<_>>()
+    };
+    let waiting = format!("waiting job: position 2, held by {}", one.id());
+    let of_two = told(&mut of_two, 5).await;
+    let all = [
+        "granted free",
+        "released free",
+        &waiting,
+        "granted job",
+        "released job",
+    ];
+    assert_eq!(of_two, all);
+    let of_one = told(&mut of_one, 5).await;
+    assert_eq!(of_one[0], "waiting job: behind other tasks of this client");
     assert!(
-        told("acquire", "waited_ms")[..3]
-            .iter()
-            .all(Option::is_some)
+        of_one[1..].iter().all(|told| !told.starts_with("waiting")),
+        "{of_one:?}"
     );
-    assert_eq!(told("hold", "lock"), [Some("job")]);
-    assert_eq!(told("hold", "fence"), [Some(&*fence.to_string())]);
-    assert!(spans.iter().all(|span| span.is_closed));
+    let written = third.log(Duration::MAX).await.unwrap();
+    assert!(
+        written.iter().all(|entry| entry.kind != "waiting"),
+        "{written:?}"
+    );
 }

@@ -45,6 +45,7 @@ mod rwlock;
 mod semaphore;
 mod send_sync;
 mod sentinel;
+mod spans;
 mod starved;
 mod stats;
 mod stores;

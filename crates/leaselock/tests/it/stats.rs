@@ -61,14 +61,20 @@ fn parsed(text: &str) -> BTreeMap<String, String> {
     let mut last: Option<(String, u64)> = None;
     for line in text.lines().filter(|line| line.contains("_bucket{")) {
         let (series, value) = line.rsplit_once(' ').unwrap();
-        let (by, bound) = series.rsplit_once(",le=\"").unwrap();
+        let (by, bound) = series.rsplit_once("le=\"").unwrap(); // a histogram may have no other label
         let count = value.parse().unwrap();
         match &last {
             Some((before, least)) if before == by => assert!(count >= *least, "{line}"),
             _ => {}
         }
         if bound == "+Inf\"}" {
-            let all = format!("{}}}", by.replacen("_bucket{", "_count{", 1));
+            let all = match by.strip_suffix("_bucket{") {
+                Some(name) => format!("{name}_count"),
+                None => format!(
+                    "{}}}",
+                    by.trim_end_matches(',').replacen("_bucket{", "_count{", 1)
+                ),
+            };
             assert_eq!(samples[&all], value, "+Inf counts all");
         }
         last = Some((by.to_owned(), count));
@@ -368,4 +374,152 @@ async fn statistics_of_several_clients_add_up_to_one_text() {
     assert_eq!(samples[series], "2");
     assert_eq!(sum.kinds.len(), 2);
     assert!(Duration::from_micros(sum.kinds[0].waits.sum) < LONG);
+}
+
+/// The value of a sample of the client's text.
+fn sample(client: &Client, series: &str) -> String {
+    let mut text = String::new();
+    client.stats().prometheus(&mut text);
+    parsed(&text).remove(series).expect(series)
+}
+
+#[tokio::test]
+async fn permits_are_in_use_as_long_as_their_leases_are_held_however_they_end() {
+    let server = Server::start();
+    let client = Client::open(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 10).class("db").ttl(LONG);
+    let permits = || of(&client, "permits", "db").permits;
+    let three = pool.acquire_many(3).await.unwrap();
+    let four = pool.acquire_many(4).await.unwrap();
+    assert_eq!((permits(), of(&client, "permits", "db").held), (7, 2));
+    let series = "leaselock_permits_in_use{kind=\"permits\",class=\"db\"}";
+    assert_eq!(sample(&client, series), "7");
+    assert!(pool.try_acquire_many(4).await.unwrap().is_none());
+    drop(three);
+    assert_eq!(
+        permits(),
+        4,
+        "it is given back in the background, and used no more"
+    );
+    let two = pool.acquire_many(2).await.unwrap();
+    drop(Box::pin(two.release())); // never polled
+    let mut released = Box::pin(four.release());
+    let polled = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(released.as_mut().poll(context).is_ready())
+    });
+    assert!(!polled.await, "it waits for the reply");
+    assert_eq!(permits(), 0);
+    drop(released);
+    let one = pool.clone().max_hold(millis(50)).acquire().await.unwrap();
+    soon(one.lost()).await;
+    assert_eq!((permits(), of(&client, "permits", "db").held), (0, 0));
+
+    let owner = client.owner("import");
+    let shared = client.mutex("a").owner(&owner).ttl(LONG);
+    let both = [
+        shared.acquire().await.unwrap(),
+        shared.acquire().await.unwrap(),
+    ];
+    assert_eq!(of(&client, "mutex", "").permits, 0);
+    drop(both);
+    let mut text = String::new();
+    client.stats().prometheus(&mut text);
+    let gauge = text
+        .lines()
+        .filter(|line| line.starts_with("leaselock_permits_in_use"));
+    assert_eq!(gauge.count(), 1, "other kinds have none");
+}
+
+#[tokio::test]
+async fn the_delay_of_a_tick_is_from_its_time_to_its_run_by_the_stores_clock() {
+    let server = Server::builder().shifted_clock().start();
+    server.set_clock_offset_ms(3_600_000);
+    let client = Client::open(&server.url()).unwrap();
+    let cron = client.cron("nightly").start_within(LONG * 10);
+    let delays = || client.stats().tick_delays;
+    let now = cron.state().await.unwrap().now;
+    let Claim::Run(run) = cron.claim(now - millis(20_000)).await.unwrap() else {
+        panic!("it is due")
+    };
+    assert_eq!(delays().count, 1, "at its begin");
+    assert!(matches!(cron.claim(now - LONG).await.unwrap(), Claim::Over));
+    let later = now + LONG * 60;
+    assert!(matches!(
+        cron.claim(later).await.unwrap(),
+        Claim::Early { .. }
+    ));
+    run.finish().await.unwrap();
+    let delayed = delays();
+    assert_eq!(delayed.count, 1);
+    let most = Duration::from_secs(20) + crate::support::PATIENCE;
+    assert!((20_000_000..=u64::try_from(most.as_micros()).unwrap()).contains(&delayed.sum));
+    let of = |bound: u64| {
+        delayed
+            .buckets
+            .iter()
+            .find(|(le, _)| *le == bound)
+            .unwrap()
+            .1
+    };
+    assert_eq!((of(10_000_000), of(60_000_000)), (0, 1));
+    assert_eq!(sample(&client, "leaselock_tick_delay_seconds_count"), "1");
+
+    let mut sum = Stats::default();
+    sum += client.stats();
+    sum += client.stats();
+    assert_eq!(
+        (sum.tick_delays.count, sum.tick_delays.buckets.len()),
+        (2, 17)
+    );
+    assert_eq!(sum.tick_delays.sum, 2 * delayed.sum);
+}
+
+#[tokio::test]
+async fn arrivals_and_generations_are_counted_once_also_of_several_clients() {
+    let server = Server::start();
+    let clients = [(); 3].map(|()| Client::open(&server.url()).unwrap());
+    let all = || {
+        let mut sum = Stats::default();
+        clients.iter().for_each(|client| sum += client.stats());
+        (
+            sum.arrivals["latch"],
+            sum.arrivals["barrier"],
+            sum.barrier_generations,
+        )
+    };
+    let latch = clients[0].latch("deploy", 2);
+    latch.arrive("a").await.unwrap();
+    latch.arrive("b").await.unwrap();
+    latch.arrive("late").await.unwrap_err(); // it is open without it
+    latch.wait().await.unwrap();
+    assert_eq!(all(), (2, 0, 0));
+    let alone = clients[0].barrier("phase", 3).wait_within(millis(20)).await;
+    alone.unwrap_err();
+    assert_eq!(all(), (2, 1, 0), "it was there");
+    for generation in 1..=2 {
+        let waits = clients.each_ref().map(|client| {
+            let barrier = client.barrier("phase", 3);
+            tokio::spawn(async move { barrier.wait().await })
+        });
+        for wait in waits {
+            soon(wait).await.unwrap().unwrap();
+        }
+        assert_eq!(all(), (2, 1 + 3 * generation, generation));
+    }
+    let other = clients[0].barrier("other", 2);
+    let dropped = tokio::time::timeout(millis(1), other.wait()).await;
+    assert!(dropped.is_err());
+    assert_eq!(all().2, 2);
+    let client = &clients[0];
+    assert_eq!(
+        sample(client, "leaselock_arrivals_total{kind=\"latch\"}"),
+        "2"
+    );
+    let client = &clients[1];
+    assert_eq!(
+        sample(client, "leaselock_arrivals_total{kind=\"barrier\"}"),
+        "2"
+    );
+    let generations = sample(client, "leaselock_barrier_generations_total");
+    assert!(generations.parse::<u64>().unwrap() <= 2);
 }

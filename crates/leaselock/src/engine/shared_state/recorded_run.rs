@@ -64,7 +64,7 @@ pub(crate) async fn begin<R, N, T: RunTerms<Told = RunReply<R, N>>>(
         _ => Err(unexpected_reply(ask.name)),
     });
     acquiring
-        .end(begun, |(lease, _), hold| lease.counted(hold))
+        .end(begun, |(lease, _), span, hold| lease.counted(span, hold))
         .map(Ok)
 }
 

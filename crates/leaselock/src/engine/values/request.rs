@@ -8,6 +8,7 @@ use leaselock_fence::Name;
 use super::calls::AcquireTerms;
 use super::custom::CustomProtocol;
 use super::grant::Seen;
+use super::log::LogEvent;
 use crate::base::error::Quarantine;
 use crate::base::process::Process;
 #[cfg(feature = "serde")]
@@ -58,6 +59,16 @@ impl Wait {
             jitter_percent: DEFAULT_RETRY_JITTER_PERCENT,
         }
     }
+
+    /// Returns for how long it waits at most, as far as that is known before.
+    pub(crate) fn limit(self) -> Option<Duration> {
+        match self {
+            Wait::Never => Some(Duration::ZERO),
+            Wait::Timeout(limit) => Some(limit),
+            Wait::Poll { count, delay, .. } => count.map(|count| delay.saturating_mul(count)),
+            Wait::Forever => None,
+        }
+    }
 }
 
 /// What a waiting acquisition reports at every poll, also at those that fail.
@@ -92,6 +103,15 @@ impl Waiting {
             error: Some(error.clone()),
             ..Waiting::at(name, seen, position)
         }
+    }
+
+    /// Returns what listeners are told when the wait begins.
+    pub(crate) fn event(&self) -> LogEvent {
+        let position = (self.position > 0).then(|| format!("position {}", self.position));
+        let holder = (self.holder.as_ref()).map(|it| format!("held by {}", it.client));
+        let quarantine = self.quarantine.map(|why| why.to_string());
+        let text = Vec::from_iter([position, holder, quarantine].into_iter().flatten()).join(", ");
+        LogEvent::new("waiting", text).of(&self.name, None)
     }
 
     /// Creates the report of a poll that had a reply.

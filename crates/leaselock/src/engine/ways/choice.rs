@@ -148,13 +148,7 @@ impl Ask<'_> {
 
     /// Waits until no other task of the owner acquires this name: its lease will cover this request, or it gives up.
     async fn turn(&self, owner: &Owner, wait: Wait) -> Result<KeyedMutexGuard, AcquireError> {
-        let limit = match wait {
-            Wait::Never => Some(Duration::ZERO),
-            Wait::Timeout(limit) => Some(limit),
-            Wait::Poll { count, delay, .. } => count.map(|count| delay.saturating_mul(count)),
-            Wait::Forever => None,
-        };
-        let end = limit.map(|limit| self.start.plus(limit));
+        let end = wait.limit().map(|limit| self.start.plus(limit));
         let interest = owner.state.turns.interest(self.lock());
         tokio::select! {
             biased;

@@ -5,14 +5,17 @@
 //! (`begin_run.rs`). [`Callers`] says for whom: for one task ([`Solo`]), or for the tasks of one client that share a
 //! queue entry (`local/group_task.rs`). [`Progress`] is what the requests have come to.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leaselock_fence::Name;
 use tokio::sync::Notify;
+use tracing::Span;
 
 use super::ask::Ask;
 use super::schedule;
 use crate::base::{Clock, Moment, StoreError};
+use crate::engine::services::log::EventLog;
 use crate::engine::values::{OnWait, Seen, Waiting};
 
 /// What one request came to.
@@ -256,11 +259,31 @@ impl Progress {
     }
 }
 
+/// The caller's own callback, and with a subscriber one that also shows each poll in the span of the acquisition, in which
+/// this is called.
+pub(super) fn reported(own: Option<OnWait>) -> Option<OnWait> {
+    let span = Span::current();
+    if !span.has_field("wait_limit_ms") {
+        return own; // that span is none of ours
+    }
+    Some(Arc::new(move |waiting: &Waiting| {
+        span.record("position", waiting.position);
+        span.record("holder", waiting.holder.as_ref().map(|it| &*it.client));
+        if let Some(own) = &own {
+            own(waiting);
+        }
+    }))
+}
+
 /// A task that waits for itself.
 pub(super) struct Solo<'a> {
     name: &'a Name,
     clock: &'a Clock,
+    log: &'a EventLog,
+    /// The caller's own.
     on_wait: Option<OnWait>,
+    /// Made when it is told for the first time.
+    told: OnceLock<Option<OnWait>>,
     /// How long a request may take.
     longest: Duration,
     end: Option<Moment>,
@@ -280,7 +303,9 @@ impl<'a> Solo<'a> {
         Solo {
             name: ask.name,
             clock: &ask.engine.clock,
+            log: &ask.engine.log,
             on_wait: ask.request.on_wait.clone(),
+            told: OnceLock::new(),
             longest: ask.within(),
             end,
             give_up_at: end.unwrap_or_else(|| ask.start.plus(NEVER_ANSWERED)),
@@ -318,7 +343,12 @@ impl<'a> Solo<'a> {
 impl Callers for Solo<'_> {
     fn tell(&self, seen: &Seen, position: u64) {
         self.polled.notify_one();
-        if let Some(on_wait) = &self.on_wait {
+        let told = || {
+            self.log
+                .tell(|| Waiting::at(self.name, seen, position).event());
+            reported(self.on_wait.clone())
+        };
+        if let Some(on_wait) = self.told.get_or_init(told) {
             on_wait(&Waiting::at(self.name, seen, position));
         }
     }

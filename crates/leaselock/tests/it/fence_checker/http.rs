@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use leaselock::{Name, Sequencer};
-use leaselock_tower::{FENCE_SEEN, FenceLayer, FenceService, SEQUENCER};
+use leaselock_tower::{FENCE_SEEN, FenceLayer, FenceService, FenceStats, SEQUENCER};
 use tokio::sync::Notify;
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -206,4 +206,50 @@ fn a_request_that_its_client_gave_up_delays_no_other() {
         answer(&mut service, request("/", &["34.b.account"], None)).body(),
         "0"
     );
+}
+
+#[test]
+fn the_layer_counts_what_it_admits_and_refuses_and_no_request_that_went_away_before() {
+    let layer = FenceLayer::new(name_of as fn(&Parts) -> Option<Name>);
+    let mut service = layer.layer(Balance::default());
+    let counts = |raised, known, stale, other_owner, other_name| {
+        let counts = [raised, known, stale, other_owner, other_name];
+        let outcomes = ["raised", "known", "stale", "other_owner", "other_name"];
+        assert_eq!(
+            layer.stats().checks,
+            outcomes.into_iter().zip(counts).collect()
+        );
+    };
+    counts(0, 0, 0, 0, 0);
+    for (headers, times) in [
+        (&["33.a.account"][..], 3),
+        (&["34.b.account"], 1),
+        (&["33.a.account"], 2),
+        (&["34.twin.account"], 1),
+        (&["99.d.other"], 1),
+        (&[], 1),
+        (&["34"], 1),
+    ] {
+        for _ in 0..times {
+            drop(answer(&mut service, request("/", headers, None)));
+        }
+    }
+    counts(2, 2, 2, 1, 1);
+    drop(answer(&mut service, request("/health", &[], None)));
+    let mut slow = service.call(request("/slow", &["34.b.account"], None));
+    assert!(poll(&mut slow).is_pending());
+    counts(2, 3, 2, 1, 1);
+    let mut next = service.call(request("/", &["35.c.account"], None));
+    assert!(poll(&mut next).is_pending());
+    drop(next);
+    counts(2, 3, 2, 1, 1);
+
+    let mut sum = FenceStats::default();
+    sum += layer.stats();
+    sum += layer.clone().stats();
+    let mut text = String::new();
+    sum.prometheus(&mut text);
+    testkit::promtool::accepts(&text, &[]);
+    let late = "leaselock_fence_checks_total{outcome=\"stale\"} 4\n";
+    assert!(text.contains(late), "{text}");
 }

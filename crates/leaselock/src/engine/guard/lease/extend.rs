@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leaselock_fence::Fence;
+use tracing::field::Empty;
 
+use super::asked::Asked;
 use super::handle::Lease;
 use crate::base::Ttl;
 use crate::base::error::{LeaseError, LostReason};
@@ -35,10 +38,22 @@ impl<M> Lease<M> {
     /// # Ok(()) }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
-        match &*self.several {
+        let asked = Asked::begin(tracing::debug_span!(
+            target: "leaselock", "extend", lock = %self.record.name,
+            fence = self.record.fence.map(Fence::get), outcome = Empty,
+        ));
+        let extended = match &*self.several {
             [] => self.extend_one(ttl).await,
             leases => extend_each(leases, ttl).await,
-        }
+        };
+        asked.end(match &extended {
+            Ok(()) => "ok",
+            Err(LeaseError::Lost(_)) => "lost",
+            Err(LeaseError::Unknown { .. }) => "unknown",
+            Err(LeaseError::Store { .. }) => "store",
+            Err(LeaseError::Invalid(_)) => "invalid",
+        });
+        extended
     }
 
     async fn extend_one(&self, ttl: Duration) -> Result<(), LeaseError> {

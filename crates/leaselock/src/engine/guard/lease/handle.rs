@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use leaselock_fence::Fence;
+use tracing::Span;
 
 use crate::base::error::{Lost, LostReason};
 use crate::base::{InvalidInput, Ttl};
@@ -118,8 +119,9 @@ impl<M> Lease<M> {
         (&self.engine, &self.record, self.id)
     }
 
-    /// Counts the grant, and shows it to listeners.
-    pub(crate) fn counted(&self, hold: &dyn Fn() -> Arc<CountedHold>) {
+    /// Counts the grant, and shows it to listeners and in the span of the acquisition.
+    pub(crate) fn counted(&self, span: &Span, hold: &dyn Fn(u32) -> Arc<CountedHold>) {
+        span.record("fence", self.record.fence.map(Fence::get));
         self.record.count(&self.engine.log, hold);
     }
 

@@ -1,5 +1,6 @@
 //! The lease: the right to hold a name for a bounded time.
 
+mod asked;
 mod extend;
 pub(crate) mod handle;
 mod read;

@@ -241,6 +241,26 @@ macro_rules! reads {
                 LossWatch::new(Arc::clone(&self.record)).and(self.others().cloned())
             }
 
+            /// Returns the span `hold` of tracing, for work without `run`: it ends with the lease, and says how.
+            ///
+            /// Of several names it is that of the first. Disabled while no subscriber listens.
+            ///
+            /// # Examples
+            /// ```
+            /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let client = leaselock::Client::open("mem:")?;
+            /// # async fn settle_invoices() {}
+            /// use tracing::Instrument;
+            ///
+            /// let lease = client.mutex("invoices").acquire().await?;
+            /// settle_invoices().instrument(lease.span()).await; // what it logs names lock, class and fence
+            /// lease.release().await?; // the span gets `held_ms` and `outcome`
+            /// # Ok(()) }
+            /// ```
+            pub fn span(&self) -> tracing::Span {
+                self.record.span()
+            }
+
             /// Returns `Err` with the reason once the lease has ended: between two steps of work, with `?`.
             ///
             /// # Errors

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leaselock_fence::{Fence, Name};
+use tracing::field::Empty;
 
+use super::asked::Asked;
 use super::handle::{Lease, Mode};
 use crate::base::StoreError;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Lost, LostReason, ReleaseError};
+use crate::engine::services::totals::of_client::release_outcome;
 use crate::engine::services::{CleanupGuard, Engine, LeaseRecord};
 use crate::engine::values::calls_many::ReleaseMany;
 use crate::engine::values::{Cancel, CustomLock, Item, LockServer, Release, ReleaseAnswer};
@@ -153,14 +156,20 @@ impl<M: Mode> Lease<M> {
     /// ```
     #[doc(alias = "resign")]
     pub async fn release(mut self) -> Result<(), ReleaseError> {
+        let asked = Asked::begin(tracing::debug_span!(
+            target: "leaselock", "release", lock = %self.record.name,
+            fence = self.record.fence.map(Fence::get), outcome = Empty,
+        ));
         let released = if self.several.is_empty() {
             self.release_one().await
         } else {
             release_each(std::mem::take(&mut self.several).into_vec(), self.together).await
         };
+        let outcome = released.as_ref().map_or_else(release_outcome, |()| "ok");
         if let Some(hold) = self.record.counted() {
-            hold.totals.add_release(&released);
+            hold.totals.releases.add(outcome);
         }
+        asked.end(outcome);
         released
     }
 }

@@ -8,12 +8,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leaselock_fence::{Fence, Name, Sequencer};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::state::{LeaseMachine, NextStep};
 use crate::base::error::{Lost, LostReason};
 use crate::base::{Clock, Moment, Ttl, debug_as, fence, hold, rounded};
 use crate::engine::services::log::EventLog;
-use crate::engine::services::totals::of_client::CountedHold;
+use crate::engine::services::totals::of_client::{CountedHold, KindTotals};
 use crate::engine::values::{CustomLock, Held, HeldFor, LockMode, LogEntry, LogEvent};
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -262,11 +264,11 @@ impl LeaseRecord {
     }
 
     /// Counts the lease from now on, and shows its grant to listeners; one that an owner shares is counted already.
-    pub(crate) fn count(&self, log: &EventLog, hold: impl FnOnce() -> Arc<CountedHold>) {
+    pub(crate) fn count(&self, log: &EventLog, hold: impl FnOnce(u32) -> Arc<CountedHold>) {
         let mut is_first = false;
         let hold = self.hold.get_or_init(|| {
             is_first = true;
-            hold()
+            hold(LockMode::of(&self.held.resource).permits())
         });
         if is_first {
             log.tell(|| {
@@ -282,6 +284,18 @@ impl LeaseRecord {
 
     pub(crate) fn counted(&self) -> Option<&Arc<CountedHold>> {
         self.hold.get()
+    }
+
+    /// Returns the span of the hold; none before it is counted.
+    pub(crate) fn span(&self) -> Span {
+        let span = |totals: &KindTotals| {
+            tracing::debug_span!(
+                target: "leaselock", "hold", lock = %self.name, kind = totals.kind, class = &*totals.class,
+                fence = self.fence.map(Fence::get), held_ms = Empty, outcome = Empty,
+            )
+        };
+        let hold = self.counted();
+        hold.map_or_else(Span::none, |hold| hold.span(span))
     }
 
     fn count_end(&self, reason: LostReason) {

@@ -3,4 +3,5 @@
 //! No lock and no allocation is on the way of a count. The counters are relaxed: each is right by itself, and a reader
 //! may see one before another that was counted earlier.
 
+pub(crate) mod nouns;
 pub(crate) mod of_client;

@@ -1,14 +1,14 @@
 //! The counts of one client, by kind of lock and class, and what an acquisition and a lease add to them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tracing::Span;
-use tracing::field::Empty;
 
+use super::nouns::NounTotals;
 use crate::base::counters::{Chain, Counts, Histogram, SHARES, TIMES};
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
-use crate::base::{Clock, Moment};
+use crate::base::{Clock, Moment, hold};
 
 /// How many classes are told apart. Each has a series for every bucket, and a class that is made of a name would have one
 /// for each name.
@@ -125,6 +125,8 @@ pub(crate) struct KindTotals {
     /// Leases that were held, without those whose records went before they ended.
     pub(super) held: AtomicU64,
     pub(super) begun: AtomicU64,
+    /// Those that the leases hold which are held.
+    pub(crate) permits: AtomicU64,
 }
 
 impl KindTotals {
@@ -141,6 +143,7 @@ impl KindTotals {
             headroom: Histogram::of(&SHARES, 1_000),
             begun: AtomicU64::new(0),
             held: AtomicU64::new(0),
+            permits: AtomicU64::new(0),
         }
     }
 
@@ -155,9 +158,11 @@ impl KindTotals {
         )
     }
 
-    pub(crate) fn add_release(&self, released: &Result<(), ReleaseError>) {
-        let outcome = released.as_ref().map_or_else(release_outcome, |()| "ok");
-        self.releases.add(outcome);
+    /// Those of a lease, and at its end the negative of that.
+    fn add_permits(&self, permits: u64) {
+        if permits > 0 {
+            self.permits.fetch_add(permits, Ordering::Relaxed); // wraps
+        }
     }
 
     /// `headroom`: what was left before a renewal that the store confirmed, in millionths; `None` where that says nothing.
@@ -201,7 +206,7 @@ pub(super) fn loss(reason: LostReason) -> Option<&'static str> {
 }
 
 /// Of several names, the first error counts.
-fn release_outcome(error: &ReleaseError) -> &'static str {
+pub(crate) fn release_outcome(error: &ReleaseError) -> &'static str {
     match error {
         ReleaseError::NotHeld(_) => "not_held",
         ReleaseError::Unknown { .. } => "unknown",
@@ -220,19 +225,15 @@ pub(crate) struct Acquiring<'a> {
 }
 
 impl<'a> Acquiring<'a> {
-    pub(crate) fn begin(clock: &'a Clock, lock: &str, totals: Option<&'a Arc<KindTotals>>) -> Self {
+    pub(crate) fn begin(clock: &'a Clock, totals: Option<&'a Arc<KindTotals>>, span: Span) -> Self {
         if let Some(totals) = totals {
             totals.begun.fetch_add(1, Ordering::Relaxed);
         }
         Acquiring {
             clock,
             began: clock.now(),
-            span: tracing::debug_span!(
-                target: "leaselock", "acquire", lock,
-                kind = totals.map(|it| it.kind), class = totals.map(|it| &*it.class),
-                outcome = Empty, waited_ms = Empty,
-            ),
             totals,
+            span,
         }
     }
 
@@ -240,17 +241,27 @@ impl<'a> Acquiring<'a> {
     pub(crate) fn end<L>(
         mut self,
         acquired: Result<L, AcquireError>,
-        count_hold: impl FnOnce(&L, &dyn Fn() -> Arc<CountedHold>),
+        count_hold: impl FnOnce(&L, &Span, &dyn Fn(u32) -> Arc<CountedHold>),
     ) -> Result<L, AcquireError> {
         if let Some(totals) = self.totals.take() {
             let now = self.clock.now();
             let outcome = match &acquired {
                 Ok(lease) => {
                     totals.waits.add_time(now.saturating_since(self.began));
-                    count_hold(lease, &|| CountedHold::begin(totals, now));
+                    let begin = |permits| CountedHold::begin(totals, permits, now);
+                    count_hold(lease, &self.span, &begin);
                     GRANTED
                 }
-                Err(error) => outcome(error),
+                Err(error) => {
+                    if let AcquireError::TimedOut {
+                        holder: Some(holder),
+                        ..
+                    } = error
+                    {
+                        self.span.record("holder", &*holder.client);
+                    }
+                    outcome(error)
+                }
             };
             totals.acquires.add(outcome);
             self.describe(outcome, now);
@@ -285,28 +296,50 @@ impl Drop for Acquiring<'_> {
 /// The records of several names share one: the first of them that ends is the end of the lease.
 pub(crate) struct CountedHold {
     pub(crate) totals: Arc<KindTotals>,
+    permits: u64,
     since: Moment,
     is_over: AtomicBool,
+    /// Once its holder asks for it, until the end.
+    span: Mutex<Span>,
 }
 
 impl CountedHold {
-    pub(super) fn begin(totals: &Arc<KindTotals>, since: Moment) -> Arc<Self> {
+    pub(super) fn begin(totals: &Arc<KindTotals>, permits: u32, since: Moment) -> Arc<Self> {
+        let permits = u64::from(permits);
         totals.held.fetch_add(1, Ordering::Relaxed);
+        totals.add_permits(permits);
         Arc::new(CountedHold {
             totals: Arc::clone(totals),
+            permits,
             since,
             is_over: AtomicBool::new(false),
+            span: Mutex::new(Span::none()),
         })
+    }
+
+    /// Returns the span of the hold, which the first call makes.
+    pub(crate) fn span(&self, make: impl FnOnce(&KindTotals) -> Span) -> Span {
+        let mut span = hold(&self.span);
+        if span.is_disabled() && !self.is_over.load(Ordering::Relaxed) {
+            *span = make(&self.totals);
+        }
+        span.clone()
     }
 
     pub(crate) fn end(&self, now: Moment, reason: LostReason) {
         if self.is_over.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.totals.holds.add_time(now.saturating_since(self.since));
-        if let Some(reason) = loss(reason) {
+        self.totals.add_permits(self.permits.wrapping_neg());
+        let held = now.saturating_since(self.since);
+        self.totals.holds.add_time(held);
+        let loss = loss(reason);
+        if let Some(reason) = loss {
             self.totals.losses.add(reason);
         }
+        let span = std::mem::replace(&mut *hold(&self.span), Span::none()); // views may keep the record for long
+        span.record("held_ms", held.as_millis());
+        span.record("outcome", loss.unwrap_or("released"));
     }
 }
 
@@ -315,41 +348,7 @@ impl Drop for CountedHold {
     fn drop(&mut self) {
         if !*self.is_over.get_mut() {
             self.totals.held.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-const RUNS: [&str; 7] = [
-    "ran",
-    "replayed",
-    "failed",
-    "crashed",
-    "given_up",
-    "differs",
-    "unrecorded",
-];
-const TICKS: [&str; 6] = ["run", "over", "overlap", "missed", "stale", "unrecorded"];
-const PERMITS: [&str; 2] = ["allowed", "limited"];
-const CHANGES: [&str; 3] = ["counted", "refused", "unknown"];
-
-pub(crate) struct NounTotals {
-    /// What callers of work that runs once were told.
-    pub(crate) runs: Counts<7>,
-    /// What became of ticks that were claimed.
-    pub(crate) ticks: Counts<6>,
-    /// Permits that were asked of limiters.
-    pub(crate) permits: Counts<2>,
-    /// Changes of counters.
-    pub(crate) changes: Counts<3>,
-}
-
-impl Default for NounTotals {
-    fn default() -> Self {
-        NounTotals {
-            runs: Counts::of(&RUNS),
-            ticks: Counts::of(&TICKS),
-            permits: Counts::of(&PERMITS),
-            changes: Counts::of(&CHANGES),
+            self.totals.add_permits(self.permits.wrapping_neg());
         }
     }
 }

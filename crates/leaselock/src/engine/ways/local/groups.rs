@@ -13,11 +13,12 @@ use crate::base::error::AcquireError;
 use crate::base::hold;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Engine;
+use crate::engine::values::LogEvent;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::way::QueueEnd;
-use crate::engine::ways::run::Progress;
+use crate::engine::ways::run::{Progress, reported};
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
 
 /// How to wait.
@@ -296,10 +297,13 @@ impl Ask<'_> {
                 start: self.start,
                 end: self.end,
                 max_hold: self.request.max_hold,
-                on_wait: self.request.on_wait.clone(),
+                on_wait: reported(self.request.on_wait.clone()),
             };
             let member = match groups.arrive(engine, self.name, lock, terms, waiter) {
                 Arrival::GroupMember(member) => {
+                    let text = "behind other tasks of this client";
+                    let event = || LogEvent::new("waiting", text).of(self.name, None);
+                    engine.log.tell(event);
                     if let Some(begun) = begun.take() {
                         begun.give_up();
                     }
