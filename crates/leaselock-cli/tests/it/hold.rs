@@ -2,6 +2,7 @@
 
 mod clients;
 mod kill;
+mod languages;
 mod losses;
 mod page;
 mod parents;
