@@ -1,6 +1,7 @@
 //! `leaselock hold`: a lock for the program that started it.
 
 mod clients;
+mod crowd;
 mod kill;
 mod languages;
 mod losses;
