@@ -42,6 +42,12 @@ struct Details {
     is_after_an_answer: bool,
 }
 
+/// What to do about a run that has crashed: only people can find out whether its work was done.
+pub(crate) fn after_a_crash(name: &str) -> String {
+    let name = output::sanitized(name);
+    format!("find out, and `leaselock once '{name}' --forget` lets the next caller run")
+}
+
 impl Failure {
     pub(crate) fn new(text: impl Display, exit: Exit) -> Self {
         // A URL may have been typed where a name belongs, and a message may quote it.
@@ -148,6 +154,10 @@ impl Failure {
             OnceError::NotStored { name, source } => {
                 let what = "the command has run, and whether its result is stored is not known: ";
                 Failure::with_lock(name, what, source, exit)
+            }
+            OnceError::Crashed { name, .. } => {
+                let next = after_a_crash(name.as_str());
+                Failure::new(format!("{error}; {next}"), exit)
             }
             _ => Failure::new(error, exit),
         }

@@ -7,8 +7,9 @@ use leaselock::inspect::{BreakOptions, BreakOutcome, Holding};
 use leaselock::interop::Protocol;
 use leaselock::satellite::{rounded, user};
 use leaselock::{Client, Fence};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::broken_before::BrokenBefore;
 use crate::args::Globals;
 use crate::args::elect::host_name;
 use crate::args::inspect::BreakArgs;
@@ -43,25 +44,41 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
         if let Some(why) = args.why.clone().or(asked) {
             terms = terms.because(why);
         }
-        let taken = take(&client, &name, &terms, &grants).await?;
-        if globals.json {
-            let broken = &taken.broken;
-            let object = json!({
-                "name": name,
-                "broken": {
-                    "client": show::client(broken.process.as_ref()),
-                    "process": show::process_json(broken.process.as_ref()),
-                    "fence": broken.fence,
-                    "holders": broken.count,
-                    "remaining_ms": broken.remaining.map(show::ms),
-                    "lasts_with_job": broken.lasts_with_job,
-                },
-            });
-            output::print(output::json(&object).as_bytes())?;
-        } else if !globals.quiet {
-            output::say(&format!("leaselock: {}\n", in_words(&name, &taken)));
+        if let Some(before) = BrokenBefore::find(&client, &name, &terms, &grants).await {
+            tell(before.json(&name), before.in_words(&name), globals)?;
+            return Ok(Exit::OK);
         }
+        let taken = take(&client, &name, &terms, &grants).await?;
+        tell(
+            object(&name, &taken.broken),
+            in_words(&name, &taken),
+            globals,
+        )?;
         taken.failed.map_or(Ok(Exit::OK), Err)
+    })
+}
+
+fn tell(object: Value, text: String, globals: &Globals) -> Result<(), Failure> {
+    if globals.json {
+        output::print(output::json(&object).as_bytes())?;
+    } else if !globals.quiet {
+        output::say(&format!("leaselock: {text}\n"));
+    }
+    Ok(())
+}
+
+fn object(name: &str, broken: &BreakOutcome) -> Value {
+    json!({
+        "name": name,
+        "broken": {
+            "client": show::client(broken.process.as_ref()),
+            "process": show::process_json(broken.process.as_ref()),
+            "fence": broken.fence,
+            "holders": broken.count,
+            "remaining_ms": broken.remaining.map(show::ms),
+            "lasts_with_job": broken.lasts_with_job,
+        },
+        "before": Value::Null,
     })
 }
 

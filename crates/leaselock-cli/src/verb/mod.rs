@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod bench;
 pub(crate) mod blame;
 pub(crate) mod break_;
+mod broken_before;
 pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod cron;

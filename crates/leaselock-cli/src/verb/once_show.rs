@@ -1,6 +1,6 @@
 //! `leaselock once KEY --show` and `--forget`
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leaselock::Fence;
 use leaselock::once::{Once, OnceResult, OnceState};
@@ -11,7 +11,7 @@ use super::once_record::read;
 use crate::args::Globals;
 use crate::args::once::OnceArgs;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, after_a_crash};
 use crate::session::Purpose;
 use crate::{output, session, show};
 
@@ -23,7 +23,7 @@ pub(crate) fn show(args: &OnceArgs, globals: &Globals) -> Result<Exit, Failure> 
         let state = once.state().await.map_err(failure)?;
         let text = match globals.json {
             true => output::json(&json_of(name, &state)),
-            false => format!("{}: {}\n", output::sanitized(name), text(&state)),
+            false => format!("{}: {}\n", output::sanitized(name), text(name, &state)),
         };
         output::print(text.as_bytes())?;
         Ok(Exit::OK)
@@ -62,7 +62,7 @@ fn failure(error: leaselock::once::OnceError) -> Failure {
     Failure::once(&error, Exit::BUSY)
 }
 
-fn text(state: &OnceState) -> String {
+fn text(name: &str, state: &OnceState) -> String {
     let run = |attempt: u32, fence: Fence| format!("run {attempt}, fence {fence}");
     match state {
         OnceState::Absent => "no run is known".to_owned(),
@@ -90,9 +90,22 @@ fn text(state: &OnceState) -> String {
             let (run, message) = (run(*attempt, *fence), output::sanitized(message));
             format!("failed: {run}, {message}; {next}")
         }
-        OnceState::Crashed { fence, attempt } => format!("crashed: {}", run(*attempt, *fence)),
+        OnceState::Crashed { fence, attempt } => {
+            let (run, began) = (run(*attempt, *fence), show::age(began(*fence)));
+            let next = after_a_crash(name);
+            let known = "whether its work was done is not known";
+            format!(
+                "crashed: {run}, began {} ago; {known}: {next}",
+                show::whole(began)
+            )
+        }
         other => format!("{other:?}"), // the library knows more than we do
     }
+}
+
+/// A fencing token is about the microseconds of the store's clock when the run began.
+fn began(fence: Fence) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(fence.get())
 }
 
 fn json_of(name: &str, state: &OnceState) -> Value {

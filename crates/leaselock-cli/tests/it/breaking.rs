@@ -65,20 +65,21 @@ fn a_break_that_finds_the_lock_free_never_hits_the_one_who_comes_next() {
 #[test]
 fn a_break_whose_reply_is_cut_says_that_the_holder_may_have_been_broken() {
     let store = Store::redis();
-    store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
-    let fence = store.status()["holder"]["fence"].to_string();
     let proxy = Proxy::to(store.server().port());
     let url = proxy.url();
-    // While its lease ends the same break has the same answer.
-    let words = ["--url", &url, "--json", "break", "--fence", &fence, "job"];
-    store.run(&words).gives(0);
+    // A lock of its own for each, because a break of one that was broken before sends none.
+    let broken = |name: &str| {
+        store.run(&["acquire", "--ttl", "10m", name]).gives(0);
+        store.run(&["--url", &url, "--json", "break", "--yes", name])
+    };
+    broken("first").gives(0);
     let before = proxy.bytes(Way::ToClient);
-    store.run(&words).gives(0);
+    broken("job-0000").gives(0);
     let length = usize::try_from(proxy.bytes(Way::ToClient) - before).unwrap();
     let (mut unknown, how) = (0, Cut::Close);
     for bytes in (1..length).step_by(4) {
         proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
-        let done = store.run(&words);
+        let done = broken(&format!("job-{bytes:04}"));
         assert!([0, 69].contains(&done.code), "cut after {bytes}: {done:?}");
         if done.code == 69 && object(&done.err)["kind"] == "unknown" {
             assert!(done.err.contains("may have been broken"), "{done:?}");
@@ -86,4 +87,69 @@ fn a_break_whose_reply_is_cut_says_that_the_holder_may_have_been_broken() {
         }
     }
     assert!(unknown > 0);
+}
+
+#[test]
+fn a_second_operator_is_told_who_broke_it_before_and_writes_no_entry() {
+    on_both(|store| {
+        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+        let fence = store.status()["holder"]["fence"].to_string();
+        let by = |user: &str, flags: &[&str]| {
+            let words = [&["break", "--fence", &fence, "job"], flags].concat();
+            let mut command = store.leaselock(&words);
+            command.env_remove("SUDO_USER").env("LOGNAME", user);
+            Running::start(command).end()
+        };
+        by("alice", &["--why", "stuck"]).gives(0);
+        let second = by("bob", &["--why", "stuck too"]).gives(0).err;
+        let begin = "leaselock: `job` was taken from leaselock acquire[";
+        assert!(second.starts_with(begin), "{second}");
+        let (_, why) = second.split_once(" before, broken by alice@").unwrap();
+        assert!(why.contains(": stuck; it is free in 9 min "), "{second}");
+        let told = object(&by("bob", &["--json"]).gives(0).out);
+        assert_eq!(told["before"]["why"], "stuck");
+        assert_eq!(told["broken"]["fence"].to_string(), fence);
+        let log = || store.run(&["log", "--kind", "broken"]).gives(0).out;
+        assert_eq!(log().lines().count(), 1, "{}", log());
+
+        // A break that ends it at once is another one.
+        let at_once = by("bob", &["--now", "--why", "it has stopped"])
+            .gives(0)
+            .err;
+        assert!(at_once.contains("may work on"), "{at_once}");
+        let entries = log();
+        assert_eq!(entries.lines().count(), 2, "{entries}");
+        assert!(entries.contains("by bob@"), "{entries}");
+        by("alice", &[]).refuses(79, "`job` is not held");
+    });
+}
+
+#[test]
+fn of_several_holders_the_one_that_was_not_broken_is_broken_by_the_next() {
+    on_both(|store| {
+        let holders = [0, 1].map(|_| store.hold(&["--permits", "2", "--ttl", "5m"]));
+        let fence = store.status()["holders"][0]["fence"].to_string();
+        let broken = || {
+            let seen = store.status();
+            let holders = seen["holders"].as_array().unwrap();
+            holders.iter().filter(|one| one["broken"] == true).count()
+        };
+        let stopped = |holder: &Running| assert!(testkit::process::stop(holder.pid()));
+        holders.iter().for_each(stopped); // they would end
+        let line = ["break", "--fence", &fence, "job"];
+        store.run(&line).gives(0);
+        assert_eq!(broken(), 1);
+        assert!(
+            store
+                .run(&line)
+                .gives(0)
+                .err
+                .contains(" before, broken by ")
+        );
+        let rest = store.run(&["break", "--yes", "job"]).gives(0).err;
+        assert!(!rest.contains(" before"), "{rest}");
+        assert_eq!(broken(), 2);
+        let all = store.run(&["break", "--yes", "job"]).gives(0).err;
+        assert!(all.contains("from 2 holders before"), "{all}");
+    });
 }

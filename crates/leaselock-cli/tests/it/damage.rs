@@ -1,4 +1,4 @@
-//! What lies under leaselock's own keys and was not written by it.
+//! What lies under leaselock's own keys and was not written by it, or by another version of it.
 
 use testkit::Value;
 
@@ -161,4 +161,48 @@ fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_tol
     server.cli(&["DEL", "{job}:ll:queue"]);
     store.run(&["run", "job", "--", "true"]).gives(0);
     assert!(!store.path("ran").exists());
+}
+
+/// A fleet whose clients have several versions.
+#[test]
+fn the_record_of_an_older_and_of_a_newer_client_is_shown_as_far_as_it_is_known() {
+    let store = Store::redis();
+    let holder = store.hold(&["--note", "nightly"]);
+    let seen = store.status();
+    let client = seen["holder"]["client"].as_str().unwrap();
+    let record = format!("ll:client:{client}");
+    let (now, server) = (seen["holder"]["process"].clone(), store.server());
+    let written = server.cli(&["GET", &record]).text().unwrap().to_owned();
+    let pid = holder.pid();
+    let line = |store: &Store| store.run(&["status", "job"]).gives(0).out;
+
+    // As the first version wrote it: four lines.
+    let older = format!("db1\n{pid}\nleaselock run report\n1700000000123");
+    server.cli(&["SET", &record, &older, "KEEPTTL"]);
+    let process = store.status()["holder"]["process"].clone();
+    let known = (
+        &process["host"],
+        &process["pid"],
+        &process["started_unix_ms"],
+    );
+    assert_eq!(
+        known,
+        (&"db1".into(), &pid.into(), &1_700_000_000_123_u64.into())
+    );
+    assert_eq!(process["name"], "leaselock run report");
+    for later in ["user", "version", "via"] {
+        assert_eq!(process[later], serde_json::Value::Null, "{process}");
+    }
+    let begin = format!("job: held by leaselock run report[{pid}] on db1 for ");
+    assert!(line(&store).starts_with(&begin), "{}", line(&store));
+
+    // As a later one may: lines of words that are not known here.
+    let newer = format!("{written}\ncolour blue\nlonely\n\ntotals v1 mutex=1,2,3");
+    server.cli(&["SET", &record, &newer, "KEEPTTL"]);
+    assert_eq!(store.status()["holder"]["process"], now);
+    let begin = format!("job: held by sh[{pid}] on ");
+    assert!(line(&store).starts_with(&begin), "{}", line(&store));
+    let row = store.run(&["ls"]).gives(0).out;
+    assert!(row.contains(&pid.to_string()), "{row}");
+    holder.end().gives(0);
 }

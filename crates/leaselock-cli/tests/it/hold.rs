@@ -1,7 +1,9 @@
 //! `leaselock hold`: a lock for the program that started it.
 
 mod clients;
+mod crowd;
 mod kill;
+mod languages;
 mod losses;
 mod page;
 mod parents;

@@ -167,35 +167,160 @@ fn a_schedule_whose_host_died_is_overdue_until_another_takes_over_and_logs_what_
     next.end();
 }
 
+/// What each of several says of the same thing, in order.
+fn sorted(values: impl Iterator<Item = Value>) -> Vec<u64> {
+    let mut numbers: Vec<u64> = values.map(|one| one.as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 #[test]
-fn a_semaphore_whose_permits_belong_to_frozen_processes_names_each_of_them() {
+fn a_semaphore_whose_permits_belong_to_frozen_processes_names_each_and_goes_on_with_one_more() {
     let store = Store::redis();
     let flags = ["--permits", "2", "--ttl", "60s"];
     let holders: Vec<Running> = (0..2).map(|_| store.hold(&flags)).collect();
-    holders.iter().for_each(Running::stop);
-    store
-        .run(&["run", "--permits", "2", "-n", "job", "--", "true"])
-        .gives(75);
     store.until_known();
+    let pids = sorted(holders.iter().map(|it| it.pid().into()));
+    holders.iter().for_each(Running::stop);
+    let job = ["job", "--", "touch", "ran"];
+    let waiter = store.start(&[&["run", "--permits", "2"], &job[..]].concat());
+    store.until_queued(1);
+
+    // Who, since when, until when: each of them.
     let seen = store.status();
-    let mut shown: Vec<u64> = seen["holders"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["process"]["pid"].as_u64().unwrap())
-        .collect();
-    let mut pids: Vec<u64> = holders.iter().map(|it| it.pid().into()).collect();
-    shown.sort_unstable();
-    pids.sort_unstable();
-    assert_eq!(shown, pids);
-    assert!(row(&store).join(" ").contains(" 2 holders "));
-    let text = store.run(&["status", "job"]).gives(0).out;
+    let each = || seen["holders"].as_array().unwrap().iter();
+    assert_eq!(sorted(each().map(|it| it["process"]["pid"].clone())), pids);
+    for holder in each() {
+        let (since, rest) = (&holder["since_unix_ms"], &holder["remaining_ms"]);
+        assert!(
+            since.as_u64().is_some() && rest.as_u64().unwrap() <= 60_000,
+            "{holder}"
+        );
+    }
+    let text = store.run(&["permits", "job"]).gives(0).out;
+    assert!(text.starts_with("job: 2 of 2 permits are used\n"), "{text}");
+    for pid in &pids {
+        let line = text
+            .lines()
+            .find(|line| line.contains(&format!("[{pid}] on ")));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            line.contains(": 1 permit for ") && line.contains("; expires in "),
+            "{line}"
+        );
+    }
     assert!(
-        pids.iter().all(|pid| text.contains(&format!("[{pid}]"))),
+        text.contains("  1. ") && text.contains(", for 1 permit\n"),
         "{text}"
+    );
+    let row = row(&store);
+    assert_eq!(row[..2], ["job", "1"], "one waits");
+    assert!(row.join(" ").contains(" 2 holders "), "{row:?}");
+    let blamed = store.run(&["blame", "--json"]).gives(0).out;
+    let blamed: Vec<Value> = blamed.lines().map(object).collect();
+    assert_eq!(
+        sorted(blamed.iter().map(|it| it["process"]["pid"].clone())),
+        pids
+    );
+    assert!(blamed.iter().all(|it| it["waiting"] == 1), "{blamed:?}");
+    assert!(
+        logged(&store, "lost").is_empty(),
+        "they are frozen, and nothing is lost yet"
+    );
+
+    // What to do: one permit more, so that the work goes on beside them.
+    store.run(&["permits", "job", "set", "3"]).gives(0);
+    waiter.end().gives(0);
+    assert!(store.path("ran").exists());
+    let pinned = logged(&store, "permits_pinned").remove(0);
+    assert_eq!(pinned["name"], "job");
+    assert!(
+        pinned["by"].is_string() && pinned["text"].as_str().unwrap().contains('3'),
+        "{pinned}"
     );
     for holder in holders {
         holder.signal(Signal::CONT);
         holder.end().gives(0);
     }
+    store.run(&["permits", "job", "unset"]).gives(0);
+    assert_eq!(logged(&store, "permits_unpinned").len(), 1);
+}
+
+#[test]
+fn a_once_that_died_between_charge_and_record_is_refused_until_an_operator_has_found_out() {
+    let store = Store::redis();
+    let charge = |file: &str| {
+        let how = [
+            "once",
+            "--on-crash",
+            "refuse",
+            "--ttl",
+            "4s",
+            "--textfile",
+            file,
+        ];
+        let script = "echo charged >> ledger; echo > charged; exec sleep 600";
+        store.start(&[&how[..], &["job", "-c", script]].concat())
+    };
+    let mut first = charge("first.prom");
+    store.line_in("charged");
+    let ran = holder(&store, first.pid());
+    first.kill();
+    // Who, since when, until when, as long as the lease of the dead one lasts.
+    let dead = store.status()["holder"].clone();
+    for same in ["process", "since_unix_ms", "fence"] {
+        assert_eq!(dead[same], ran[same], "{dead}");
+    }
+    assert!(dead["remaining_ms"].as_u64().unwrap() <= 4_000, "{dead}");
+    assert!(row(&store).contains(&first.pid().to_string()));
+    let running = store.run(&["once", "job", "--show"]).gives(0).out;
+    assert!(running.starts_with("job: running: run 1, "), "{running}");
+
+    // The next one is refused as soon as the lease is over, and says what to do.
+    let line = "`leaselock once 'job' --forget` lets the next caller run";
+    let refused = charge("second.prom").end().gives(77);
+    assert!(refused.err.contains("run 1 crashed"), "{refused:?}");
+    assert!(refused.err.trim_end().ends_with(line), "{refused:?}");
+    let shown = store.run(&["once", "job", "--show"]).gives(0).out;
+    let begin = format!("job: crashed: run 1, fence {}, began ", ran["fence"]);
+    assert!(
+        shown.starts_with(&begin) && shown.trim_end().ends_with(line),
+        "{shown}"
+    );
+    let entry = logged(&store, "run_crashed").remove(0);
+    let of = (&entry["name"], &entry["fence"], &entry["text"]);
+    assert_eq!(
+        of,
+        (
+            &"job".into(),
+            &ran["fence"],
+            &"attempt 1 did not end".into()
+        )
+    );
+    // By the metrics of the jobs: one began and has no end, one was refused.
+    let metrics = store.read("first.prom");
+    assert!(
+        metrics.contains("leaselock_run_start_time_seconds{"),
+        "{metrics}"
+    );
+    assert!(
+        !metrics.contains("leaselock_run_end_time_seconds{"),
+        "{metrics}"
+    );
+    let code = "leaselock_run_exit_code{name=\"job\"} 77\n";
+    assert!(
+        store.read("second.prom").contains(code),
+        "{}",
+        store.read("second.prom")
+    );
+
+    // The ledger has the charge, so what is recorded in its place does not charge again.
+    assert_eq!(store.lines("ledger"), ["charged"]);
+    store.run(&["once", "job", "--forget"]).gives(0);
+    let found = store
+        .run(&["once", "job", "-c", "tail -n 1 ledger"])
+        .gives(0);
+    assert_eq!(found.out, "charged\n");
+    assert_eq!(charge("third.prom").end().gives(0).out, "charged\n");
+    assert_eq!(store.lines("ledger"), ["charged"]);
 }

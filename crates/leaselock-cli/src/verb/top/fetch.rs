@@ -7,6 +7,7 @@ use leaselock::{Client, Fence};
 
 use crate::boottime;
 use crate::failure::Failure;
+use crate::verb::broken_before::BrokenBefore;
 use crate::verb::{break_, log};
 
 /// What is to be broken, as it was on the screen.
@@ -66,6 +67,10 @@ async fn broken(client: &Client, target: &Target, why: &str) -> String {
     let mut terms = BreakOptions::default().by(break_::operator());
     if !why.is_empty() {
         terms = terms.because(why);
+    }
+    let before = BrokenBefore::find(client, &target.name, &terms, &target.grants).await;
+    if let Some(before) = before {
+        return before.in_words(&target.name);
     }
     match break_::take(client, &target.name, &terms, &target.grants).await {
         Ok(taken) => {

@@ -1,6 +1,8 @@
 //! The examples of docs/hold.md, as they are printed.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use super::clients::{CLIENTS, nodes, program, pythons};
 use crate::common::{Running, Store, on_both};
@@ -9,7 +11,7 @@ const PAGE: &str = include_str!("../../../../../docs/hold.md");
 
 /// The one block of this language.
 #[track_caller]
-fn example(language: &str) -> &'static str {
+pub(super) fn example(language: &str) -> &'static str {
     let (_, block) = PAGE.split_once(&format!("```{language}\n")).unwrap();
     let (block, rest) = block.split_once("```").unwrap();
     assert!(!rest.contains(&format!("```{language}\n")));
@@ -17,19 +19,22 @@ fn example(language: &str) -> &'static str {
     block
 }
 
+/// The command under test is found by its name.
+pub(super) fn with_command_on_path(command: &mut Command) {
+    let bin = Path::new(env!("CARGO_BIN_EXE_leaselock")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", bin.display()));
+}
+
 #[track_caller]
 fn says_that_it_is_done(store: &Store, interpreter: &str, file: &str) {
     let mut command = program(store, interpreter, &[file]);
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_leaselock"))
-        .parent()
-        .unwrap();
-    let path = std::env::var("PATH").unwrap();
-    command.env("PATH", format!("{}:{path}", bin.display()));
+    with_command_on_path(&mut command);
     // One that is busy would wait for 30 s, so it is started when the lock is free.
     let done = Running::start(command).end().gives(0);
     let last = done.out.lines().next_back().unwrap();
     let expected = if interpreter == "bash" {
-        "done: 0"
+        "done: exit code 0"
     } else {
         "done: 3"
     };
@@ -65,14 +70,8 @@ fn a_bash_script_whose_lock_is_busy_ends_with_the_code_of_hold() {
     let script = example("bash").replace("--wait 30", "--nonblock");
     fs::write(store.path("job.sh"), script).unwrap();
     let mut command = program(&store, "bash", &["job.sh"]);
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_leaselock"))
-        .parent()
-        .unwrap();
-    command.env(
-        "PATH",
-        format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()),
-    );
+    with_command_on_path(&mut command);
     let done = Running::start(command).end().gives(75);
-    assert!(done.err.ends_with("no lock: exit code 75\n"), "{done:?}");
+    assert_eq!(done.out, "no lock: exit code 75\n", "{done:?}");
     busy.end().gives(0);
 }

@@ -1,0 +1,91 @@
+//! A lease that an operator has broken before and that has not ended yet: a further break would change nothing.
+
+use std::time::Duration;
+
+use leaselock::inspect::{BreakOptions, Holder, Holding};
+use leaselock::interop::Protocol;
+use leaselock::report::LogEntry;
+use leaselock::{Client, Fence};
+use serde_json::{Value, json};
+
+use crate::{event, output, show};
+
+/// Those whose leases end, and what the event log says of the break.
+#[derive(Debug)]
+pub(super) struct BrokenBefore {
+    holders: Vec<Holder>,
+    entry: Option<LogEntry>,
+}
+
+impl BrokenBefore {
+    /// Looks whether all that such a break would take away was taken before. `None` too where that is not known: the break
+    /// itself says what is wrong then.
+    pub(super) async fn find(
+        client: &Client,
+        name: &str,
+        terms: &BreakOptions,
+        grants: &[Fence],
+    ) -> Option<Self> {
+        if terms.at_once || terms.protocol != Protocol::Native {
+            return None;
+        }
+        let holders = all_ending(client.inspect(name).await.ok()?.state, grants)?;
+        let log = client.log(Duration::MAX).await.unwrap_or_default();
+        // Of two breaks the holder is told the first.
+        let entry = log.into_iter().find(|entry| {
+            let is_of = |one: &Holder| one.fence.is_some() && one.fence == entry.fence;
+            entry.kind == "broken"
+                && entry.name.as_deref() == Some(name)
+                && holders.iter().any(is_of)
+        });
+        Some(BrokenBefore { holders, entry })
+    }
+
+    pub(super) fn in_words(&self, name: &str) -> String {
+        let name = output::sanitized(name);
+        let who = match &self.holders[..] {
+            [one] => show::who(one.process.as_ref()),
+            several => format!("{} holders", several.len()),
+        };
+        let entry = self.entry.as_ref().map(|entry| format!(", {entry}"));
+        let entry = output::sanitized(&entry.unwrap_or_default());
+        let free = match self.remaining() {
+            Some(rest) => format!("it is free in {} at the latest", show::whole(rest)),
+            None => "it is about to be free".to_owned(),
+        };
+        format!("`{name}` was taken from {who} before{entry}; {free}, and with --now at once")
+    }
+
+    /// As the object of a break that has broken it.
+    pub(super) fn json(&self, name: &str) -> Value {
+        let first = &self.holders[0];
+        let fence = first.fence.filter(|_| self.holders.len() == 1);
+        json!({
+            "name": name,
+            "broken": {
+                "client": show::client(first.process.as_ref()),
+                "process": show::process_json(first.process.as_ref()),
+                "fence": fence,
+                "holders": self.holders.len(),
+                "remaining_ms": self.remaining().map(show::ms),
+                "lasts_with_job": false,
+            },
+            "before": self.entry.as_ref().map(event::broken).unwrap_or(json!({ "by": null, "why": null })),
+        })
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        self.holders.iter().filter_map(|one| one.remaining).max()
+    }
+}
+
+/// The holders that a break of these grants would hit, or with none of them of all, if each of them was broken before.
+fn all_ending(state: Holding, grants: &[Fence]) -> Option<Vec<Holder>> {
+    let Holding::Held { holders, count, .. } = state else {
+        return None;
+    };
+    let are_all_shown = holders.len() == count;
+    let hit = |one: &Holder| grants.is_empty() || one.fence.is_some_and(|it| grants.contains(&it));
+    let hit: Vec<Holder> = holders.into_iter().filter(hit).collect();
+    (are_all_shown && !hit.is_empty() && hit.iter().all(|one| one.broken)).then_some(hit)
+}
