@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leaselock::inspect::{BreakOptions, Inspection};
+use leaselock::satellite::operator;
 use leaselock::{Client, Fence};
 
 use crate::boottime;
@@ -63,7 +64,7 @@ pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
 }
 
 async fn broken(client: &Client, target: &Target, why: &str) -> String {
-    let mut terms = BreakOptions::default().by(break_::operator());
+    let mut terms = BreakOptions::default().by(operator());
     if !why.is_empty() {
         terms = terms.because(why);
     }
