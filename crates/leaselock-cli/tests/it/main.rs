@@ -28,6 +28,7 @@ mod lacking;
 mod latch;
 mod like;
 mod limit;
+mod listing;
 mod log;
 mod long_wait;
 mod lost;
