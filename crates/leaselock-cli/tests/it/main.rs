@@ -22,6 +22,7 @@ mod first_contact;
 mod handles;
 mod help;
 mod hold;
+mod hostile;
 mod incident;
 mod json;
 mod lacking;

@@ -141,7 +141,8 @@ fn beside(state: InspectedState, answer: &Answer) -> Result<Inspected, Malformed
 
 fn queue(items: &[Value], time_us: u64) -> Result<Vec<SeenWaiter>, Malformed> {
     let waiters = items.chunks_exact(4).map(|waiter| {
-        let ticket = waiter[3].text()?.parse().unwrap_or(time_us);
+        let ticket = waiter[3].text().ok().and_then(|it| it.parse().ok());
+        let ticket = ticket.unwrap_or(time_us);
         Ok(SeenWaiter {
             client: waiter[0].text()?.to_owned(),
             priority: priority(waiter[1].text()?),
@@ -159,14 +160,14 @@ fn count(digits: &str) -> u32 {
 
 fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
     let holds = items.chunks_exact(4).map(|hold| {
-        let Value::Int(rest_ms) = hold[2] else {
+        let [Value::Bytes(value), kind, Value::Int(rest_ms), number] = hold else {
             return Err(Malformed);
         };
         Ok(SeenHold {
-            value: hold[0].text()?.into(),
-            mode: LockMode::of_word(hold[1].text()?),
-            pttl_ms: Some(u64::try_from(rest_ms).map_err(|_| Malformed)?),
-            fence: fence::of_reply(hold[3].text()?.parse().map_err(|_| Malformed)?),
+            value: value.clone(),
+            mode: LockMode::of_word(kind.text().unwrap_or_default()),
+            pttl_ms: u64::try_from(*rest_ms).ok(),
+            fence: number.and_then(fence::of_reply),
             why: Vec::new(),
         })
     });
@@ -190,6 +191,8 @@ fn priority(digits: &str) -> i32 {
         true => i32::MIN,
         false => i32::MAX,
     };
+        // Any client that may lock can write anything here, which is no reason to show nothing.
+        let number = number.text().ok().and_then(|digits| digits.parse().ok());
     digits.parse().unwrap_or(beyond)
 }
 
