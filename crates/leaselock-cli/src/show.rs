@@ -243,7 +243,7 @@ pub(crate) fn text_of_others(name: &str, by: Option<&Holder>) -> String {
 pub(crate) fn json_of_others(name: &str, by: Option<&Holder>) -> Value {
     let nobody: [Value; 0] = [];
     json!({
-        "name": name, "state": if by.is_some() { "held" } else { "free" },
+        "name": name, "kind": by.map(|_| "mutex"), "state": if by.is_some() { "held" } else { "free" },
         "holder": by.map(holder_json), "found": null, "queue": nobody,
         "holders": nobody, "holder_count": usize::from(by.is_some()),
         "waiter_count": 0, "permits": null, "damaged": nobody,
@@ -264,7 +264,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
     };
     let queue: Vec<Value> = seen.queue.iter().map(waiter_json).collect();
     json!({
-        "name": seen.name, "state": state, "holder": holder, "found": found, "queue": queue,
+        "name": seen.name, "kind": seen.kind, "state": state, "holder": holder, "found": found, "queue": queue,
         "holders": holders_json(&seen.state),
         "holder_count": count(&seen.state),
         "waiter_count": seen.waiter_count,

@@ -32,7 +32,7 @@ const HELP: [&str; 11] = [
     "/             only names with this text in them; Esc: all again",
     "s             sort by waiting, by name, by the longest held",
     "c             only locks that others wait for",
-    "K             all kinds, or only mutex, read, permits",
+    "K             all kinds, or one of them alone, such as leader",
     "e             the event log of the store, the newest at the end",
     "p             pause: nothing is asked of the store until p again",
     "b             break the chosen lock, with --allow-break",

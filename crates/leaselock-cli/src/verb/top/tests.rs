@@ -204,9 +204,11 @@ async fn rows_are_filtered_and_sorted_and_the_chosen_one_stays_chosen() {
         assert_eq!(view.chosen().unwrap().name, "pool");
         press(&mut view, &typed("KK"));
         assert_eq!(names(&view), ["config"]);
-        press(&mut view, &typed("K"));
+        press(&mut view, &typed("KK"));
         assert_eq!(names(&view), ["pool"]);
-        press(&mut view, &typed("Kc"));
+        press(&mut view, &typed("K"));
+        assert!(names(&view).is_empty() && view.choice().contains("only leader"));
+        press(&mut view, &typed("KKKc"));
         assert_eq!(names(&view), ["nightly"]);
         press(&mut view, &typed("c/oo"));
         assert_eq!(names(&view), ["pool"]);

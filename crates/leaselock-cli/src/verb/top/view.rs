@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::fetch::{Seen, Target, Wish};
 use super::input::Action;
-use crate::args::inspect::SortColumn;
+use crate::args::inspect::{KINDS, SortColumn};
 use crate::exit::Exit;
 use crate::verb::break_;
 use crate::{lock_rows, output};
@@ -18,7 +18,6 @@ const SORTS: [(SortColumn, &str); 3] = [
     (SortColumn::Name, "by name"),
     (SortColumn::Held, "the longest held first"),
 ];
-const KINDS: [Option<&str>; 4] = [None, Some("mutex"), Some("read"), Some("permits")];
 
 /// What is open below the first lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,6 +74,7 @@ pub(super) struct View {
     pub(super) is_paused: bool,
     pub(super) prompt: Option<Prompt>,
     pub(super) typed: String,
+    /// Which of the kinds alone, counted from 1; 0 is all.
     /// What came of the latest key.
     pub(super) said: Option<String>,
     /// Why the store does not tell more, and since when.
@@ -99,7 +99,7 @@ impl View {
         let filter = Some(output::sanitized(&self.filter)).filter(|it| !it.is_empty());
         parts.extend(filter.map(|filter| format!("only *{filter}*")));
         parts.extend(self.only_contended.then(|| "only contended".to_owned()));
-        parts.extend(KINDS[self.kind].map(|kind| format!("only {kind}")));
+        parts.extend(self.only_kind().map(|kind| format!("only {kind}")));
         parts.push(SORTS[self.sort].1.to_owned());
         parts.join("  ")
     }
@@ -110,6 +110,10 @@ impl View {
             locks: true,
             events: self.pane == Pane::Events,
             ..Wish::default()
+    fn only_kind(&self) -> Option<&'static str> {
+        KINDS.get(self.kind.checked_sub(1)?).copied()
+    }
+
         }
     }
 
@@ -132,7 +136,7 @@ impl View {
         self.locks = locks.unwrap_or_else(|| std::mem::take(&mut self.locks));
         lock_rows::sort(&mut self.locks, Some(SORTS[self.sort].0));
         let is_wanted = |lock: &Inspection| {
-            let of_kind = KINDS[self.kind].is_none_or(|kind| kind == lock_rows::kind(lock));
+            let of_kind = self.only_kind().is_none_or(|kind| lock.kind == Some(kind));
             let contended = lock.waiter_count > 0 || !self.only_contended;
             of_kind && contended && lock.name.contains(&self.filter)
         };
@@ -160,7 +164,7 @@ impl View {
             Action::Do('/') => self.ask(Prompt::Filter, self.filter.clone()),
             Action::Do('s') => self.sort = (self.sort + 1) % SORTS.len(),
             Action::Do('c') => self.only_contended = !self.only_contended,
-            Action::Do('K') => self.kind = (self.kind + 1) % KINDS.len(),
+            Action::Do('K') => self.kind = (self.kind + 1) % (KINDS.len() + 1),
             Action::Do('e') => {
                 self.toggle(Pane::Events);
                 if self.pane != Pane::Events {
