@@ -8,7 +8,7 @@ use leaselock::{Client, Fence};
 
 use crate::boottime;
 use crate::failure::Failure;
-use crate::verb::{break_, log};
+use crate::verb::{break_, doctor, log};
 
 /// What is to be broken, as it was on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(super) struct Wish {
     pub(super) breaking: Option<(Target, String)>,
     pub(super) locks: bool,
     pub(super) events: bool,
+    /// What `doctor` says.
+    pub(super) report: bool,
 }
 
 /// What was found of it.
@@ -35,6 +37,7 @@ pub(super) struct Seen {
     pub(super) locks: Option<(Vec<Inspection>, Duration)>,
     /// Lines; the newest is the last.
     pub(super) events: Option<Vec<String>>,
+    pub(super) report: Option<Vec<String>>,
     /// Why the rest is missing.
     pub(super) trouble: Option<Failure>,
 }
@@ -56,6 +59,10 @@ pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
             let entries = client.log(Duration::MAX).await?;
             let lines = entries.iter().map(log::line);
             seen.events = Some(lines.collect::<Result<_, _>>()?);
+        }
+        if wish.report {
+            let text = doctor::words(&client.doctor().await?);
+            seen.report = Some(text.lines().map(str::to_owned).collect());
         }
         Ok::<_, Failure>(())
     };

@@ -27,6 +27,8 @@ pub(super) enum Pane {
     /// The table, and below it the chosen lock.
     Lock,
     Events,
+    /// What `doctor` says, as of when it was opened.
+    Report,
     Help,
 }
 
@@ -66,15 +68,19 @@ pub(super) struct View {
     /// The chosen one of these.
     pub(super) at: usize,
     pub(super) events: Vec<String>,
+    /// Lines of any length; empty until the store has told them.
+    pub(super) report: Vec<String>,
+    /// The first of them that is shown.
+    pub(super) report_from: usize,
     pub(super) pane: Pane,
     pub(super) sort: usize,
+    /// Which of the kinds alone, counted from 1; 0 is all.
     pub(super) kind: usize,
     pub(super) only_contended: bool,
     pub(super) filter: String,
     pub(super) is_paused: bool,
     pub(super) prompt: Option<Prompt>,
     pub(super) typed: String,
-    /// Which of the kinds alone, counted from 1; 0 is all.
     /// What came of the latest key.
     pub(super) said: Option<String>,
     /// Why the store does not tell more, and since when.
@@ -104,16 +110,16 @@ impl View {
         parts.join("  ")
     }
 
+    fn only_kind(&self) -> Option<&'static str> {
+        KINDS.get(self.kind.checked_sub(1)?).copied()
+    }
+
     /// What is read at each time.
     pub(super) fn wish(&self) -> Wish {
         Wish {
             locks: true,
             events: self.pane == Pane::Events,
             ..Wish::default()
-    fn only_kind(&self) -> Option<&'static str> {
-        KINDS.get(self.kind.checked_sub(1)?).copied()
-    }
-
         }
     }
 
@@ -124,6 +130,7 @@ impl View {
         let text = seen.trouble.map(|it| output::sanitized(&it.to_string()));
         self.trouble = text.map(|text| (text, since));
         self.events = seen.events.unwrap_or(std::mem::take(&mut self.events));
+        self.report = seen.report.unwrap_or(std::mem::take(&mut self.report));
         if let Some((locks, took)) = seen.locks {
             self.listed = Some((self.now, took));
             self.arrange(Some(locks));
@@ -152,6 +159,11 @@ impl View {
     pub(super) fn apply(&mut self, action: Action) -> Effect {
         self.said = None;
         match action {
+            Action::Move(rows) if self.pane == Pane::Report => {
+                let last = self.report.len().saturating_sub(1);
+                self.report_from = self.report_from.saturating_add_signed(rows).min(last);
+                return Effect::Nothing;
+            }
             Action::Move(rows) => {
                 let last = self.shown.len().saturating_sub(1);
                 self.at = self.at.saturating_add_signed(rows).min(last);
@@ -172,6 +184,19 @@ impl View {
                 }
                 let (locks, wish) = (false, self.wish());
                 return Effect::Ask(Wish { locks, ..wish });
+            }
+            Action::Do('d') => {
+                self.toggle(Pane::Report);
+                self.report_from = 0;
+                if self.pane != Pane::Report {
+                    return Effect::Nothing;
+                }
+                self.report.clear();
+                let report = true;
+                return Effect::Ask(Wish {
+                    report,
+                    ..Wish::default()
+                });
             }
             Action::Do('?') => self.toggle(Pane::Help),
             Action::Do('p') => self.is_paused = !self.is_paused,
