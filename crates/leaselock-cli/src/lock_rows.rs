@@ -1,6 +1,6 @@
 //! Held locks as rows of a table: the cells of each, and the order.
 
-use leaselock::inspect::{Holder, Inspection, LockMode};
+use leaselock::inspect::{Holder, Inspection};
 
 use crate::args::inspect::SortColumn;
 use crate::output::sanitized;
@@ -10,15 +10,6 @@ use crate::table::or_none;
 pub(crate) const HEADINGS: [&str; 9] = [
     "NAME", "KIND", "HELD", "BY", "PID", "HOST", "WAITING", "EXPIRES", "NOTE",
 ];
-
-/// The word for how a lock is held.
-pub(crate) fn kind(lock: &Inspection) -> &'static str {
-    match show::first_holder(&lock.state).map(|holder| holder.mode) {
-        Some(LockMode::Shared | LockMode::Upgradable) => "read",
-        Some(LockMode::Permits(_)) => "permits",
-        _ => "mutex",
-    }
-}
 
 /// The program that holds a lock, its pid and its host, as far as they are known.
 pub(crate) fn process(holder: &Holder) -> [String; 3] {
@@ -47,7 +38,7 @@ pub(crate) fn row(lock: &Inspection) -> [String; 9] {
     });
     [
         sanitized(&lock.name),
-        kind(lock).to_owned(),
+        or_none(lock.kind.map(str::to_owned)),
         or_none(holder.and_then(|holder| Some(show::whole(show::age(holder.since?))))),
         by,
         pid,

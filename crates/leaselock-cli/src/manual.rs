@@ -56,7 +56,8 @@ pub(crate) const LS: &str = "\
 Examples:
   leaselock ls                              all locks that are held
   leaselock ls 'db:*'                       those whose name begins with db:
-  leaselock ls --contended --sort waiting   where others wait, the longest queue first";
+  leaselock ls --contended --sort waiting   where others wait, the longest queue first
+  leaselock ls --kind leader,cron           who leads, and which ticks run";
 
 pub(crate) const BLAME: &str = "\
 Examples:

@@ -18,6 +18,16 @@ pub(crate) fn who(process: Option<&Process>) -> String {
     }
 }
 
+/// The same with the user that runs it, `report[1234] on db1 (user alice)`, where that is known.
+fn who_and_user(process: Option<&Process>) -> String {
+    let user = process.and_then(|process| process.user.as_ref());
+    let user = user.map(|user| match user.strip_prefix("uid ") {
+        Some(_) => format!(" ({})", sanitized(user)),
+        None => format!(" (user {})", sanitized(user)),
+    });
+    who(process) + &user.unwrap_or_default()
+}
+
 /// Readers or holders of permits hold it.
 pub(crate) fn is_shared(state: &Holding) -> bool {
     matches!(state, Holding::Held { .. }) && state.exclusive().is_none()
@@ -36,7 +46,10 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
 }
 
 pub(crate) fn holder(holder: &Holder) -> String {
-    let mut text = who(holder.process.as_ref());
+    held_by_whom(holder, who(holder.process.as_ref()))
+}
+
+fn held_by_whom(holder: &Holder, mut text: String) -> String {
     text.push_str(&for_so_long(holder.since));
     if let Some(note) = &holder.note {
         text.push_str(&format!(": {}", sanitized(note)));
@@ -85,7 +98,7 @@ fn for_so_long(since: Option<SystemTime>) -> String {
 
 /// One of several, as a line of its own.
 fn shared_holder(one: &Holder) -> String {
-    let who = who(one.process.as_ref());
+    let who = who_and_user(one.process.as_ref());
     let mode = match one.mode {
         LockMode::Permits(1) => ": 1 permit".to_owned(),
         LockMode::Permits(count) => format!(": {count} permits"),
@@ -158,7 +171,10 @@ pub(crate) fn text(seen: &Inspection) -> String {
     let name = sanitized(&seen.name);
     let text = match &seen.state {
         Holding::Held { count, .. } => match seen.state.exclusive() {
-            Some(by) => format!("{name}: held by {}\n", holder(by)),
+            Some(by) => {
+                let who = who_and_user(by.process.as_ref());
+                format!("{name}: held by {}\n", held_by_whom(by, who))
+            }
             None => format!("{name}: held by {}\n", crowd(seen, *count)),
         },
         Holding::NotALock { kind, .. } => {
@@ -227,7 +243,7 @@ pub(crate) fn text_of_others(name: &str, by: Option<&Holder>) -> String {
 pub(crate) fn json_of_others(name: &str, by: Option<&Holder>) -> Value {
     let nobody: [Value; 0] = [];
     json!({
-        "name": name, "state": if by.is_some() { "held" } else { "free" },
+        "name": name, "kind": by.map(|_| "mutex"), "state": if by.is_some() { "held" } else { "free" },
         "holder": by.map(holder_json), "found": null, "queue": nobody,
         "holders": nobody, "holder_count": usize::from(by.is_some()),
         "waiter_count": 0, "permits": null, "damaged": nobody,
@@ -248,7 +264,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
     };
     let queue: Vec<Value> = seen.queue.iter().map(waiter_json).collect();
     json!({
-        "name": seen.name, "state": state, "holder": holder, "found": found, "queue": queue,
+        "name": seen.name, "kind": seen.kind, "state": state, "holder": holder, "found": found, "queue": queue,
         "holders": holders_json(&seen.state),
         "holder_count": count(&seen.state),
         "waiter_count": seen.waiter_count,

@@ -48,6 +48,14 @@ impl<const N: usize> Table<N> {
     }
 }
 
+/// Whether all columns have room, with names as short as they may be.
+pub(crate) fn fits<const N: usize>(rows: &[[String; N]], cut: Option<usize>) -> bool {
+    let widest = |column: usize| rows.iter().map(|row| cells_of(&row[column])).max();
+    let others = (1..N).map(|column| BETWEEN.len() + widest(column).unwrap_or_default());
+    let names = widest(0).unwrap_or_default().min(NAMES_AT_LEAST);
+    cut.is_none_or(|cut| names + others.sum::<usize>() <= cut)
+}
+
 /// The lines of all rows, of which the first is the headings; nothing at all without another one.
 pub(crate) fn text<const N: usize>(rows: &[[String; N]], cut: Option<usize>) -> String {
     let table = Table::of(rows, cut);

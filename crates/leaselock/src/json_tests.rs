@@ -93,7 +93,7 @@ fn a_holder_has_its_mode_and_its_times_with_their_units() {
 fn a_state_is_a_word_with_what_belongs_to_it() {
     is_told(&Holding::Free, r#"{"state":"free"}"#);
     let kind = "hash".to_owned();
-    let json = r#"{"state":"not_a_lock","kind":"hash"}"#;
+    let json = r#"{"state":"not_a_lock","type":"hash"}"#;
     is_told(&Holding::NotALock { kind }, json);
     let holder_json = holder_json(r#""mode":"shared""#);
     let json = format!(r#"{{"state":"held","holders":[{holder_json}],"holder_count":1}}"#);
@@ -126,13 +126,14 @@ fn an_inspection_has_the_fields_of_its_state_beside_the_others() {
     let seen = Inspection {
         name: "invoices".to_owned(),
         state: Holding::Free,
+        kind: None,
         queue: vec![waiter()],
         waiter_count: 1,
         permits: Some(PERMITS),
         damaged: vec!["the queue".to_owned()],
     };
     let json = format!(
-        r#"{{"name":"invoices","state":"free","queue":[{told}],"waiter_count":1,"permits":{{"total":4,"used":3,"pinned":true}},"damaged":["the queue"]}}"#
+        r#"{{"name":"invoices","state":"free","kind":null,"queue":[{told}],"waiter_count":1,"permits":{{"total":4,"used":3,"pinned":true}},"damaged":["the queue"]}}"#
     );
     is_told(&seen, &json);
 }

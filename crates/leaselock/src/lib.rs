@@ -222,7 +222,7 @@ pub mod clock {
 /// What the crates of this workspace share, and no program needs. No part of the API.
 #[doc(hidden)]
 pub mod satellite {
-    pub use crate::base::process::{tame, user};
+    pub use crate::base::process::{operator, tame};
     pub use crate::base::span::{rounded, span};
     pub use crate::cron::{LATE_MAX, TickCalls};
     pub use crate::engine::services::ids::Serving;

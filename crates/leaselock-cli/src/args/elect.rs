@@ -59,7 +59,7 @@ impl ElectArgs {
 }
 
 /// What followers read of a leader that says nothing.
-pub(crate) fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }

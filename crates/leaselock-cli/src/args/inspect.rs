@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
@@ -28,6 +29,17 @@ pub(crate) struct StatusArgs {
     pub(crate) names: Vec<String>,
 }
 
+/// What a lock is held as, by the words of the library.
+pub(crate) const KINDS: [&str; 7] = [
+    "mutex",
+    "read",
+    "upgradable",
+    "permits",
+    "leader",
+    "once",
+    "cron",
+];
+
 /// List the locks that are held, in a table
 ///
 /// By name; of more than 1,000 the first are in order, and the others come as the store lists
@@ -47,6 +59,11 @@ pub(crate) struct LsArgs {
     /// Only locks that others wait for
     #[arg(long)]
     pub(crate) contended: bool,
+
+    /// Only locks that are held as this; several with commas between
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    #[arg(value_parser = PossibleValuesParser::new(KINDS))]
+    pub(crate) kind: Vec<String>,
 
     /// At most this many; without --sort the search ends with the last of them
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]

@@ -5,13 +5,12 @@ use std::io::{BufRead as _, IsTerminal as _};
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, BreakOutcome, Holding};
 use leaselock::interop::Protocol;
-use leaselock::satellite::{rounded, user};
+use leaselock::satellite::{operator, rounded};
 use leaselock::{Client, Fence};
 use serde_json::{Value, json};
 
 use super::broken_before::BrokenBefore;
 use crate::args::Globals;
-use crate::args::elect::host_name;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -254,12 +253,6 @@ fn answer() -> std::io::Result<String> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(line.trim().to_owned())
-}
-
-/// The user of this process on this host, as far as the environment says.
-pub(super) fn operator() -> String {
-    let user = user(&["SUDO_USER", "LOGNAME", "USER"]);
-    format!("{user}@{}", host_name())
 }
 
 #[cfg(test)]

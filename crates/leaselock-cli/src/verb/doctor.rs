@@ -35,7 +35,8 @@ fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Finding])> {
     std::iter::once((report.store.as_str(), report.findings.as_slice())).chain(nodes)
 }
 
-fn words(report: &Report) -> String {
+/// The same as text; each check and promise is a line, and so is an advice.
+pub(super) fn words(report: &Report) -> String {
     let topics = parts(report).flat_map(|(_, checks)| checks);
     let width = topics.map(|check| check.topic.len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -38,7 +38,9 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         let (mut seen, mut found, mut printed) = (HashSet::new(), Vec::new(), Ok(true));
         let pages = client.list_pages(&args.pattern, |page| {
             for lock in page {
-                let wanted = lock.waiter_count > 0 || !args.contended;
+                let is = |kind: &String| lock.kind == Some(kind.as_str());
+                let of_kind = args.kind.is_empty() || args.kind.iter().any(is);
+                let wanted = of_kind && (lock.waiter_count > 0 || !args.contended);
                 let is_full = !sweeps && seen.len() >= args.limit;
                 if wanted && !is_full && seen.insert(lock.name.clone()) {
                     found.push(lock);

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failu
                 .iter()
                 .map(|row| row.json().map(|row| output::json(&row)))
                 .collect(),
-            false => table(&rows),
+            false => table(&rows, table::width()),
         };
         output::print(text?.as_bytes())?;
         match args.overdue && !rows.is_empty() {
@@ -108,14 +108,14 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> Result<[String; 7], Failure> {
+    fn cells(&self, time_format: &str) -> Result<[String; 7], Failure> {
         let time = |time: Option<SystemTime>| {
             let Some(time) = time else {
                 return Ok::<_, Failure>("-".to_owned());
             };
             let time = Timestamp::try_from(time).map_err(Failure::internal)?;
             let local = time.to_zoned(self.zone.clone());
-            Ok(local.strftime("%Y-%m-%d %H:%M:%S").to_string())
+            Ok(local.strftime(time_format).to_string())
         };
         let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         let hosts = hosts.join(",");
@@ -151,9 +151,23 @@ impl Row {
     }
 }
 
-fn table(rows: &[Row]) -> Result<String, Failure> {
-    let headings = HEADINGS.map(str::to_owned);
-    let cells = rows.iter().map(Row::cells);
-    let lines: Result<Vec<_>, _> = std::iter::once(Ok(headings)).chain(cells).collect();
-    Ok(table::text(&lines?, table::width()))
+/// On a terminal that is too narrow for HOSTS beside short names the times are shorter, and if need be ZONE is left out.
+fn table(rows: &[Row], width: Option<usize>) -> Result<String, Failure> {
+    let lines = |time_format| -> Result<Vec<_>, Failure> {
+        let cells = rows.iter().map(|row| row.cells(time_format));
+        let headings = Ok(HEADINGS.map(str::to_owned));
+        std::iter::once(headings).chain(cells).collect()
+    };
+    let mut all = lines("%Y-%m-%d %H:%M:%S")?;
+    if !table::fits(&all, width) {
+        all = lines("%m-%d %H:%M")?;
+    }
+    if table::fits(&all, width) {
+        return Ok(table::text(&all, width));
+    }
+    let without_zone = |[name, schedule, _, last, state, next, hosts]: [String; 7]| {
+        [name, schedule, last, state, next, hosts]
+    };
+    let all: Vec<_> = all.into_iter().map(without_zone).collect();
+    Ok(table::text(&all, width))
 }

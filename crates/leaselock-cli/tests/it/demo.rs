@@ -74,7 +74,7 @@ impl Stage {
         };
         tcsetwinsize(&ours, size).unwrap();
         let mut command = self.store.leaselock(&words);
-        command.stdin(Stdio::null());
+        command.stdin(Stdio::null()).env("LOGNAME", "alice");
         command
             .stdout(other_end.try_clone().unwrap())
             .stderr(other_end);

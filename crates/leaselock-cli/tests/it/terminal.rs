@@ -122,7 +122,7 @@ fn a_long_name_leaves_the_other_columns_in_sight_on_a_terminal_and_is_whole_in_a
     store.run(&["acquire", "--ttl", "10m", &long]).gives(0);
     for (verb, columns) in [
         ("ls", ["KIND", "HELD", "BY"]),
-        ("schedules", ["SCHEDULE", "ZONE", "LAST"]),
+        ("schedules", ["SCHEDULE", "LAST", "STATE"]),
     ] {
         let lines = shown_at(60, &store, &[verb]);
         let (heading, row) = lines.split_once('\n').unwrap();
@@ -143,4 +143,49 @@ fn a_long_name_leaves_the_other_columns_in_sight_on_a_terminal_and_is_whole_in_a
     }
     let listed = object(&store.run(&["ls", "--json"]).gives(0).out);
     assert_eq!(listed["name"], *long);
+}
+
+#[test]
+fn on_a_narrow_terminal_schedules_are_shown_with_shorter_times_and_with_their_hosts() {
+    let store = Store::redis();
+    let server = store.server();
+    let state = "done AAAAAAAAAAAAAAAAAAAAAA.abcdefgh 1 1795000000000000";
+    let schedule = "1000000 Europe/Berlin 30 2 * * *";
+    let record = ["HSET", "{nightly-report}:ll:cron", "state", state];
+    server.cli(&[&record[..], &["schedule", schedule]].concat());
+    let about = "db1\n77\nreport\n1\nserves nightly-report";
+    server.cli(&["SET", "ll:client:abcdefgh", about]);
+    let seen = |columns| {
+        let lines = shown_at(columns, &store, &["schedules"]);
+        let row = lines.lines().nth(1).unwrap().to_owned();
+        assert!(
+            lines
+                .lines()
+                .all(|line| line.chars().count() <= columns.into())
+        );
+        assert!(row.ends_with("  db1"), "{lines}");
+        let headings: Vec<_> = lines
+            .lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        (headings.join(" "), row)
+    };
+    let (all, row) = seen(160);
+    assert_eq!(all, "NAME SCHEDULE ZONE LAST STATE NEXT HOSTS");
+    assert!(
+        row.contains("Europe/Berlin  2026-11-18 12:06:40  "),
+        "{row}"
+    );
+    let (most, row) = seen(90);
+    assert_eq!(most, all);
+    assert!(row.contains("Europe/Berlin  11-18 12:06  "), "{row}");
+    let (fewest, row) = seen(80);
+    assert_eq!(fewest, "NAME SCHEDULE LAST STATE NEXT HOSTS");
+    assert!(
+        row.starts_with("nightly-report  30 2 * * *  11-18 12:06  "),
+        "{row}"
+    );
 }

@@ -5,21 +5,26 @@
 -- KEYS[3] fence      stream; its latest id is the latest fencing token (lua/fence.lua)
 -- KEYS[4] why        string; the exclusive holder's token and its note
 -- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
+-- KEYS[6] leader     string; who leads (lua/leader.lua)
+-- KEYS[7] once       hash; the latest run (lua/once.lua)
+-- KEYS[8] cron       hash; the latest tick (lua/cron.lua)
 --
 -- Returns {"free", time_us, queue, permits, damaged}     queue: how many wait; client, priority, kind, `ticket`, client, …
 --                                              of the first 128; permits: how many there are, how many are used, '1' when an
 --                                              operator has said so, or nothing when it is not known; damaged: name and
 --                                              key of each damaged side key, 'fence' or 'queue'
---         {"held", time_us, queue, permits, value, pttl_ms, fence, why, damaged}    value: the holder's token, ours or
---                                              foreign; pttl_ms -1: it never expires; fence: the last of its numbers,
---                                              '0': this lease has none, or it is damaged; why: '' for another type
+--         {"held", time_us, queue, permits, value, pttl_ms, fence, why, kind, damaged}    value: the holder's token, ours
+--                                              or foreign; pttl_ms -1: it never expires; fence: the last of its numbers,
+--                                              '0': this lease has none, or it is damaged; why: '' for another type;
+--                                              kind: 'leader', 'once', 'cron', or '' when none of these records is its own
 --         {"shared", time_us, queue, permits, count, holds, damaged}    readers or holders of permits, `count` of them;
 --                                              holds: token, kind, rest_ms, fence, token, …: the 128 that end first
 --         {"other", time_us, queue, permits, type, damaged}    the key holds a value that is not a lock
 -- Replay  the same answer
 -- Writes  nothing
---#include prelude fence queue member holds
+--#include prelude fence queue member holds kind
 local lock, queue, fence, why, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local leader, once, cron = KEYS[6], KEYS[7], KEYS[8]
 
 local NOTE_MAX = 1024 -- bytes that are shown
 
@@ -96,4 +101,5 @@ local held = redis.call('GET', lock)
 local noted = of_type(redis.pcall('GET', why)) or ''
 noted = string.sub(noted, 1, #held) == held and string.sub(noted, #held + 1, #held + NOTE_MAX) or ''
 local number = fence_of(held, fence)
-return { 'held', whole(now_us), listed, permits, held, redis.call('PTTL', lock), number, noted, damaged }
+local kind_word = kind_of(held, leader, once, cron)
+return { 'held', whole(now_us), listed, permits, held, redis.call('PTTL', lock), number, noted, kind_word, damaged }

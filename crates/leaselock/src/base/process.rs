@@ -139,8 +139,15 @@ fn unix_ms(time: SystemTime) -> u128 {
     since.map_or(0, |since| since.as_millis())
 }
 
+/// Returns who runs this process, as `alice@office`; behind sudo, who has called that.
+pub fn operator() -> String {
+    let host = rustix::system::uname();
+    let user = user(&["SUDO_USER", "LOGNAME", "USER"]);
+    format!("{user}@{}", host.nodename().to_string_lossy())
+}
+
 /// Returns the user of this process by the first of these variables that is set, else by its number.
-pub fn user(variables: &[&str]) -> String {
+fn user(variables: &[&str]) -> String {
     let mut named = variables.iter().flat_map(std::env::var);
     let named = named.find(|name| !name.is_empty());
     named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))

@@ -194,6 +194,11 @@ pub(crate) fn is_broken(value: &[u8]) -> bool {
     client_of(value).is_some() && matches!(sign, Some(&(FENCED_BROKEN | UNFENCED_BROKEN)))
 }
 
+/// Returns true if the sign of this token, which is ours, says that its lease has a fencing token.
+pub(crate) fn is_fenced(value: &[u8]) -> bool {
+    matches!(value.get(SECRET), Some(&(FENCED | FENCED_BROKEN)))
+}
+
 /// Returns the client of the token that a text begins with, and the text behind that token.
 pub(crate) fn leading(text: &[u8]) -> Option<(&str, &[u8])> {
     let (token, rest) = text.split_at_checked(LENGTH)?;

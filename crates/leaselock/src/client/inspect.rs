@@ -153,6 +153,7 @@ pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspect
 
 /// What was read, with the processes of its clients, which are known.
 pub(super) fn shown(name: &Name, seen: Inspected, processes: &Processes<'_>) -> Inspection {
+    let kind = seen.state.kind();
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
         InspectedState::Shared { holds, count } => {
@@ -178,6 +179,7 @@ pub(super) fn shown(name: &Name, seen: Inspected, processes: &Processes<'_>) -> 
     Inspection {
         name: name.as_str().to_owned(),
         state,
+        kind,
         queue: queue.collect(),
         waiter_count: seen.waiter_count,
         permits: seen.permits,

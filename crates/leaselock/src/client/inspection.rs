@@ -21,6 +21,11 @@ pub struct Inspection {
     /// Whether it is held, and by which client.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub state: Holding,
+    /// What it is held as: `mutex`, `read`, `upgradable`, `permits`, `leader`, `once` or `cron`; `None` when it is free.
+    ///
+    /// `upgradable` as soon as one of its readers is. `mutex` also of a writer, of one of several names, in another
+    /// library's protocol, and of a leader that has not [proclaimed](crate::Lease::proclaimed) yet: the store has no more.
+    pub kind: Option<&'static str>,
     /// The waiters in queue order; the first 128.
     pub queue: Vec<Waiter>,
     /// The number of all waiters. One that has died counts until a grant finds it gone.
@@ -54,6 +59,7 @@ pub enum Holding {
     #[non_exhaustive]
     NotALock {
         /// What the store calls its type, such as `hash`.
+        #[cfg_attr(feature = "serde", serde(rename = "type"))]
         kind: String,
     },
 }

@@ -20,7 +20,7 @@ use crate::quorum::executor::Executor;
 use crate::script::{LockKeys, Operation, keys};
 
 /// A survey reads so many for each name.
-const KEYS_EACH: usize = 5;
+const KEYS_EACH: usize = 8;
 
 impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.

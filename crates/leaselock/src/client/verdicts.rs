@@ -123,6 +123,7 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
             .find(|why| !why.is_empty())
             .cloned()
             .unwrap_or_default(),
+        kind: None, // those with a record beside the lock have no quorum
     })
 }
 

@@ -28,6 +28,7 @@ operation! {
     votes elsewhere;
     fn encode(call) {
         call.key(&keys.lock).key(keys.queue()).key(keys.fence()).key(keys.note()).key(keys.usage());
+        call.keys(RECORDS.iter().map(|kind| keys.beside(kind)));
     }
     fn decode(answer) -> Inspected {
         "free" => beside(InspectedState::Free, answer)?,
@@ -38,6 +39,7 @@ operation! {
                 pttl_ms: u64::try_from(answer.signed(4)?).ok(),
                 fence: fence::of_reply(answer.number(5)?),
                 why: answer.bytes(6)?.to_vec(),
+                kind: record(answer.text(7)?),
             };
             beside(InspectedState::Held(hold), answer)?
         },
@@ -93,10 +95,36 @@ pub(crate) struct SeenHold {
     pub(crate) pttl_ms: Option<u64>,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Vec<u8>,
+    /// What it is held as, where a record beside the lock says so.
+    pub(crate) kind: Option<&'static str>,
+}
+
+/// The kinds that are told from a record beside the lock, each in the key of this name.
+const RECORDS: [&str; 3] = ["leader", "once", "cron"];
+
+fn record(word: &str) -> Option<&'static str> {
+    RECORDS.into_iter().find(|kind| *kind == word)
 }
 
 pub(crate) static INSPECT: Script =
     script!("mutex/inspect", reads_only).shortcut(shortcut::inspect);
+
+impl InspectedState {
+    /// What it is held as.
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        let holds = match self {
+            InspectedState::Held(hold) => return Some(hold.kind.unwrap_or("mutex")),
+            InspectedState::Shared { holds, .. } => holds,
+            InspectedState::Free | InspectedState::Other { .. } => return None,
+        };
+        let is_upgradable = holds.iter().any(|hold| hold.mode == LockMode::Upgradable);
+        Some(match holds.first()?.mode {
+            LockMode::Permits(_) => "permits",
+            _ if is_upgradable => "upgradable",
+            _ => "read",
+        })
+    }
+}
 
 impl From<InspectedState> for Inspected {
     /// With nothing beside the lock.
@@ -141,7 +169,8 @@ fn beside(state: InspectedState, answer: &Answer) -> Result<Inspected, Malformed
 
 fn queue(items: &[Value], time_us: u64) -> Result<Vec<SeenWaiter>, Malformed> {
     let waiters = items.chunks_exact(4).map(|waiter| {
-        let ticket = waiter[3].text()?.parse().unwrap_or(time_us);
+        let ticket = waiter[3].text().ok().and_then(|it| it.parse().ok());
+        let ticket = ticket.unwrap_or(time_us);
         Ok(SeenWaiter {
             client: waiter[0].text()?.to_owned(),
             priority: priority(waiter[1].text()?),
@@ -159,15 +188,18 @@ fn count(digits: &str) -> u32 {
 
 fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
     let holds = items.chunks_exact(4).map(|hold| {
-        let Value::Int(rest_ms) = hold[2] else {
+        let [Value::Bytes(value), kind, Value::Int(rest_ms), number] = hold else {
             return Err(Malformed);
         };
+        // Any client that may lock can write anything here, which is no reason to show nothing.
+        let number = number.text().ok().and_then(|digits| digits.parse().ok());
         Ok(SeenHold {
-            value: hold[0].text()?.into(),
-            mode: LockMode::of_word(hold[1].text()?),
-            pttl_ms: Some(u64::try_from(rest_ms).map_err(|_| Malformed)?),
-            fence: fence::of_reply(hold[3].text()?.parse().map_err(|_| Malformed)?),
+            value: value.clone(),
+            mode: LockMode::of_word(kind.text().unwrap_or_default()),
+            pttl_ms: u64::try_from(*rest_ms).ok(),
+            fence: number.and_then(fence::of_reply),
             why: Vec::new(),
+            kind: None,
         })
     });
     holds.collect()
@@ -292,14 +324,14 @@ operation! {
     }
     fn decode(answer) -> Vec<(usize, Option<InspectedState>)> {
         "locks" => {
-            let locks = (0..answer.values().len()).map(|at| surveyed(answer.array(at)?));
-            locks.collect::<Result<_, _>>()?
+            let locks = (0..answer.values().len()).map(|at| answer.array(at).and_then(surveyed));
+            locks.filter_map(Result::transpose).collect::<Result<_, _>>()?
         },
     }
 }
 
-/// Reads an index into `candidates`, from 0; the lock, unless it is to be inspected.
-fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed> {
+/// Reads an index into `candidates`, from 0, and the lock, unless it is to be inspected; `None` for another library's.
+fn surveyed(lock: &[Value]) -> Result<Option<(usize, Option<InspectedState>)>, Malformed> {
     let [Value::Int(place), lock @ ..] = lock else {
         return Err(Malformed);
     };
@@ -308,18 +340,26 @@ fn surveyed(lock: &[Value]) -> Result<(usize, Option<InspectedState>), Malformed
     let [
         Value::Bytes(value),
         Value::Int(pttl_ms),
-        fence,
+        id,
         Value::Bytes(why),
+        kind,
     ] = lock
     else {
-        return Ok((index, None));
+        return Ok(Some((index, None)));
+    };
+    if token::client_of(value).is_none() {
+        return Ok(None);
+    }
+    let Some(last) = fence::of_id(id.text()?) else {
+        return Ok(Some((index, None)));
     };
     let hold = SeenHold {
         value: value.clone(),
         mode: LockMode::Exclusive,
         pttl_ms: u64::try_from(*pttl_ms).ok(),
-        fence: fence::of_reply(fence.text()?.parse().map_err(|_| Malformed)?),
+        fence: fence::of_reply(last.get()).filter(|_| token::is_fenced(value)),
         why: why.clone(),
+        kind: record(kind.text()?),
     };
-    Ok((index, Some(InspectedState::Held(hold))))
+    Ok(Some((index, Some(InspectedState::Held(hold)))))
 }

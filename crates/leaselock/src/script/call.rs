@@ -101,7 +101,7 @@ macro_rules! fragments {
 const FRAGMENTS: &[Fragment] = fragments![
     "prelude" "inline/broken" "inline/holder" "inline/mint" "inline/now" "inline/number" "many" "fence" "permits_many" "queue" "member"
         "holds" "grant" "handover" "proposal" "callers" "gate"
-        "gate_queue" "broadcast" "leader" "latch" "barrier" "limiter" "once" "cron",
+        "gate_queue" "broadcast" "kind" "leader" "latch" "barrier" "limiter" "once" "cron",
         "fence_checker" = leaselock_fence::redis::ADMIT // also for scripts of users, so it is that crate's
 ];
 

@@ -263,6 +263,50 @@ fn survey_finds_locks_among_other_keys() {
 }
 
 #[test]
+fn a_lock_is_held_as_the_record_says_that_has_its_token() {
+    on_every_engine(async |lab| {
+        let (one, held, other) = (keys("one"), token(), token());
+        lab.granted(&one, &held, &TRY).await;
+        let candidates = &[(*one).clone()][..];
+        let kind = async || {
+            let [(0, Some(surveyed))] = &lab.ask(&Survey { candidates }).await[..] else {
+                panic!("a record beside the lock needs no inspection")
+            };
+            let inspected = lab.inspect(&one).await.state.kind();
+            assert_eq!(surveyed.kind(), inspected);
+            inspected.unwrap()
+        };
+        assert_eq!(kind().await, "mutex");
+        let leader = one.beside("leader").to_string();
+        for (token, expected) in [(&other, "mutex"), (&held, "leader")] {
+            let record = format!("{}\n\n1\nvalue", token.secret());
+            lab.meddle(&SET, &leader, &[&record]).await;
+            assert_eq!(kind().await, expected);
+        }
+        lab.meddle(&SET, &one.lock, &[held.broken().secret()]).await;
+        assert_eq!(kind().await, "leader", "of a broken lease");
+        lab.meddle(&DELETE, &leader, &[]).await;
+        for expected in ["once", "cron"] {
+            let record = one.beside(expected).to_string();
+            let say = async |state: &str| {
+                lab.meddle(&ADD_ENTRY, &record, &["state", state]).await;
+                kind().await
+            };
+            let of = |token: &Token| format!("run {} 1 1", token.secret());
+            assert_eq!(say(&of(&other)).await, "mutex");
+            assert_eq!(say(&of(&held)).await, expected);
+            assert_eq!(say("").await, "mutex");
+            lab.meddle(&DELETE, &record, &[]).await;
+        }
+        // Keys of another type say nothing.
+        lab.meddle(&ADD_HASH, &leader, &[]).await;
+        lab.meddle(&SET, &one.beside("cron").to_string(), &["x"])
+            .await;
+        assert_eq!(kind().await, "mutex");
+    });
+}
+
+#[test]
 fn a_client_writes_its_record_and_deletes_it() {
     use crate::base::process::Process;
     use crate::engine::services::ids::{Announce, Who};

@@ -3,6 +3,7 @@
 use super::kind::RESIZE;
 use super::lock::{Semaphore, at_least_one};
 use crate::base::error::RequestError;
+use crate::base::process::operator;
 use crate::client::inspection::{PermitCount, not_a_lock};
 use crate::client::views::{Inspect, InspectedState};
 use crate::engine::services::core::OPERATOR_WITHIN;
@@ -123,7 +124,7 @@ impl Semaphore {
             _ => LogEvent::new("permits_pinned", format!("{permits} permits")),
         };
         let event = event.of(self.named.name()?, None);
-        engine.log.write(&event.by(engine.ids.record.user())).await;
+        engine.log.write(&event.by(operator())).await;
         Ok(PermitCount {
             total: if total == 0 { self.permits } else { total }, // no request has said it
             used,

@@ -89,6 +89,8 @@ conformance! {
             every_waiter_is_served;
         inspecting:
             inspect_shows_who_holds_why_and_who_waits
+            a_mutex_is_shown_as_one_and_a_free_name_as_nothing
+            every_lock_is_shown_and_listed_as_what_it_is_held_as
             clients_are_listed_with_the_schedules_that_they_serve
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             pages_list_every_held_lock_with_all_that_an_inspection_shows
@@ -280,6 +282,7 @@ conformance! {
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
             a_lent_lease_is_extended_by_its_borrower_and_released_by_its_lender_alone;
         inspecting:
+            a_mutex_is_shown_as_one_and_a_free_name_as_nothing
             holder_reads_and_never_acquires;
         log:
             a_break_with_a_reason_is_in_the_log_and_its_holder_reads_it

@@ -26,14 +26,15 @@ const COLUMNS: [usize; 9] = [NAME, WAITING, 2, BY, 1, 4, HOST, EXPIRES, NOTE];
 const NARROWEST: usize = 8;
 
 const KEYS: &str = "Enter lock  / filter  s sort  c contended  ? keys  q quit";
-const HELP: [&str; 11] = [
+const HELP: [&str; 12] = [
     "j k, arrows   choose a lock; also PageDown PageUp Home End",
     "Enter         the chosen lock with its queue, below the table",
     "/             only names with this text in them; Esc: all again",
     "s             sort by waiting, by name, by the longest held",
     "c             only locks that others wait for",
-    "K             all kinds, or only mutex, read, permits",
+    "K             all kinds, or one of them alone, such as leader",
     "e             the event log of the store, the newest at the end",
+    "d             what doctor says of the store; j k scroll it",
     "p             pause: nothing is asked of the store until p again",
     "b             break the chosen lock, with --allow-break",
     "Esc           close what is open",
@@ -67,6 +68,7 @@ pub(super) fn draw(buffer: &mut Buffer, view: &View) {
         Pane::Table => page.table(),
         Pane::Lock => page.lock(),
         Pane::Events => page.events(),
+        Pane::Report => page.report(),
         Pane::Help => HELP.iter().for_each(|line| page.line(Tone::Plain, line)),
     }
     for cell in &mut buffer.content {
@@ -258,6 +260,22 @@ impl Page<'_> {
         }
     }
 
+    fn report(&mut self) {
+        if self.view.report.is_empty() && self.view.trouble.is_none() {
+            self.line(Tone::Plain, "asking the store");
+        }
+        for text in self.view.report.iter().skip(self.view.report_from) {
+            let tone = match text.split_whitespace().next() {
+                Some("UNFIT") => Tone::Bad,
+                Some("warn") => Tone::Warning,
+                _ => Tone::Plain,
+            };
+            for line in wrapped(text, self.area.width.into()) {
+                self.line(tone, line.trim_end());
+            }
+        }
+    }
+
     fn events(&mut self) {
         let events = &self.view.events;
         if events.is_empty() {
@@ -268,6 +286,21 @@ impl Page<'_> {
             self.line(Tone::Plain, line.trim_end());
         }
     }
+}
+
+/// The text in lines of that width at most, cut at spaces where there are any. All but the first begin as far in as its
+/// words do, behind what stands in columns.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    let indent = text.rfind("  ").map_or(0, |at| at + 2).min(width / 2);
+    for word in text.split_inclusive(' ') {
+        if width_of(&line) + width_of(word.trim_end()) > width && !line.trim().is_empty() {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
 }
 
 /// The columns that there is room for: which, from where on, how wide.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use leaselock::inspect::{BreakOptions, Inspection};
+use leaselock::satellite::operator;
 use leaselock::{Client, Fence};
 
 use crate::boottime;
 use crate::failure::Failure;
 use crate::verb::broken_before::BrokenBefore;
-use crate::verb::{break_, log};
+use crate::verb::{break_, doctor, log};
 
 /// What is to be broken, as it was on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(super) struct Wish {
     pub(super) breaking: Option<(Target, String)>,
     pub(super) locks: bool,
     pub(super) events: bool,
+    /// What `doctor` says.
+    pub(super) report: bool,
 }
 
 /// What was found of it.
@@ -35,6 +38,7 @@ pub(super) struct Seen {
     pub(super) locks: Option<(Vec<Inspection>, Duration)>,
     /// Lines; the newest is the last.
     pub(super) events: Option<Vec<String>>,
+    pub(super) report: Option<Vec<String>>,
     /// Why the rest is missing.
     pub(super) trouble: Option<Failure>,
 }
@@ -57,6 +61,10 @@ pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
             let lines = entries.iter().map(log::line);
             seen.events = Some(lines.collect::<Result<_, _>>()?);
         }
+        if wish.report {
+            let text = doctor::words(&client.doctor().await?);
+            seen.report = Some(text.lines().map(str::to_owned).collect());
+        }
         Ok::<_, Failure>(())
     };
     let trouble = reading.await.err();
@@ -64,7 +72,7 @@ pub(super) async fn fetch(client: &Client, pattern: &str, wish: Wish) -> Seen {
 }
 
 async fn broken(client: &Client, target: &Target, why: &str) -> String {
-    let mut terms = BreakOptions::default().by(break_::operator());
+    let mut terms = BreakOptions::default().by(operator());
     if !why.is_empty() {
         terms = terms.because(why);
     }

@@ -151,7 +151,14 @@ async fn a_terminal_of_any_size_has_a_frame() {
     with_locks(async |client| {
         let mut view = view(client).await;
         fail(&mut view, "down");
-        for pane in [Pane::Table, Pane::Lock, Pane::Events, Pane::Help] {
+        let panes = [
+            Pane::Table,
+            Pane::Lock,
+            Pane::Events,
+            Pane::Report,
+            Pane::Help,
+        ];
+        for pane in panes {
             view.pane = pane;
             for prompt in [None, Some(Prompt::Filter)] {
                 view.prompt = prompt;
@@ -204,9 +211,11 @@ async fn rows_are_filtered_and_sorted_and_the_chosen_one_stays_chosen() {
         assert_eq!(view.chosen().unwrap().name, "pool");
         press(&mut view, &typed("KK"));
         assert_eq!(names(&view), ["config"]);
-        press(&mut view, &typed("K"));
+        press(&mut view, &typed("KK"));
         assert_eq!(names(&view), ["pool"]);
-        press(&mut view, &typed("Kc"));
+        press(&mut view, &typed("K"));
+        assert!(names(&view).is_empty() && view.choice().contains("only leader"));
+        press(&mut view, &typed("KKKc"));
         assert_eq!(names(&view), ["nightly"]);
         press(&mut view, &typed("c/oo"));
         assert_eq!(names(&view), ["pool"]);
@@ -250,6 +259,39 @@ async fn a_break_asks_for_the_name_and_the_reason_and_breaks_the_grant_that_was_
         reader.may_break = false;
         assert_eq!(press(&mut reader, &typed("b")), Effect::Nothing);
         assert_eq!(reader.prompt, None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_report_of_doctor_is_whole_at_every_width_and_asked_for_when_it_is_opened() {
+    with_locks(async |client| {
+        let mut view = view(client).await;
+        let Effect::Ask(wish) = press(&mut view, &typed("d")) else {
+            panic!("it is not asked for");
+        };
+        assert!(wish.report && !wish.locks && !view.wish().report);
+        assert_eq!(lines(&view, 60, 20)[2], "asking the store");
+        let chosen = view.at;
+        view.learn(fetch(client, "*", wish).await);
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let expected = words(&view.report.join("\n"));
+        assert!(expected.contains(&"fit".to_owned()), "{expected:?}");
+        for width in [60, 80, 160] {
+            let lines = lines(&view, width, 200);
+            assert!(lines.iter().all(|it| it.chars().count() <= width.into()));
+            let (foot, report) = lines[2..].split_last().unwrap();
+            assert!(foot.starts_with("Enter lock"));
+            assert_eq!(words(&report.join("\n")), expected, "{width}");
+        }
+        let second = view.report[1].clone();
+        press(&mut view, &typed("j"));
+        assert_eq!((&view.report[view.report_from], view.at), (&second, chosen));
+        press(&mut view, &[KeyCode::End, KeyCode::Down]);
+        assert_eq!(view.report_from, view.report.len() - 1);
+        assert_eq!(press(&mut view, &typed("d")), Effect::Nothing);
+        assert_eq!(view.pane, Pane::Table);
     })
     .await;
 }

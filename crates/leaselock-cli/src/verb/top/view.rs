@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::fetch::{Seen, Target, Wish};
 use super::input::Action;
-use crate::args::inspect::SortColumn;
+use crate::args::inspect::{KINDS, SortColumn};
 use crate::exit::Exit;
 use crate::verb::break_;
 use crate::{lock_rows, output};
@@ -18,7 +18,6 @@ const SORTS: [(SortColumn, &str); 3] = [
     (SortColumn::Name, "by name"),
     (SortColumn::Held, "the longest held first"),
 ];
-const KINDS: [Option<&str>; 4] = [None, Some("mutex"), Some("read"), Some("permits")];
 
 /// What is open below the first lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,6 +27,8 @@ pub(super) enum Pane {
     /// The table, and below it the chosen lock.
     Lock,
     Events,
+    /// What `doctor` says, as of when it was opened.
+    Report,
     Help,
 }
 
@@ -67,8 +68,13 @@ pub(super) struct View {
     /// The chosen one of these.
     pub(super) at: usize,
     pub(super) events: Vec<String>,
+    /// Lines of any length; empty until the store has told them.
+    pub(super) report: Vec<String>,
+    /// The first of them that is shown.
+    pub(super) report_from: usize,
     pub(super) pane: Pane,
     pub(super) sort: usize,
+    /// Which of the kinds alone, counted from 1; 0 is all.
     pub(super) kind: usize,
     pub(super) only_contended: bool,
     pub(super) filter: String,
@@ -99,9 +105,13 @@ impl View {
         let filter = Some(output::sanitized(&self.filter)).filter(|it| !it.is_empty());
         parts.extend(filter.map(|filter| format!("only *{filter}*")));
         parts.extend(self.only_contended.then(|| "only contended".to_owned()));
-        parts.extend(KINDS[self.kind].map(|kind| format!("only {kind}")));
+        parts.extend(self.only_kind().map(|kind| format!("only {kind}")));
         parts.push(SORTS[self.sort].1.to_owned());
         parts.join("  ")
+    }
+
+    fn only_kind(&self) -> Option<&'static str> {
+        KINDS.get(self.kind.checked_sub(1)?).copied()
     }
 
     /// What is read at each time.
@@ -120,6 +130,7 @@ impl View {
         let text = seen.trouble.map(|it| output::sanitized(&it.to_string()));
         self.trouble = text.map(|text| (text, since));
         self.events = seen.events.unwrap_or(std::mem::take(&mut self.events));
+        self.report = seen.report.unwrap_or(std::mem::take(&mut self.report));
         if let Some((locks, took)) = seen.locks {
             self.listed = Some((self.now, took));
             self.arrange(Some(locks));
@@ -132,7 +143,7 @@ impl View {
         self.locks = locks.unwrap_or_else(|| std::mem::take(&mut self.locks));
         lock_rows::sort(&mut self.locks, Some(SORTS[self.sort].0));
         let is_wanted = |lock: &Inspection| {
-            let of_kind = KINDS[self.kind].is_none_or(|kind| kind == lock_rows::kind(lock));
+            let of_kind = self.only_kind().is_none_or(|kind| lock.kind == Some(kind));
             let contended = lock.waiter_count > 0 || !self.only_contended;
             of_kind && contended && lock.name.contains(&self.filter)
         };
@@ -148,6 +159,11 @@ impl View {
     pub(super) fn apply(&mut self, action: Action) -> Effect {
         self.said = None;
         match action {
+            Action::Move(rows) if self.pane == Pane::Report => {
+                let last = self.report.len().saturating_sub(1);
+                self.report_from = self.report_from.saturating_add_signed(rows).min(last);
+                return Effect::Nothing;
+            }
             Action::Move(rows) => {
                 let last = self.shown.len().saturating_sub(1);
                 self.at = self.at.saturating_add_signed(rows).min(last);
@@ -160,7 +176,7 @@ impl View {
             Action::Do('/') => self.ask(Prompt::Filter, self.filter.clone()),
             Action::Do('s') => self.sort = (self.sort + 1) % SORTS.len(),
             Action::Do('c') => self.only_contended = !self.only_contended,
-            Action::Do('K') => self.kind = (self.kind + 1) % KINDS.len(),
+            Action::Do('K') => self.kind = (self.kind + 1) % (KINDS.len() + 1),
             Action::Do('e') => {
                 self.toggle(Pane::Events);
                 if self.pane != Pane::Events {
@@ -168,6 +184,19 @@ impl View {
                 }
                 let (locks, wish) = (false, self.wish());
                 return Effect::Ask(Wish { locks, ..wish });
+            }
+            Action::Do('d') => {
+                self.toggle(Pane::Report);
+                self.report_from = 0;
+                if self.pane != Pane::Report {
+                    return Effect::Nothing;
+                }
+                self.report.clear();
+                let report = true;
+                return Effect::Ask(Wish {
+                    report,
+                    ..Wish::default()
+                });
             }
             Action::Do('?') => self.toggle(Pane::Help),
             Action::Do('p') => self.is_paused = !self.is_paused,

@@ -16,6 +16,7 @@ fn seen(letter: char) -> Inspected {
             pttl_ms: Some(u64::from(u32::from(one))),
             fence: Some(Fence::new(u64::from(u32::from(one)))),
             why: Vec::new(),
+            kind: None,
         }),
     };
     state.into()
@@ -60,6 +61,7 @@ fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
             pttl_ms: Some(pttl_ms),
             fence: fence::of_reply(if pttl_ms == 30 { 9 } else { 5 }),
             why: Vec::new(),
+            kind: None,
         })
     };
     let all = [state(10), state(30), state(20), state(40)];
@@ -80,6 +82,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
             pttl_ms: Some(10),
             fence: letter.to_digit(10).map(u64::from).and_then(fence::of_reply),
             why: Vec::new(),
+            kind: None,
         }),
         queue: Vec::new(),
         waiter_count: 0,

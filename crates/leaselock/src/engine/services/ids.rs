@@ -155,13 +155,6 @@ impl ClientRecord {
         hold(&self.about).clone()
     }
 
-    /// Returns who runs this process, as `alice@host`.
-    pub(crate) fn user(&self) -> String {
-        let about = self.about();
-        let [user, host] = [about.user, about.host].map(Option::unwrap_or_default);
-        format!("{user}@{host}")
-    }
-
     pub(super) fn serves_any(&self) -> bool {
         !hold(&self.about).serves.is_empty()
     }

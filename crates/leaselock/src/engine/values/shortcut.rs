@@ -56,19 +56,19 @@ pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
 
 /// `mutex/inspect` of a lock that one client of ours holds, with nothing but a fence beside it.
 pub(crate) fn inspect(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
-    let [lock, queue, fence, note, usage] = exactly(parameters.keys())?;
+    let [lock, queue, fence, note, usage, leader, once, cron] = exactly(parameters.keys())?;
+    let beside = [queue, note, usage, leader, once, cron];
     let held = keyspace.get(lock).ok()??;
-    let is_alone = ![queue, note, usage].iter().any(|key| keyspace.exists(key));
+    let is_alone = !beside.iter().any(|key| keyspace.exists(key));
     token::client_of(held).filter(|_| is_alone)?;
     let (ms, count) = keyspace.stream_last(fence).ok()?.unwrap_or_default();
     let last = fence::of_id(&format!("{ms}-{count}"))?;
-    let is_fenced = held.iter().any(|byte| b".!".contains(byte));
-    let last = text(if is_fenced { last.get() } else { 0 });
+    let last = text(last.get() * u64::from(token::is_fenced(held)));
+    let (queue, none) = (Value::Array(vec![Value::Int(0)]), Value::Array(Vec::new()));
+    let (now, why, kind) = (text(keyspace.now_us()), text(""), text(""));
     let (held, rest_ms) = (Value::Bytes(held.to_vec()), keyspace.remaining_ms(lock));
-    let (now, rest) = (text(keyspace.now_us()), Value::Int(rest_ms));
-    let (nobody, none) = (vec![Value::Int(0)], Value::Array(Vec::new()));
-    let (queue, why) = (Value::Array(nobody), text(""));
-    let seen = [now, queue, none.clone(), held, rest, last, why, none];
+    let rest = Value::Int(rest_ms);
+    let seen = [now, queue, none.clone(), held, rest, last, why, kind, none];
     tagged("held", seen)
 }
 

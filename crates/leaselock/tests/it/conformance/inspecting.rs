@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use leaselock::clock::Clock;
+use leaselock::cron::Claim;
 use leaselock::error::{BreakError, RequestError};
 use leaselock::inspect::{BreakOptions, Holding, Inspection};
+use leaselock::once::OnceStart;
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
 
 use crate::engine::Engine;
@@ -59,6 +61,80 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
         (1, two.id(), 0)
     );
 }
+
+pub(super) async fn a_mutex_is_shown_as_one_and_a_free_name_as_nothing(engine: &Engine) {
+    let client = engine.client().await;
+    let kind = async || client.inspect("job").await.unwrap().kind;
+    assert_eq!(kind().await, None);
+    let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(kind().await, Some("mutex"));
+    lease.release().await.unwrap();
+}
+
+pub(super) async fn every_lock_is_shown_and_listed_as_what_it_is_held_as(engine: &Engine) {
+    let client = engine.client_of_one_store().await;
+    let shown = async || {
+        let mut seen = Vec::new();
+        for (name, _) in KINDS {
+            let one = client.inspect(name).await.unwrap();
+            seen.push((one.name, one.kind.unwrap_or("free")));
+        }
+        seen
+    };
+    let (mutex, pool) = (client.mutex("a").ttl(LONG), client.semaphore("d", 2));
+    let (read, upgradable) = (client.rwlock("b"), client.rwlock("c"));
+    let several = client.mutex("h").ttl(LONG).along_with(["i"]);
+    let _held = (
+        mutex.acquire().await.unwrap(),
+        read.ttl(LONG).read().await.unwrap(),
+        upgradable.clone().ttl(LONG).read().await.unwrap(),
+        upgradable.ttl(LONG).upgradable_read().await.unwrap(),
+        pool.ttl(LONG).acquire().await.unwrap(),
+        several.acquire().await.unwrap(),
+    );
+    let leading = client.election("e").ttl(LONG).campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    let OnceStart::Run(run) = client.once("f").ttl(LONG).begin().await.unwrap() else {
+        panic!("it has run");
+    };
+    let cron = client.cron("g").ttl(LONG).start_within(LONG * 60);
+    let due = cron.state().await.unwrap().now - LONG;
+    let Claim::Run(tick) = cron.claim(due).await.unwrap() else {
+        panic!("it has run");
+    };
+    let expected = KINDS.map(|(name, kind)| (name.to_owned(), kind));
+    assert_eq!(shown().await, expected);
+    if engine.lists {
+        let listed = client.list("*").await.unwrap();
+        let mut listed: Vec<_> = listed
+            .into_iter()
+            .map(|it| (it.name, it.kind.unwrap()))
+            .collect();
+        listed.sort();
+        assert_eq!(listed, expected);
+    }
+    // A record outlives what it is about.
+    run.finish(Ok(Vec::new())).await.unwrap();
+    tick.finish().await.unwrap();
+    leading.release().await.unwrap();
+    for name in ["e", "f", "g"] {
+        let lease = client.mutex(name).ttl(LONG).acquire().await.unwrap();
+        assert_eq!(client.inspect(name).await.unwrap().kind, Some("mutex"));
+        lease.release().await.unwrap();
+    }
+}
+
+const KINDS: [(&str, &str); 9] = [
+    ("a", "mutex"),
+    ("b", "read"),
+    ("c", "upgradable"),
+    ("d", "permits"),
+    ("e", "leader"),
+    ("f", "once"),
+    ("g", "cron"),
+    ("h", "mutex"),
+    ("i", "mutex"),
+];
 
 pub(super) async fn clients_are_listed_with_the_schedules_that_they_serve(engine: &Engine) {
     let (one, two) = (engine.client_of_one_store().await, engine.client().await);

@@ -10,10 +10,10 @@ use crate::base::clock::Clock;
 use crate::base::error::StoreError;
 use crate::base::fence;
 use crate::base::token::{ClientId, Token};
-use crate::client::views::INSPECT;
+use crate::client::views::Inspect;
 use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
-use crate::script::{Answer, Call, Script, Value};
+use crate::script::{Answer, Call, Operation, Script, Value};
 use crate::store::Store;
 
 mod boots;
@@ -120,11 +120,8 @@ fn release(name: &str, token: &Token) -> Call {
 }
 
 fn inspect(name: &str) -> Call {
-    let keys = mutex_keys(name);
-    let mut call = Call::of(&INSPECT);
-    call.key(&keys.lock).key(keys.queue());
-    call.key(keys.fence()).key(keys.note()).key(keys.usage());
-    call
+    let keys = &mutex_keys(name);
+    Inspect { keys }.call()
 }
 
 /// Creates a script for a test.
