@@ -18,7 +18,7 @@ pub(super) struct BrokenBefore {
 }
 
 impl BrokenBefore {
-    /// Looks whether all that such a break would take away was taken before. `None` too where that is not known: the break
+    /// Finds out whether all that such a break would take away was taken before. `None` too where that is not known: the break
     /// itself says what is wrong then.
     pub(super) async fn find(
         client: &Client,

@@ -7,24 +7,24 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::group::QuorumStore;
-use super::requests::Requests;
+use super::requests::RequestCounts;
 use super::tally::Votable;
 use crate::base::{ErrorKind, InvalidInput, Moment, Result, StoreError};
 use crate::script::damage::Types;
 use crate::script::{Answer, Call, Library, Listed, Operation, Value};
 use crate::store::interface::no_commands;
 use crate::store::{
-    Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, RedisStore,
-    Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic, Tried,
+    Capabilities, DedicatedConnection, EmbeddedStore, LeaseHolder, LoadedFunctions, Reachability,
+    RedisStore, Report, SharedSink, Sink, Store, Subscriptions, Timed, Traffic,
 };
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
 #[derive(Debug, Clone)]
 pub(crate) enum Executor {
     /// One server, or a cluster.
-    Redis(RedisStore, Arc<Requests>),
+    Redis(RedisStore, Arc<RequestCounts>),
     /// A folder, or memory.
-    Embedded(EmbeddedStore, Arc<Requests>),
+    Embedded(EmbeddedStore, Arc<RequestCounts>),
     Majority(QuorumStore),
 }
 
@@ -57,7 +57,7 @@ impl Executor {
     as_the_store! {
         fn capabilities() -> Capabilities;
         fn describe() -> String;
-        fn tried() -> Tried;
+        fn tried() -> Reachability;
         fn epoch() -> Option<u64>;
         fn is_cluster() -> bool;
         fn subscriptions() -> Arc<Subscriptions>;
@@ -120,7 +120,7 @@ impl Executor {
     }
 
     /// Returns the counts of the requests; each node of several servers has some of them.
-    pub(crate) fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &RequestCounts {
         match self {
             Executor::Redis(_, requests) | Executor::Embedded(_, requests) => requests,
             Executor::Majority(quorum) => &quorum.common.requests,

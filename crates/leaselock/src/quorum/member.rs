@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::proposals::Proposals;
-use super::requests::Requests;
+use super::requests::RequestCounts;
 use super::tally::Absent;
 use crate::base::{CLOCK, Drift, Moment, Result, StoreError, hold, refusal};
 use crate::script::{Answer, Call, Value};
@@ -32,7 +32,7 @@ pub(crate) struct NodeTerms {
 pub(super) struct Common {
     pub(super) terms: NodeTerms,
     pub(super) times: Proposals,
-    pub(super) requests: Requests,
+    pub(super) requests: RequestCounts,
     /// Each cleanup request has a clone, from its creation until it ends or goes to the repair.
     pub(super) cleaning: Arc<()>,
     /// Which server each node was at the latest check; 0 for never.
@@ -44,7 +44,7 @@ impl Common {
         Common {
             terms,
             times: Proposals::new(nodes),
-            requests: Requests::default(),
+            requests: RequestCounts::default(),
             cleaning: Arc::default(),
             servers: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
         }

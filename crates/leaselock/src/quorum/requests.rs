@@ -10,7 +10,7 @@ use crate::base::{CLOCK, ErrorKind, Moment, StoreError, debug_as};
 use crate::script::{Call, Script};
 use crate::store::Store;
 
-/// What a request is for, by how the verb of its script begins. Any other one looks if it only reads.
+/// What a request is for, by how the verb of its script begins. Any other one is a `look` if it only reads.
 #[rustfmt::skip]
 const OPS: [(&str, &[&str]); 6] = [
     ("acquire", &["acquire", "arrive", "change", "take", "upgrade", "vote"]),
@@ -35,16 +35,16 @@ fn index_of(script: &Script) -> usize {
 type RequestTotals = (Counts<6>, Histogram<13>);
 
 /// The requests of one client, by what they are for.
-pub(crate) struct Requests([RequestTotals; 6]);
+pub(crate) struct RequestCounts([RequestTotals; 6]);
 
-impl Default for Requests {
+impl Default for RequestCounts {
     fn default() -> Self {
         let new = |_| (Counts::of(&OUTCOMES), Histogram::of(&REQUEST_TIMES, 1));
-        Requests(array::from_fn(new))
+        RequestCounts(array::from_fn(new))
     }
 }
 
-impl Requests {
+impl RequestCounts {
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &RequestTotals)> {
         OPS.iter().map(|(op, _)| *op).zip(&self.0)
     }
@@ -89,4 +89,4 @@ impl Drop for Request<'_> {
     }
 }
 
-debug_as!(Requests, _it => {});
+debug_as!(RequestCounts, _it => {});

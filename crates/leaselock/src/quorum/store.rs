@@ -14,7 +14,9 @@ use super::tally::majority;
 use crate::base::{CLOCK, InvalidInput, Result, span};
 use crate::script::{Answer, Call, Library};
 use crate::store::interface::not_votable;
-use crate::store::{Capabilities, Event, LeaseHolder, LoadedFunctions, Report, Sink, Store, Tried};
+use crate::store::{
+    Capabilities, Event, LeaseHolder, LoadedFunctions, Reachability, Report, Sink, Store,
+};
 
 impl Store for QuorumStore {
     async fn run(&self, call: &Call, _within: Duration) -> Result<Answer> {
@@ -142,7 +144,7 @@ impl Store for QuorumStore {
         format!("a quorum of {}: {}", nodes.len(), nodes.join(", "))
     }
 
-    fn tried(&self) -> Tried {
+    fn tried(&self) -> Reachability {
         self.nodes
             .iter()
             .flat_map(|node| node.store.tried())

@@ -31,22 +31,20 @@ fn what_is_published_is_read_beside_each_hold_until_that_very_wait_is_withdrawn(
         let (first, second) = (wait("01"), wait("02"));
         for wait in [&first, &first, &second] {
             let wait = wait.encode();
-            lab.ask(&PublishWait {
+            lab.ask(&Publish {
                 owners: OWNERS,
                 wait: &wait,
                 held: &held,
-                withdraws: false,
             })
             .await;
         }
         assert_eq!(read().await, [Some(second.clone()), Some(second.clone())]);
         let withdraw = async |wait: &GraphWait, held: &[String]| {
             let wait = wait.encode();
-            lab.ask(&PublishWait {
+            lab.ask(&WithdrawWait {
                 owners: OWNERS,
                 wait: &wait,
                 held,
-                withdraws: true,
             })
             .await;
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::functions::LoadedFunctions;
-use super::port::{Capabilities, LeaseHolder, SharedSink, Sink, Traffic, Tried};
+use super::port::{Capabilities, LeaseHolder, Reachability, SharedSink, Sink, Traffic};
 use super::report::Report;
 use super::subscriptions::Subscriptions;
 use crate::base::{InvalidInput, Moment, Result, StoreError, refusal};
@@ -35,8 +35,8 @@ pub(crate) trait Store: Sized {
     fn describe(&self) -> String;
 
     /// Returns the servers that there are, as far as any task has tried to connect.
-    fn tried(&self) -> Tried {
-        Tried::new()
+    fn tried(&self) -> Reachability {
+        Reachability::new()
     }
 
     /// Returns a number that changes with each new connection, behind which another server may reply.

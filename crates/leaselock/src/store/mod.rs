@@ -26,7 +26,9 @@ pub(crate) use absent::{AbsentConnection as DedicatedConnection, AbsentStore as 
 pub(crate) use embedded::EmbeddedStore;
 pub(crate) use functions::LoadedFunctions;
 pub(crate) use interface::Store;
-pub(crate) use port::{Capabilities, Event, LeaseHolder, SharedSink, Sink, Timed, Traffic, Tried};
+pub(crate) use port::{
+    Capabilities, Event, LeaseHolder, Reachability, SharedSink, Sink, Timed, Traffic,
+};
 #[cfg(feature = "redis")]
 pub(crate) use redis::{DedicatedConnection, RedisStore};
 pub(crate) use report::{Finding, Guarantee, Report};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::{Result, StoreError};
 
 /// The error of the latest attempt to connect to each server, if it failed.
-pub(crate) type Tried = BTreeMap<String, Option<StoreError>>;
+pub(crate) type Reachability = BTreeMap<String, Option<StoreError>>;
 
 /// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -145,7 +145,7 @@ async fn a_server_that_stops_and_starts_is_disconnected_and_connected_again() {
     assert!(!error.unwrap().is_empty() && !told.text.contains("secret"));
     let mut sum = before.clone();
     sum += client.stats();
-    assert_eq!(sum.connected[&address(&server)], false);
+    assert!(!sum.connected[&address(&server)]);
     assert!(sum.requests["acquire"]["ok"] >= 2 * before.requests["acquire"]["ok"]);
     let mut text = String::new();
     sum.prometheus(&mut text);

@@ -330,7 +330,7 @@ async fn releases_and_extensions_are_spans_that_say_what_came_of_them_also_when_
     drop(waits);
 }
 
-/// Whoever has the token of a lease, or a handle, may end it.
+/// A program that has the token of a lease, or a handle, may end it.
 #[tokio::test]
 async fn no_span_has_a_token_or_a_url_and_each_is_for_debugging() {
     let server = Server::start();

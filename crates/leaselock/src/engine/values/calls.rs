@@ -229,10 +229,7 @@ operation! {
         call.args(resource.mode.as_deref().into_iter());
     }
     fn decode(answer) -> CancelAnswer {
-        "upgraded" => CancelAnswer::Upgraded,
-        "left" => CancelAnswer::Left,
-        "released" => CancelAnswer::Released,
-        "absent" => CancelAnswer::Absent,
+        _ => CancelAnswer::decode(answer)?,
     }
     fn time_us(answer) {
         answer.number(0).ok()

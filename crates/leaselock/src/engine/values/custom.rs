@@ -18,7 +18,7 @@ use crate::store::{DedicatedConnection, Subscriptions};
 pub(crate) use futures_util::future::BoxFuture;
 
 /// The reply to a request in another library's way.
-pub(crate) type Asked<'a, R> = BoxFuture<'a, Result<R>>;
+pub(crate) type LockReply<'a, R> = BoxFuture<'a, Result<R>>;
 
 /// So many locks of one client have a connection of their own at a time.
 pub(crate) const OWN_CONNECTIONS_MOST: usize = 64;
@@ -73,7 +73,7 @@ pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,
-    ) -> Asked<'a, Arc<dyn CustomLock>>;
+    ) -> LockReply<'a, Arc<dyn CustomLock>>;
 }
 
 /// What one try came to.
@@ -102,19 +102,23 @@ pub(crate) trait CustomLock: fmt::Debug + Send + Sync {
     }
 
     /// Takes the lock if it is free. The same value again: it is not taken twice, but may be told "busy".
-    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, TakeOutcome>;
+    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> LockReply<'a, TakeOutcome>;
 
     /// True if it is renewed by a request of its own: the others hold a token at their key, as the native way does.
     fn extends_itself(&self) -> bool;
 
     /// Makes its time whole again.
-    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, ExtendAnswer>;
+    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> LockReply<'a, ExtendAnswer>;
 
     /// Gives it back as the way does it. `left`: of the lease, by our own clock.
-    fn release<'a>(&'a self, server: LockServer<'a>, left: Duration) -> Asked<'a, ReleaseAnswer>;
+    fn release<'a>(
+        &'a self,
+        server: LockServer<'a>,
+        left: Duration,
+    ) -> LockReply<'a, ReleaseAnswer>;
 
     /// Takes away what may be left of it, whatever became of its requests: compares first, in every way.
-    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> Asked<'a, ()>;
+    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> LockReply<'a, ()>;
 
     /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
     fn listen<'a>(

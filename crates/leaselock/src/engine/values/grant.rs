@@ -215,3 +215,15 @@ pub(crate) enum CancelAnswer {
     Released,
     Absent,
 }
+
+impl CancelAnswer {
+    pub(crate) fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
+        match answer.tag() {
+            "upgraded" => Ok(CancelAnswer::Upgraded),
+            "left" => Ok(CancelAnswer::Left),
+            "released" => Ok(CancelAnswer::Released),
+            "absent" => Ok(CancelAnswer::Absent),
+            _ => Err(Malformed),
+        }
+    }
+}

@@ -11,7 +11,7 @@ use super::{
 use crate::base::{Result, StoreError, Ttl, debug_as};
 use crate::engine::values::calls::{CompareAndDelete, Extend};
 use crate::engine::values::custom::{
-    Asked, BoxFuture, Connections, CustomLock, CustomProtocol, LockServer, OwnConnection,
+    BoxFuture, Connections, CustomLock, CustomProtocol, LockReply, LockServer, OwnConnection,
     ReleaseSignal, TakeOutcome,
 };
 use crate::engine::values::grant::{ExtendAnswer, ReleaseAnswer};
@@ -52,7 +52,7 @@ impl CustomProtocol for Custom {
         before: Option<Arc<dyn CustomLock>>,
         connections: &'a Connections,
         within: Duration,
-    ) -> Asked<'a, Arc<dyn CustomLock>> {
+    ) -> LockReply<'a, Arc<dyn CustomLock>> {
         Box::pin(async move {
             let protocol = self.protocol;
             let value = match protocol {
@@ -155,7 +155,7 @@ impl CustomLock for ForeignLock {
         self.line.clone()
     }
 
-    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, TakeOutcome> {
+    fn take<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> LockReply<'a, TakeOutcome> {
         let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             let script = match self.protocol {
@@ -179,7 +179,7 @@ impl CustomLock for ForeignLock {
         self.protocol == Protocol::Redisson
     }
 
-    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> Asked<'a, ExtendAnswer> {
+    fn extend<'a>(&'a self, server: LockServer<'a>, ttl: Ttl) -> LockReply<'a, ExtendAnswer> {
         Box::pin(async move {
             if self.extends_itself() {
                 let (script, held) = (&redisson::EXTEND_FOREIGN, self.at_key());
@@ -191,7 +191,11 @@ impl CustomLock for ForeignLock {
         })
     }
 
-    fn release<'a>(&'a self, server: LockServer<'a>, left: Duration) -> Asked<'a, ReleaseAnswer> {
+    fn release<'a>(
+        &'a self,
+        server: LockServer<'a>,
+        left: Duration,
+    ) -> LockReply<'a, ReleaseAnswer> {
         let (lock, value) = (self.lock(), self.value());
         Box::pin(async move {
             match (self.protocol, &self.line) {
@@ -208,7 +212,7 @@ impl CustomLock for ForeignLock {
         })
     }
 
-    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> Asked<'a, ()> {
+    fn clean_up<'a>(&'a self, server: LockServer<'a>) -> LockReply<'a, ()> {
         Box::pin(async move { self.release_own(server).await.map(drop) })
     }
 

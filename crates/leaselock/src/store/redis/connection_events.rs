@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use tokio::sync::watch;
 
 use crate::base::{StoreError, hold};
-use crate::store::{LeaseHolder, Tried};
+use crate::store::{LeaseHolder, Reachability};
 
 /// Counts events on the connections of a store. Clones share all of it.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +14,7 @@ pub(super) struct ConnectionEvents(Arc<KnownConnections>);
 #[derive(Debug, Default)]
 struct KnownConnections {
     count: watch::Sender<u64>,
-    tried: Mutex<Tried>,
+    tried: Mutex<Reachability>,
     holder: OnceLock<Weak<dyn LeaseHolder>>,
 }
 
@@ -38,7 +38,7 @@ impl ConnectionEvents {
         }
     }
 
-    pub(super) fn all(&self) -> Tried {
+    pub(super) fn all(&self) -> Reachability {
         hold(&self.0.tried).clone()
     }
 

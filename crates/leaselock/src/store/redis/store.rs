@@ -21,8 +21,8 @@ use super::{answer, calls, channels, error_map, external_connection, health};
 use crate::base::{CLOCK, ErrorKind, Result, StoreError, debug_as, refusal};
 use crate::script::{Answer, Call, Library, Listed, Malformed, Value, keys};
 use crate::store::{
-    Capabilities, LeaseHolder, LoadedFunctions, Report, SharedSink, Sink, Store, Subscriptions,
-    Tried,
+    Capabilities, LeaseHolder, LoadedFunctions, Reachability, Report, SharedSink, Sink, Store,
+    Subscriptions,
 };
 
 impl Store for RedisStore {
@@ -112,10 +112,10 @@ impl Store for RedisStore {
         }
     }
 
-    fn tried(&self) -> Tried {
+    fn tried(&self) -> Reachability {
         match self {
             Self::Own(own) => own.trouble.all(),
-            Self::External(_) => Tried::new(),
+            Self::External(_) => Reachability::new(),
             Self::Cluster(cluster) => cluster.topology.tried(),
         }
     }

@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use leaselock_fence::Fence;
 use tracing::field::Empty;
 
-use super::asked::Asked;
 use super::handle::Lease;
+use super::request_span::RequestSpan;
 use crate::base::Ttl;
 use crate::base::error::{LeaseError, LostReason};
 use crate::engine::values::calls_optional::Keep;
@@ -38,7 +38,7 @@ impl<M> Lease<M> {
     /// # Ok(()) }
     /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), LeaseError> {
-        let asked = Asked::begin(tracing::debug_span!(
+        let span = RequestSpan::begin(tracing::debug_span!(
             target: "leaselock", "extend", lock = %self.record.name,
             fence = self.record.fence.map(Fence::get), outcome = Empty,
         ));
@@ -46,7 +46,7 @@ impl<M> Lease<M> {
             [] => self.extend_one(ttl).await,
             leases => extend_each(leases, ttl).await,
         };
-        asked.end(match &extended {
+        span.end(match &extended {
             Ok(()) => "ok",
             Err(LeaseError::Lost(_)) => "lost",
             Err(LeaseError::Unknown { .. }) => "unknown",

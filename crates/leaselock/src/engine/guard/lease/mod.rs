@@ -1,10 +1,10 @@
 //! The lease: the right to hold a name for a bounded time.
 
-mod asked;
 mod extend;
 pub(crate) mod handle;
 mod read;
 mod release;
+mod request_span;
 
 pub use self::handle::Lease;
 pub(crate) use self::handle::PassOn;

@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use leaselock_fence::{Fence, Name};
 use tracing::field::Empty;
 
-use super::asked::Asked;
 use super::handle::{Lease, Mode};
+use super::request_span::RequestSpan;
 use crate::base::StoreError;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Lost, LostReason, ReleaseError};
@@ -156,7 +156,7 @@ impl<M: Mode> Lease<M> {
     /// ```
     #[doc(alias = "resign")]
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        let asked = Asked::begin(tracing::debug_span!(
+        let span = RequestSpan::begin(tracing::debug_span!(
             target: "leaselock", "release", lock = %self.record.name,
             fence = self.record.fence.map(Fence::get), outcome = Empty,
         ));
@@ -169,7 +169,7 @@ impl<M: Mode> Lease<M> {
         if let Some(hold) = self.record.counted() {
             hold.totals.releases.add(outcome);
         }
-        asked.end(outcome);
+        span.end(outcome);
         released
     }
 }

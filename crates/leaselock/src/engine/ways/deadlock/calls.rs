@@ -20,22 +20,37 @@ static INSPECT_HOLDS: Script = script!("owner/inspect", reads_only);
 static WAKE_VICTIM: Script = script!("owner/wake");
 
 operation! {
-    /// Says what an owner waits for, beside each of its holds by one client, or takes that back. Runs
-    /// `lua/owner/publish.lua` or `lua/owner/withdraw.lua`.
-    pub(crate) struct PublishWait<'a> {
+    /// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
+    pub(crate) struct Publish<'a> {
         owners: &'a str,
-        /// As it is published.
         wait: &'a str,
         held: &'a [String],
-        withdraws: bool,
     }
-    script if *withdraws { &WITHDRAW_WAIT } else { &PUBLISH };
+    script &PUBLISH;
     fn encode(call) {
         call.key(owners).arg(wait);
         call.args(held.iter().map(String::as_str));
     }
     fn decode(answer) -> () {
-        "published" | "withdrawn" => (),
+        "published" => (),
+    }
+}
+
+operation! {
+    /// Takes that back. Runs `lua/owner/withdraw.lua`.
+    pub(crate) struct WithdrawWait<'a> {
+        owners: &'a str,
+        /// As it was published.
+        wait: &'a str,
+        held: &'a [String],
+    }
+    script &WITHDRAW_WAIT;
+    fn encode(call) {
+        call.key(owners).arg(wait);
+        call.args(held.iter().map(String::as_str));
+    }
+    fn decode(answer) -> () {
+        "withdrawn" => (),
     }
 }
 

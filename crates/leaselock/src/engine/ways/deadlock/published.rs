@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::calls::PublishWait;
+use super::calls::{Publish, WithdrawWait};
 use super::graph::GraphWait;
 use crate::base::StoreError;
 use crate::engine::guard::owner::OwnerState;
@@ -84,11 +84,10 @@ impl Published {
         let Publication { wait, held, within } = self.publication.what();
         let wait = wait.encode();
         for (owners, held) in &**held {
-            let publish = PublishWait {
+            let publish = Publish {
                 owners,
                 wait: &wait,
                 held,
-                withdraws: false,
             };
             store.ask_one(&publish, *within).await?;
         }
@@ -102,11 +101,10 @@ impl Undo for Publication {
         let wait = self.wait.encode();
         let mut outcome = Ok(());
         for (owners, held) in &*self.held {
-            let withdraw = PublishWait {
+            let withdraw = WithdrawWait {
                 owners,
                 wait: &wait,
                 held,
-                withdraws: true,
             };
             outcome = store
                 .ask_one(&withdraw, self.within)

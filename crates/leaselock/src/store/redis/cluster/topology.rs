@@ -16,7 +16,7 @@ use super::slots::{SlotNode, SlotTable};
 use super::subscribers::Subscribers;
 use crate::base::{CLOCK, ErrorKind, Moment, Result, StoreError, debug_as, hold, refusal};
 use crate::script::library::Library;
-use crate::store::Tried;
+use crate::store::Reachability;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
@@ -74,7 +74,7 @@ impl Topology {
     }
 
     /// Returns the outcomes of the latest attempts, without those of nodes that have no slots any more.
-    pub(in crate::store::redis) fn tried(&self) -> Tried {
+    pub(in crate::store::redis) fn tried(&self) -> Reachability {
         let (nodes, mut tried) = (self.primaries(), self.trouble.all());
         let names = nodes.iter().map(|node| address(&node.host, node.port));
         names.filter_map(|name| tried.remove_entry(&name)).collect()

@@ -5,11 +5,11 @@ use tracing::Span;
 /// A span that says at its end what came of it, also that its future was dropped.
 ///
 /// Nothing while no subscriber listens, else a box: a caller's future keeps it.
-pub(super) struct Asked(Option<Box<Span>>);
+pub(super) struct RequestSpan(Option<Box<Span>>);
 
-impl Asked {
+impl RequestSpan {
     pub(super) fn begin(span: Span) -> Self {
-        Asked((!span.is_disabled()).then(|| Box::new(span)))
+        RequestSpan((!span.is_disabled()).then(|| Box::new(span)))
     }
 
     pub(super) fn end(mut self, outcome: &str) {
@@ -19,7 +19,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestSpan {
     fn drop(&mut self) {
         if let Some(span) = &self.0 {
             span.record("outcome", "cancelled");
