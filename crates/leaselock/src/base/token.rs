@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
-use super::clock::Clock;
+use super::clock::Moment;
 use super::hex::hex;
 use super::shorthand::{debug_as, hold};
 
@@ -150,6 +150,7 @@ impl Stock {
         &self,
         client: &ClientId,
         fencing: bool,
+        now: Moment,
     ) -> Result<Token, getrandom::Error> {
         let mut stock = hold(&self.0);
         if stock.left == 0 {
@@ -160,7 +161,7 @@ impl Stock {
         let start = stock.left * RANDOM_BYTES;
         let mut random = [0; RANDOM_BYTES];
         random.swap_with_slice(&mut stock.bytes[start..start + RANDOM_BYTES]);
-        let drawn_at = Clock::boot().now().as_nanos().to_ne_bytes();
+        let drawn_at = now.as_nanos().to_ne_bytes();
         for (byte, of_time) in random.iter_mut().zip(drawn_at) {
             *byte ^= of_time;
         }
@@ -294,9 +295,11 @@ mod tests {
     #[test]
     fn a_forked_process_draws_no_token_that_its_parent_draws() {
         let (client, parent) = (ClientId::random().unwrap(), Stock::default());
-        parent.token(&client, true).unwrap();
+        let [first, next] = [1, 2].map(Moment::from_nanos);
+        parent.token(&client, true, first).unwrap();
         let child = Stock(Mutex::new(Bytes { ..*hold(&parent.0) }));
-        let drawn = [parent, child].map(|stock| stock.token(&client, true).unwrap());
+        let drawn = [(parent, first), (child, next)]
+            .map(|(stock, now)| stock.token(&client, true, now).unwrap());
         assert_ne!(drawn[0], drawn[1]);
     }
 

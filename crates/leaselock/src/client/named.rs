@@ -12,7 +12,7 @@ use tracing::field::Empty;
 
 use super::options::Options;
 use crate::base::error::{AcquireError, NounFailure};
-use crate::base::{InvalidInput, debug_as};
+use crate::base::{InvalidInput, Moment, debug_as};
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::{Acquiring, Engine, KindTotals, OPERATOR_WITHIN, broadcast};
 use crate::engine::values::{AcquireRequest, AcquireTerms, Kind, LockMode, Resource, Wait};
@@ -190,8 +190,8 @@ impl Named {
         Ok(asked.map_err(|source| NounFailure { name, source })?)
     }
 
-    /// Returns what is asked for, with a token of its own; nothing is sent yet.
-    pub(crate) fn ask(&self) -> Result<Ask<'_>, AcquireError> {
+    /// Returns what is asked for from `start` on, with a token of its own; nothing is sent yet.
+    pub(crate) fn ask_from(&self, start: Moment) -> Result<Ask<'_>, AcquireError> {
         let engine = &self.state.engine;
         if engine.is_closed() {
             return Err(AcquireError::Closed);
@@ -199,7 +199,13 @@ impl Named {
         let name = self.name()?;
         let (resource, request) = self.state.request(self.kind, name, &self.options)?;
         let resource = resource.with_mode(self.mode.clone());
-        Ask::new(engine, name, resource, request, self.options.owner.clone())
+        let owner = self.options.owner.clone();
+        Ask::new(engine, name, resource, request, owner, start)
+    }
+
+    /// The same from now on.
+    pub(crate) fn ask(&self) -> Result<Ask<'_>, AcquireError> {
+        self.ask_from(self.state.engine.clock.now())
     }
 
     fn totals(&self, label: Option<&'static str>) -> Option<&Arc<KindTotals>> {
@@ -230,7 +236,7 @@ impl Named {
     /// Follows the wait policy to its end.
     pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
         let acquiring = self.acquiring(None, wait);
-        let mut waiting = pin!(self.wait_uncounted(wait)); // where it is: to give it to `instrument` would copy it twice
+        let mut waiting = pin!(self.wait_from(acquiring.began, wait)); // in place: `instrument` would copy it twice
         let in_span = |context: &mut Context<'_>| {
             (acquiring.span).in_scope(|| waiting.as_mut().poll(context))
         };
@@ -239,8 +245,8 @@ impl Named {
     }
 
     /// The same for one of several names, which count as one acquisition.
-    pub(crate) async fn wait_uncounted(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        let mut ask = self.ask()?; // by itself: what the operator `?` takes would be kept beside it until the end
+    pub(crate) async fn wait_from(&self, start: Moment, wait: Wait) -> Result<Lease, AcquireError> {
+        let mut ask = self.ask_from(start)?; // by itself: what the operator `?` takes would be kept beside it until the end
         ask.acquire(wait, &self.state.groups).await
     }
 
@@ -250,25 +256,30 @@ impl Named {
     }
 
     /// Waits as the options say.
-    pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.wait_or_who_holds(self.options.wait_policy()).await
+    pub(crate) fn acquire(&self) -> impl Future<Output = Result<Lease, AcquireError>> {
+        self.wait_or_who_holds(self.options.wait_policy())
     }
 
     /// Waits, and asks who it is that the error names by the id of its client.
     async fn wait_or_who_holds(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        let mut acquired = self.wait(wait).await;
-        let engine = &self.state.engine;
-        let mut busy = acquired.as_mut().err();
-        if let Some(AcquireError::TimedOut { holder, own, .. }) = &mut busy
-            && let Some(holder) = holder.as_mut().filter(|_| !*own)
-            && !engine.store.is_majority()
-        {
-            let known = Box::pin(engine.who(&holder.client, WHO_WITHIN)).await; // rare
-            if let Ok(process) = known {
-                **holder = process;
+        match self.wait(wait).await {
+            Err(busy @ AcquireError::TimedOut { own: false, .. }) => {
+                Err(Box::pin(self.who_holds(busy)).await) // rare, and large
             }
+            acquired => acquired,
         }
-        acquired
+    }
+
+    async fn who_holds(&self, mut busy: AcquireError) -> AcquireError {
+        let engine = &self.state.engine;
+        if let AcquireError::TimedOut { holder, .. } = &mut busy
+            && let Some(holder) = holder
+            && !engine.store.is_majority()
+            && let Ok(process) = engine.who(&holder.client, WHO_WITHIN).await
+        {
+            **holder = process;
+        }
+        busy
     }
 
     /// Makes a lease of this name one of `into` with the same token, by a request of this kind. Without `wait`, it waits
@@ -281,7 +292,7 @@ impl Named {
     ) -> Result<Lease, AcquireError> {
         let wait = wait.unwrap_or_else(|| self.options.wait_policy());
         let acquiring = into.acquiring(None, wait);
-        let span = acquiring.span.clone();
+        let (span, start) = (acquiring.span.clone(), acquiring.began);
         let acquired = async {
             let (into, (engine, record, _)) = (into.resource()?, lease.parts());
             let is_own_client = Arc::ptr_eq(engine, &self.state.engine);
@@ -296,7 +307,8 @@ impl Named {
                 let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
                 return Err(InvalidInput::new(right).into());
             }
-            let mut ask = self.ask()?.changing(record.held.token.clone(), into);
+            let token = record.held.token.clone();
+            let mut ask = self.ask_from(start)?.changing(token, into);
             ask.acquire(wait, &self.state.groups).await
         };
         acquiring.end(acquired.instrument(span).await, Lease::counted)

@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
                     let name = name.clone();
                     Err(AcquireError::LostWhileWaiting { name, lost })
                 }
-                lease = Box::pin(named.wait_uncounted(wait())) => lease,
+                lease = Box::pin(named.wait_from(self.clock.now(), wait())) => lease,
             };
             match acquired {
                 Ok(lease) => held.push((at, lease)),

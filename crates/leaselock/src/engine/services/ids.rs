@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::base::process::Process;
 use crate::base::token::Stock;
-use crate::base::{ClientId, StoreError, Token, Ttl, hold};
+use crate::base::{ClientId, Moment, StoreError, Token, Ttl, hold};
 use crate::engine::values::operation;
 use crate::engine::values::verdicts::written;
 use crate::quorum::executor::Executor;
@@ -49,8 +49,9 @@ impl Ids {
         }
     }
 
-    pub(crate) fn token(&self, fencing: bool) -> Result<Token, StoreError> {
-        let token = self.tokens.token(&self.client, fencing);
+    /// `now`: when it is drawn. A forked process draws later.
+    pub(crate) fn token(&self, fencing: bool, now: Moment) -> Result<Token, StoreError> {
+        let token = self.tokens.token(&self.client, fencing, now);
         token.map_err(StoreError::no_random)
     }
 }

@@ -3,7 +3,7 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -42,8 +42,8 @@ pub(crate) struct Renewal {
 #[derive(Debug)]
 struct LeaseTable {
     schedule: Deadlines,
-    /// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
-    missing_votes: HashMap<Id, u32>,
+    /// The nodes without a vote for a lease, as bits. Mostly there is none, and an empty tree computes no hash.
+    missing_votes: BTreeMap<Id, u32>,
     /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
@@ -68,7 +68,7 @@ impl Renewal {
     ) -> Self {
         let table = LeaseTable {
             schedule: Deadlines::default(),
-            missing_votes: HashMap::new(),
+            missing_votes: BTreeMap::new(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
         Renewal {

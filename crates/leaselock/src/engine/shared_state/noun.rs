@@ -115,7 +115,7 @@ impl ValidNoun {
         let engine = &self.engine;
         let token = engine
             .own_background()
-            .and_then(|_| engine.ids.token(false));
+            .and_then(|_| engine.ids.token(false, engine.clock.now()));
         token.map_err(|source| self.failure(source))
     }
 }

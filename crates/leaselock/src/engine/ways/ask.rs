@@ -51,20 +51,22 @@ impl<'a> Ask<'a> {
         resource: Resource,
         request: AcquireRequest,
         owner: Option<Owner>,
+        start: Moment,
     ) -> Result<Self, AcquireError> {
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
         };
         let background = engine.background().map_err(internal)?;
-        let token = engine.ids.token(request.terms.fences).map_err(internal)?;
+        let token = engine.ids.token(request.terms.fences, start);
+        let token = token.map_err(internal)?;
         Ok(Ask {
             engine,
             background,
             name,
             held: Held { resource, token },
             request,
-            start: engine.clock.now(),
+            start,
             end: None,
             owner,
             becomes: None,
@@ -106,7 +108,8 @@ impl<'a> Ask<'a> {
         if self.becomes.is_some() {
             return Ok(());
         }
-        self.held.token = self.engine.ids.token(self.request.terms.fences)?;
+        let fences = self.request.terms.fences;
+        self.held.token = self.engine.ids.token(fences, self.now())?;
         Ok(())
     }
 

@@ -126,7 +126,7 @@ impl<M> Lease<M> {
     pub(crate) fn retire(&self) {
         let (engine, record, id) = self.parts();
         engine.stop_renewal(id);
-        record.end(LostReason::Released);
+        record.end(LostReason::Released, engine.clock.now());
     }
 
     /// Goes on with the token of a lease that was changed into this one: what its acquisition may have left is cleaned

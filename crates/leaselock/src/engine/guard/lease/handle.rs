@@ -136,12 +136,13 @@ impl<M> Lease<M> {
         self.late_requests
     }
 
-    /// Marks the lease as taken by the task that it was handed to.
-    pub(crate) fn take_up(&self) {
+    /// Marks the lease as taken by the task that it was handed to. False for one that has ended.
+    pub(crate) fn take_up(&self) -> bool {
         let now = self.engine.clock.now();
         if self.record.core().take_up(now) {
             self.engine.check_now(self.id);
         }
+        self.record.lost_by(now).is_none()
     }
 
     /// Passes the lease on within this client, if it may. Sends no request.
@@ -179,7 +180,7 @@ impl<M> Lease<M> {
     }
 
     pub(crate) fn end(&self, reason: LostReason) -> Lost {
-        self.record.end(reason);
+        self.record.end(reason, self.engine.clock.now());
         self.engine.check_now(self.id);
         self.record
             .lost_by_now()
@@ -205,8 +206,9 @@ impl<M> Lease<M> {
         self.given_up = true;
         self.engine.stop_renewal(self.id);
         let until = self.record.core().deadline();
-        drop(self.record.lost_by_now());
-        self.record.end(LostReason::Released);
+        let now = self.engine.clock.now();
+        drop(self.record.lost_by(now));
+        self.record.end(LostReason::Released, now);
         let custom = self.record.custom.clone();
         let held = self.record.held.clone();
         let pending = if self.late_requests {

@@ -268,7 +268,8 @@ mod tests {
             .state
             .request(&MUTEX, &name, &Options::default())
             .unwrap();
-        let token = engine.ids.token(request.terms.fences).unwrap();
+        let now = engine.clock.now();
+        let token = engine.ids.token(request.terms.fences, now).unwrap();
         let acquire = Acquire {
             held: &Held { resource, token },
             terms: request.terms,

@@ -79,11 +79,8 @@ impl<B: Batchable> BatchState<B> {
                 }
                 Late::OnTheWay(sent) => {
                     let over = sent.iter().filter(|asked| now >= asked.until);
-                    over.for_each(|asked| {
-                        asked
-                            .reply
-                            .set(BatchOutcome::Answer(Err(self.no_reply_in_time())))
-                    });
+                    let failed = || BatchOutcome::Answer(Err(self.no_reply_in_time()));
+                    over.for_each(|asked| asked.reply.set(failed()));
                 }
             }
         }
@@ -113,6 +110,8 @@ const CELLS: usize = 512;
 pub(crate) struct ContentionFilter {
     /// When a name of each cell was last found contended, in nanoseconds; 0 for never.
     found: Box<[AtomicU64]>,
+    /// The same of all cells together: mostly no name is contended, and to hash one costs more than the rest.
+    latest: AtomicU64,
     hasher: RandomState,
 }
 
@@ -120,6 +119,7 @@ impl Default for ContentionFilter {
     fn default() -> Self {
         ContentionFilter {
             found: (0..CELLS).map(|_| AtomicU64::new(0)).collect(),
+            latest: AtomicU64::new(0),
             hasher: RandomState::new(),
         }
     }
@@ -133,11 +133,15 @@ impl ContentionFilter {
 
     pub(crate) fn note(&self, lock: &str, now: Moment) {
         self.cell(lock).store(now.as_nanos(), Ordering::Relaxed);
+        self.latest.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     pub(crate) fn contains(&self, lock: &str, now: Moment) -> bool {
-        let found = self.cell(lock).load(Ordering::Relaxed);
-        found != 0 && now.saturating_since(Moment::from_nanos(found)) < REMEMBERED
+        let is_recent = |found: &AtomicU64| {
+            let found = found.load(Ordering::Relaxed);
+            found != 0 && now.saturating_since(Moment::from_nanos(found)) < REMEMBERED
+        };
+        is_recent(&self.latest) && is_recent(self.cell(lock))
     }
 }
 

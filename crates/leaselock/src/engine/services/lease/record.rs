@@ -75,25 +75,16 @@ impl LeaseRecord {
     }
 
     /// The record with the protocol by which the lease was acquired (`None` for the native one), and where its loss is noted.
-    pub(crate) fn of(self, custom: Option<Arc<dyn CustomLock>>, log: Weak<EventLog>) -> Self {
-        LeaseRecord {
-            custom,
-            log,
-            ..self
-        }
+    pub(crate) fn of(mut self, custom: Option<Arc<dyn CustomLock>>, log: Weak<EventLog>) -> Self {
+        (self.custom, self.log) = (custom, log);
+        self
     }
 
     /// Creates the record of the same lease for the next task of this client.
     pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
-        let next = LeaseRecord::new(
-            self.name.clone(),
-            self.held.clone(),
-            fence,
-            None,
-            self.clock.clone(),
-            core,
-        )
-        .of(None, self.log.clone());
+        let (name, held, clock) = (self.name.clone(), self.held.clone(), self.clock.clone());
+        let next = LeaseRecord::new(name, held, fence, None, clock, core);
+        let next = next.of(None, self.log.clone());
         if self.was_queued() {
             next.set_queued();
         }
@@ -143,15 +134,15 @@ impl LeaseRecord {
     pub(crate) fn step(&self, now: Moment) -> NextStep {
         let step = self.core().step(now);
         if let NextStep::Lost(reason) = step {
-            self.lose(reason);
+            self.lose(reason, now);
         }
         step
     }
 
     /// Tells all who wait for the loss, and notes it for the event log after that.
-    fn lose(&self, reason: LostReason) {
+    fn lose(&self, reason: LostReason, now: Moment) {
         self.loss_signal.set(self.loss(reason));
-        self.count_end(reason);
+        self.count_end(reason, now);
         if reason != LostReason::Released {
             let (lock, fence) = (&self.name, self.fence.map(Fence::get));
             tracing::warn!(target: "leaselock", %lock, fence, %reason, "lease lost");
@@ -223,20 +214,24 @@ impl LeaseRecord {
 
     /// Returns the loss, judged by the clock and not only by what the renewal task has noticed.
     pub(crate) fn lost_by_now(&self) -> Option<Lost> {
+        self.lost_by(self.clock.now())
+    }
+
+    /// The same by the clock as it was read just now: reading it costs as much as the rest.
+    pub(crate) fn lost_by(&self, now: Moment) -> Option<Lost> {
         if let Some(lost) = self.loss_signal.get() {
             return Some(lost.clone());
         }
-        let now = self.clock.now();
-        if now >= self.core().deadline() {
+        let core = self.core();
+        let (deadline, mut lost) = (core.deadline(), core.lost());
+        drop(core);
+        if now >= deadline {
             self.step(now);
+            lost = self.core().lost();
         }
-        let reason = self.core().lost()?;
-        Some(
-            self.loss_signal
-                .get()
-                .cloned()
-                .unwrap_or_else(|| self.loss(reason)),
-        )
+        let reason = lost?;
+        let told = self.loss_signal.get().cloned();
+        Some(told.unwrap_or_else(|| self.loss(reason)))
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -255,10 +250,10 @@ impl LeaseRecord {
     }
 
     /// Ends the lease for a reason from outside the state machine. True if it had not ended before.
-    pub(crate) fn end(&self, reason: LostReason) -> bool {
+    pub(crate) fn end(&self, reason: LostReason, now: Moment) -> bool {
         let first = self.core().end(reason);
         if first {
-            self.lose(reason);
+            self.lose(reason, now);
         }
         first
     }
@@ -278,7 +273,7 @@ impl LeaseRecord {
         }
         let lost = self.core().lost(); // it may have ended before it was counted
         if let Some(reason) = lost {
-            self.count_end(reason);
+            self.count_end(reason, self.clock.now());
         }
     }
 
@@ -298,9 +293,9 @@ impl LeaseRecord {
         hold.map_or_else(Span::none, |hold| hold.span(span))
     }
 
-    fn count_end(&self, reason: LostReason) {
+    fn count_end(&self, reason: LostReason, now: Moment) {
         if let Some(hold) = self.hold.get() {
-            hold.end(self.clock.now(), reason);
+            hold.end(now, reason);
         }
     }
 
@@ -308,7 +303,7 @@ impl LeaseRecord {
     pub(crate) fn refused(&self, now: Moment, reason: LostReason) {
         let is_over = self.core().refused(now);
         if is_over {
-            self.end(reason);
+            self.end(reason, now);
         }
     }
 

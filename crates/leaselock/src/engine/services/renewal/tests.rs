@@ -49,7 +49,7 @@ fn lease_of(clock: &Clock, ttl_ms: u64) -> LeaseRecord {
 fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
     let ttl = record.ttl();
     let core = record.core().passed_on(clock.now(), ttl, None);
-    record.end(LostReason::Released);
+    record.end(LostReason::Released, clock.now());
     Arc::new(record.passed_on(None, core))
 }
 
@@ -238,7 +238,7 @@ async fn an_alarm_of_a_lease_that_is_handed_over_while_replies_are_read_stays() 
     other.add_hook(Arc::new(move |_| {
         if !is_first.swap(false, Ordering::SeqCst) {
             let core = from.core().passed_on(now, ttl, Some(hold));
-            from.end(LostReason::Released);
+            from.end(LostReason::Released, now);
             table.pass_on(ids[0], Arc::new(from.passed_on(None, core)));
         }
     }));

@@ -219,7 +219,7 @@ pub(crate) fn release_outcome(error: &ReleaseError) -> &'static str {
 #[must_use = "dropping it counts a cancelled acquisition"]
 pub(crate) struct Acquiring<'a> {
     clock: &'a Clock,
-    began: Moment,
+    pub(crate) began: Moment,
     totals: Option<&'a Arc<KindTotals>>,
     pub(crate) span: Span,
 }

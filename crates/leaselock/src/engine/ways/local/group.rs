@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -23,16 +24,16 @@ use crate::engine::ways::turn_budget::{Share, TurnBudget, is_worth_passing_on};
 
 type Offer = Result<Lease, AcquireError>;
 
-/// Clones are the same handoff.
+/// Clones are the same handoff. Each hand-over goes through one, so it has one lock for all.
 #[derive(Clone, Default)]
-pub(crate) struct Handoff(Arc<Inside>);
+pub(crate) struct Handoff(Arc<Mutex<Inside>>);
 
 #[derive(Default)]
 struct Inside {
-    offer: Mutex<Option<Offer>>,
+    offer: Option<Offer>,
     /// Of the member's callback.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-    offered: Notify,
+    panic: Option<Box<dyn Any + Send>>,
+    waker: Option<Waker>,
 }
 
 impl Handoff {
@@ -42,35 +43,44 @@ impl Handoff {
 
     /// Must not be called while another offer lies there.
     pub(crate) fn offer(&self, offer: Offer) {
-        *hold(&self.0.offer) = Some(offer);
-        self.0.offered.notify_one();
+        self.put(|inside| inside.offer = Some(offer));
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Inside)) {
+        let waker = {
+            let mut inside = hold(&self.0);
+            put(&mut inside);
+            inside.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// What lies there and was not taken. To be dropped where no lock is held: a lease that is dropped passes on.
     pub(crate) fn take_back(&self) -> Option<Offer> {
-        hold(&self.0.offer).take()
+        hold(&self.0).offer.take()
     }
 
     /// Calls the member's callback. A panic of it goes on in the member's own task, and reaches no other.
     pub(crate) fn call(&self, callback: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
-            *hold(&self.0.panic) = Some(panic);
-            self.0.offered.notify_one();
+            self.put(|inside| inside.panic = Some(panic));
         }
     }
 
-    /// Waits for an offer that is not taken back.
-    pub(crate) async fn taken(&self) -> Offer {
-        loop {
-            let panic = hold(&self.0.panic).take();
-            if let Some(panic) = panic {
-                resume_unwind(panic);
-            }
-            if let Some(offer) = self.take_back() {
-                return offer;
-            }
-            self.0.offered.notified().await;
+    /// Takes an offer that is not taken back, or has the task woken by it.
+    pub(crate) fn poll_taken(&self, cx: &mut Context<'_>) -> Poll<Offer> {
+        let mut inside = hold(&self.0);
+        if let Some(panic) = inside.panic.take() {
+            drop(inside);
+            resume_unwind(panic);
         }
+        if let Some(offer) = inside.offer.take() {
+            return Poll::Ready(offer);
+        }
+        inside.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -174,11 +184,8 @@ impl GroupState {
 
     /// When the last member gives up.
     pub(crate) fn latest_end(&self, or_after: Duration) -> Option<Moment> {
-        let ends = self
-            .turns
-            .waiters
-            .iter()
-            .map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
+        let waiters = self.turns.waiters.iter();
+        let ends = waiters.map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
         ends.max()
     }
 
@@ -246,20 +253,16 @@ impl LocalGroup {
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         lease: Lease,
-        share: Share,
+        mut share: Share,
     ) -> Option<Lease> {
         // A late request is undone when the lease ends, so the lease ends with its first task. A more urgent task may be
         // about to enter the queue.
         let (key, priority) = (&self.key, self.terms.asked.priority);
-        let urgent = self
-            .groups
-            .upgrade()
-            .is_some_and(|groups| groups.is_urgent(key, priority));
-        let share = if urgent || lease.expects_late_requests() {
-            Share { range: 1, ..share }
-        } else {
-            share
-        };
+        let groups = self.groups.upgrade();
+        let urgent = groups.is_some_and(|groups| groups.is_urgent(key, priority));
+        if urgent || lease.expects_late_requests() {
+            share.range = 1;
+        }
         let now = engine.clock.now();
         let before; // is dropped behind the lock: a lease that lies in its handoff passes on
         let mut state = self.state();
@@ -269,7 +272,7 @@ impl LocalGroup {
         };
         before = state.current.take();
         if let Some(before) = &before {
-            before.kept.end(LostReason::TakenOver); // the store has granted another token since
+            before.kept.end(LostReason::TakenOver, now); // the store has granted another token since
         }
         if lease.expects_late_requests() {
             state.turns.end();
@@ -284,7 +287,7 @@ impl LocalGroup {
             waiter.handoff.offer(Ok(lease));
             return None;
         }
-        if kept.end(LostReason::Released) {
+        if kept.end(LostReason::Released, now) {
             let fence = kept.fence;
             self.give(engine, &mut state, (kept, id), waiter, fence, now);
             lease.disown();
@@ -298,7 +301,7 @@ impl LocalGroup {
 impl PassOn for LocalGroup {
     fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool {
         let now = engine.clock.now();
-        let lost = kept.lost_by_now().is_some();
+        let lost = kept.lost_by(now).is_some();
         let mut state = self.state();
         if !is_current(&state, kept) {
             return false;
@@ -308,7 +311,7 @@ impl PassOn for LocalGroup {
         let fit = !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
-            if kept.end(LostReason::Released) {
+            if kept.end(LostReason::Released, now) {
                 self.give(engine, &mut state, (kept, id), waiter, fence, now);
                 return true;
             }
@@ -393,14 +396,14 @@ mod handoff_tests {
         assert!(group.granted(&engine, lease, share).is_none());
         group.state().turns.join(late.clone()); // it is seen to leave
 
-        let mut grant = hold(&late.handoff.0.offer);
+        let mut inside = hold(&late.handoff.0);
         let member = GroupMember::new(Arc::clone(&group), late.handoff.clone());
         let goes = thread::spawn(move || drop(member));
         let (mut taken_back, mut locked) = (None, 0);
         while locked < CHECKS && taken_back.is_none() {
             match group.state.try_lock() {
                 Ok(mut state) if !state.turns.waiters.iter().any(is_late) => {
-                    taken_back = grant.take();
+                    taken_back = inside.offer.take();
                     state.turns.join(late.clone());
                 }
                 Ok(_) => locked = 0,
@@ -408,7 +411,7 @@ mod handoff_tests {
             }
             thread::yield_now();
         }
-        drop(grant);
+        drop(inside);
         goes.join().unwrap();
         drop(taken_back);
         let state = group.state();
@@ -442,7 +445,7 @@ mod handoff_tests {
             others: false,
         };
         assert!(group.granted(&engine, lease, share).is_none());
-        let granted = hold(&handoff.0.offer).take().unwrap().unwrap();
+        let granted = handoff.take_back().unwrap().unwrap();
         let until = granted.parts().1.core().terms().hold_until.unwrap();
         assert!(until <= engine.clock.now().plus(longest));
     }

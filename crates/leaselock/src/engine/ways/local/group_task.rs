@@ -77,7 +77,8 @@ impl GroupTask {
             let lock = Arc::clone(&self.group.key);
             let resource = Resource::at(self.group.terms.kind, lock, self.engine.gate());
             let request = self.request.clone();
-            match Ask::new(&self.engine, &self.name, resource, request, None) {
+            let (engine, name, now) = (&self.engine, &self.name, self.now());
+            match Ask::new(engine, name, resource, request, None, now) {
                 Ok(ask) => self.wait_in_queue(ask, handed).await,
                 Err(error) => self.fail_all(&error),
             }

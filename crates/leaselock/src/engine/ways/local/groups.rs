@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 
 use leaselock_fence::Name;
@@ -142,11 +143,10 @@ impl GroupMember {
 
     /// `Ok(None)`: the lease was passed to the task and was over before the task was polled.
     pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
-        let offer = self.handoff.taken().await;
+        let offer = poll_fn(|cx| self.handoff.poll_taken(cx)).await;
         self.waits = false;
         let lease = offer?;
-        lease.take_up();
-        Ok(Some(lease).filter(Lease::is_held))
+        Ok(lease.take_up().then_some(lease))
     }
 }
 
@@ -210,10 +210,9 @@ impl LocalGroups {
         let GroupTable { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
         // A more urgent task does not wait while others pass the lease on.
-        for other in local_groups
-            .iter()
-            .filter(|group| group.terms.asked.priority < terms.asked.priority)
-        {
+        let priority = terms.asked.priority;
+        let is_less = |group: &&Arc<LocalGroup>| group.terms.asked.priority < priority;
+        for other in local_groups.iter().filter(is_less) {
             let mut state = other.state();
             state.turns.end();
             state.used = true;

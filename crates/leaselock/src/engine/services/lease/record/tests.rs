@@ -66,7 +66,7 @@ fn each_loss_is_one_warning_with_name_fence_and_reason_and_a_release_is_none() {
     let clock = Clock::manual();
     let [refused, noticed, checked, released] = [(); 4].map(|()| lease(&clock));
     refused.refused(clock.now(), LostReason::KeyMissing);
-    released.end(LostReason::Released);
+    released.end(LostReason::Released, clock.now());
     clock.advance(Duration::from_secs(9));
     noticed.step(clock.now());
     assert!(checked.lost_by_now().is_some());
