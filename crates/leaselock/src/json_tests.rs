@@ -204,7 +204,7 @@ fn what_a_client_says_of_itself_has_its_fields() {
     };
     is_told(
         &stats,
-        r#"{"clock_jumps":2,"last_clock_jump_ms":-40,"kinds":[],"runs":{},"ticks":{},"limiter_permits":{},"counter_changes":{},"quarantines":0,"cleanups_pending":0,"connected":{},"requests":{},"request_times":{}}"#,
+        r#"{"clock_jumps":2,"last_clock_jump_ms":-40,"kinds":[],"runs":{},"ticks":{},"tick_delays":{"buckets":[],"count":0,"sum":0},"limiter_permits":{},"counter_changes":{},"quarantines":0,"cleanups_pending":0,"connected":{},"requests":{},"request_times":{},"arrivals":{},"barrier_generations":0}"#,
     );
     let loaded = LoadedFunctions {
         node: "redis://a/".to_owned(),

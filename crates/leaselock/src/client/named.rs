@@ -256,8 +256,8 @@ impl Named {
     }
 
     /// Waits as the options say.
-    pub(crate) fn acquire(&self) -> impl Future<Output = Result<Lease, AcquireError>> {
-        self.wait_or_who_holds(self.options.wait_policy())
+    pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
+        self.wait_or_who_holds(self.options.wait_policy()).await
     }
 
     /// Waits, and asks who it is that the error names by the id of its client.

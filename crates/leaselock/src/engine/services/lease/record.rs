@@ -75,9 +75,12 @@ impl LeaseRecord {
     }
 
     /// The record with the protocol by which the lease was acquired (`None` for the native one), and where its loss is noted.
-    pub(crate) fn of(mut self, custom: Option<Arc<dyn CustomLock>>, log: Weak<EventLog>) -> Self {
-        (self.custom, self.log) = (custom, log);
-        self
+    pub(crate) fn of(self, custom: Option<Arc<dyn CustomLock>>, log: Weak<EventLog>) -> Self {
+        LeaseRecord {
+            custom,
+            log,
+            ..self
+        }
     }
 
     /// Creates the record of the same lease for the next task of this client.
