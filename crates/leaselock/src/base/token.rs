@@ -102,9 +102,9 @@ impl Token {
     }
 }
 
-/// A hasher for tables of tokens, and of numbers that this client counts.
+/// A hasher for tables of tokens.
 ///
-/// The random part of a token is as good as a hash, and no other program chooses it, nor such a number.
+/// The random part of a token is as good as a hash, and no other program chooses it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByRandom(u64);
 

@@ -3,21 +3,20 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::cleanup::{Cleanup, PendingCleanup};
+use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
 use super::lease::state::{EARLY_MAX, NextStep};
 use super::log::EventLog;
 use crate::base::clock::Alarm;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
-use crate::base::token::ByRandom;
 use crate::base::{Clock, Moment, StoreError, Ttl, hold};
 use crate::engine::values::LogEvent;
 use crate::quorum::executor::Executor;
@@ -296,97 +295,6 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
-/// An empty schedule keeps memory for at most about this many leases.
-const ROOM_KEPT: usize = 1024;
-
-/// Identifies one lease in the schedule, until that lease is removed. Grows with every lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id(u64);
-
-/// When each lease needs attention next.
-///
-/// Most leases are released long before their alarm. They are removed at once and completely, so the memory depends on
-/// the leases that are held, not on those that were.
-#[derive(Debug, Default)]
-struct Deadlines {
-    /// Each lease with its alarm.
-    leases: HashMap<Id, (Arc<LeaseRecord>, Moment), BuildHasherDefault<ByRandom>>,
-    /// The same alarms, the earliest first.
-    alarms: BTreeSet<(Moment, Id)>,
-    latest: u64,
-}
-
-impl Deadlines {
-    fn insert(&mut self, record: Arc<LeaseRecord>, alarm: Moment) -> Id {
-        self.latest += 1;
-        let id = Id(self.latest);
-        self.leases.insert(id, (record, alarm));
-        self.alarms.insert((alarm, id));
-        id
-    }
-
-    fn remove(&mut self, id: Id) {
-        if let Some((_, alarm)) = self.leases.remove(&id) {
-            self.alarms.remove(&(alarm, id));
-        }
-        if self.leases.is_empty() {
-            self.leases.shrink_to(ROOM_KEPT);
-        }
-    }
-
-    /// Replaces the record of a lease, and returns its alarm, which stays. `None` for a lease that was removed.
-    fn replace(&mut self, id: Id, record: &Arc<LeaseRecord>) -> Option<Moment> {
-        let (known, alarm) = self.leases.get_mut(&id)?;
-        *known = Arc::clone(record);
-        Some(*alarm)
-    }
-
-    fn get(&self, id: Id) -> Option<Arc<LeaseRecord>> {
-        let (record, _) = self.leases.get(&id)?;
-        Some(Arc::clone(record))
-    }
-
-    /// Moves an alarm. False for a lease that was removed.
-    fn set_alarm(&mut self, id: Id, alarm: Moment) -> bool {
-        let Some((_, known)) = self.leases.get_mut(&id) else {
-            return false;
-        };
-        let before = std::mem::replace(known, alarm);
-        if before != alarm {
-            self.alarms.remove(&(before, id));
-            self.alarms.insert((alarm, id));
-        }
-        true
-    }
-
-    /// Returns the earliest alarm.
-    fn first(&self) -> Option<Moment> {
-        self.alarms.first().map(|(alarm, _)| *alarm)
-    }
-
-    /// Returns all leases with an alarm at `until` or earlier. Their alarms stay.
-    fn due_until(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
-        let due = self.alarms.range(..=(until, Id(u64::MAX)));
-        due.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
-            .collect()
-    }
-
-    /// Returns all leases, oldest first.
-    fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
-        let all = self.leases.iter();
-        let all = all.map(|(id, (record, _))| (*id, Arc::clone(record)));
-        let mut all: Vec<_> = all.collect();
-        all.sort_unstable_by_key(|(id, _)| *id);
-        all
-    }
-
-    fn is_empty(&self) -> bool {
-        self.leases.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod deadlines_tests;
 mod revote;
 mod send;
 #[cfg(test)]

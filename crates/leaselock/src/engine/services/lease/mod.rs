@@ -1,5 +1,6 @@
-//! A lease as the client's thread knows it: its record, its state, and who is told that it is lost.
+//! A lease as the client's thread knows it: its record, its state, when it ends, and who is told that it is lost.
 
+pub(crate) mod deadlines;
 pub(crate) mod loss;
 pub(crate) mod record;
 pub(crate) mod state;

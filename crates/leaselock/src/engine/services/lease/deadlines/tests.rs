@@ -1,4 +1,4 @@
-//! The schedule against a list that is searched.
+//! The heap against a list that is searched.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 proptest! {
     #[test]
-    fn the_schedule_finds_what_a_search_through_a_list_finds(ops in ops()) {
+    fn the_heap_finds_what_a_search_through_a_list_finds(ops in ops()) {
         let at = Moment::from_nanos;
         let record = lease();
         let (mut schedule, mut list): (_, Vec<(Id, u64)>) = (Deadlines::default(), Vec::new());
@@ -67,14 +67,14 @@ proptest! {
             assert_eq!(schedule.is_empty(), list.is_empty());
             let all: Vec<Id> = schedule.all().into_iter().map(|(id, _)| id).collect();
             assert_eq!(all, list.iter().map(|(id, _)| *id).collect::<Vec<_>>());
-            let mut due: Vec<u64> = schedule.due_until(at(20)).iter().map(|(id, _)| id.0).collect();
-            let mut expected: Vec<u64> = list.iter().filter(|(_, alarm)| *alarm <= 20).map(|(id, _)| id.0).collect();
+            let mut due: Vec<u64> = schedule.due_until(at(20)).iter().map(|(id, _)| id.number).collect();
+            let mut expected: Vec<u64> = list.iter().filter(|(_, alarm)| *alarm <= 20).map(|(id, _)| id.number).collect();
             due.sort_unstable();
             expected.sort_unstable();
             assert_eq!(due, expected);
         }
         for id in gone {
-            assert!(!schedule.set_alarm(id, at(0)), "a lease that was removed was moved");
+            assert!(!schedule.set_alarm(id, at(0)), "an index that is another lease's now was moved");
         }
     }
 }
@@ -87,7 +87,6 @@ fn an_empty_schedule_frees_its_memory() {
         .map(|alarm| schedule.insert(Arc::clone(&record), Moment::from_nanos(alarm)))
         .collect();
     ids.into_iter().for_each(|id| schedule.remove(id));
-    assert!(schedule.is_empty() && schedule.alarms.is_empty());
-    assert!(schedule.leases.capacity() <= 2 * ROOM_KEPT);
+    assert!(schedule.is_empty() && schedule.entries.capacity() <= ROOM_KEPT);
     assert_eq!(Arc::strong_count(&record), 1);
 }
