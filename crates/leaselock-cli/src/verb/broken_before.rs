@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use leaselock::inspect::{BreakOptions, Holder, Holding};
+use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode};
 use leaselock::interop::Protocol;
 use leaselock::report::LogEntry;
 use leaselock::{Client, Fence};
 use serde_json::{Value, json};
 
-use crate::{event, output, show};
+use crate::{event, output, procfs, show};
 
 /// Those whose leases end, and what the event log says of the break.
 #[derive(Debug)]
@@ -31,13 +31,18 @@ impl BrokenBefore {
         }
         let holders = all_ending(client.inspect(name).await.ok()?.state, grants)?;
         let log = client.log(Duration::MAX).await.unwrap_or_default();
-        // Of two breaks the holder is told the first.
-        let entry = log.into_iter().find(|entry| {
+        let mut entries = log.into_iter().filter(|entry| {
             let is_of = |one: &Holder| one.fence.is_some() && one.fence == entry.fence;
             entry.kind == "broken"
                 && entry.name.as_deref() == Some(name)
                 && holders.iter().any(is_of)
         });
+        // As the holder is told: the first break, but of readers, who share a fencing token, the latest.
+        let is_reader = |one: &Holder| matches!(one.mode, LockMode::Shared | LockMode::Upgradable);
+        let entry = match holders.iter().any(is_reader) {
+            true => entries.next_back(),
+            false => entries.next(),
+        };
         Some(BrokenBefore { holders, entry })
     }
 
@@ -84,7 +89,14 @@ fn all_ending(state: Holding, grants: &[Fence]) -> Option<Vec<Holder>> {
     let Holding::Held { holders, count, .. } = state else {
         return None;
     };
-    let are_all_shown = holders.len() == count;
+    // In a folder its job may keep the lock, and the break says so.
+    let is_gone = |one: &Holder| {
+        let process = one.process.as_ref();
+        let here = process.filter(|it| it.host.as_deref() == Some(&*procfs::host_name()));
+        let pid = here.and_then(|it| i32::try_from(it.pid?).ok());
+        pid.is_some_and(|pid| procfs::Stat::of(pid).is_none())
+    };
+    let are_all_shown = holders.len() == count && !holders.iter().any(is_gone);
     let hit = |one: &Holder| grants.is_empty() || one.fence.is_some_and(|it| grants.contains(&it));
     let hit: Vec<Holder> = holders.into_iter().filter(hit).collect();
     (are_all_shown && !hit.is_empty() && hit.iter().all(|one| one.broken)).then_some(hit)

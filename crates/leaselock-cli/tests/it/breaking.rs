@@ -153,3 +153,27 @@ fn of_several_holders_the_one_that_was_not_broken_is_broken_by_the_next() {
         assert!(all.contains("from 2 holders before"), "{all}");
     });
 }
+
+#[test]
+fn a_break_of_readers_who_were_broken_before_names_the_latest_break() {
+    on_both(|store| {
+        let read = || store.hold(&["-s", "--ttl", "5m"]);
+        let broken = |why: &str, user: &str| {
+            let mut command = store.leaselock(&["break", "--yes", "--why", why, "job"]);
+            command.env_remove("SUDO_USER").env("LOGNAME", user);
+            Running::start(command).end().gives(0).err
+        };
+        let first = read();
+        assert!(testkit::process::stop(first.pid())); // it would end
+        broken("one", "alice");
+        // Beside one whose lease ends another may read, and has the same fencing token.
+        let second = read();
+        assert!(testkit::process::stop(second.pid()));
+        broken("two", "bob");
+        let third = broken("three", "carol");
+        assert!(
+            third.contains("from 2 holders before, broken by bob@"),
+            "{third}"
+        );
+    });
+}

@@ -124,8 +124,8 @@ impl Metric {
             }
             Servers => {
                 for (server, is_connected) in &stats.connected {
-                    let (node, value) = (escaped(server), u8::from(*is_connected));
-                    writeln!(out, "{name}{{node=\"{node}\"}} {value}")?;
+                    let (server, value) = (escaped(server), u8::from(*is_connected));
+                    writeln!(out, "{name}{{server=\"{server}\"}} {value}")?;
                 }
             }
             Requests => {
@@ -253,7 +253,7 @@ mod tests {
                 Outcomes(label, _) => format!("`{label}`"),
                 Requests => "`op`, `outcome`".to_owned(),
                 RequestTimes => "`op`".to_owned(),
-                Servers => "`node`".to_owned(),
+                Servers => "`server`".to_owned(),
                 Version => "`version`".to_owned(),
             };
             [metric.0, metric.kind(), &labels, metric.1].map(str::to_owned)

@@ -54,7 +54,8 @@ impl RequestCounts {
         let script = call.script;
         let at = *script.counted_as.get_or_init(|| index_of(script));
         let system = store.capabilities().has_commands.then_some("redis");
-        let address = || Some(store.describe().split('/').nth(2)?.to_owned());
+        let address =
+            || Some(store.describe().split('/').nth(2)?.to_owned()).filter(|it| !it.is_empty());
         let span = tracing::trace_span!(
             target: "leaselock", "request", op = OPS[at].0, otel.kind = "client", db.system.name = system,
             db.operation.name = script.name, server.address = system.and_then(|_| address()),

@@ -149,7 +149,7 @@ async fn a_server_that_stops_and_starts_is_disconnected_and_connected_again() {
     assert!(sum.requests["acquire"]["ok"] >= 2 * before.requests["acquire"]["ok"]);
     let mut text = String::new();
     sum.prometheus(&mut text);
-    let line = format!("leaselock_connected{{node=\"{}\"}} 0\n", address(&server));
+    let line = format!("leaselock_connected{{server=\"{}\"}} 0\n", address(&server));
     assert!(text.contains(&line), "{text}");
     server.restart();
     until_connected(&client, &[(&server, true)]).await;
@@ -165,7 +165,7 @@ async fn a_server_that_stops_and_starts_is_disconnected_and_connected_again() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_lease_hears_that_its_server_is_back() {
+async fn a_client_without_a_lease_shows_its_latest_attempt_to_connect() {
     let server = Server::start();
     let client = quick(&server);
     drop(client.mutex("a").ttl(LONG).acquire().await.unwrap());
@@ -174,6 +174,11 @@ async fn a_client_without_a_lease_hears_that_its_server_is_back() {
     tried.acquire().await.unwrap_err();
     until_connected(&client, &[(&server, false)]).await;
     server.restart();
+    assert!(
+        !client.stats().connected[&address(&server)],
+        "no attempt was made since"
+    );
+    drop(client.mutex("b").ttl(LONG).acquire().await.unwrap());
     until_connected(&client, &[(&server, true)]).await;
 }
 

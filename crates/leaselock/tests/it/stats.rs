@@ -321,7 +321,8 @@ async fn permits_are_in_use_as_long_as_their_leases_are_held_however_they_end() 
     assert!(!polled.await, "it waits for the reply");
     assert_eq!(permits(), 0);
     drop(released);
-    let one = pool.clone().max_hold(millis(50)).acquire().await.unwrap();
+    let short = pool.clone().ttl(millis(200)).max_hold(millis(200));
+    let one = short.acquire().await.unwrap();
     soon(one.lost()).await;
     assert_eq!((permits(), of(&client, "permits", "db").held), (0, 0));
 

@@ -16,6 +16,7 @@ use super::ask::Ask;
 use super::schedule;
 use crate::base::{Clock, Moment, StoreError};
 use crate::engine::services::log::EventLog;
+use crate::engine::services::totals::of_client::{reported, shown};
 use crate::engine::values::{OnWait, Seen, Waiting};
 
 /// What one request came to.
@@ -259,22 +260,6 @@ impl Progress {
     }
 }
 
-/// The caller's own callback, and with a subscriber one that also shows each poll in the span of the acquisition, in which
-/// this is called.
-pub(super) fn reported(own: Option<OnWait>) -> Option<OnWait> {
-    let span = Span::current();
-    if !span.has_field("wait_limit_ms") {
-        return own; // that span is none of ours
-    }
-    Some(Arc::new(move |waiting: &Waiting| {
-        span.record("position", waiting.position);
-        span.record("holder", waiting.holder.as_ref().map(|it| &*it.client));
-        if let Some(own) = &own {
-            own(waiting);
-        }
-    }))
-}
-
 /// A task that waits for itself.
 pub(super) struct Solo<'a> {
     name: &'a Name,
@@ -283,7 +268,7 @@ pub(super) struct Solo<'a> {
     /// The caller's own.
     on_wait: Option<OnWait>,
     /// Made when it is told for the first time.
-    told: OnceLock<Option<OnWait>>,
+    told: OnceLock<(Option<OnWait>, Option<Arc<Span>>)>,
     /// How long a request may take.
     longest: Duration,
     end: Option<Moment>,
@@ -346,9 +331,10 @@ impl Callers for Solo<'_> {
         let told = || {
             self.log
                 .tell(|| Waiting::at(self.name, seen, position).event());
-            reported(self.on_wait.clone())
+            let shown = shown();
+            (reported(self.on_wait.clone(), shown.as_ref()), shown)
         };
-        if let Some(on_wait) = self.told.get_or_init(told) {
+        if let (Some(on_wait), _) = self.told.get_or_init(told) {
             on_wait(&Waiting::at(self.name, seen, position));
         }
     }

@@ -34,7 +34,6 @@ impl ConnectionEvents {
         if before.flatten().is_some() != error.is_some() {
             let holder = self.0.holder.get().and_then(Weak::upgrade);
             holder.inspect(|holder| holder.connection(&server, error));
-            error.inspect(|_| self.happened());
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::follow;
-use crate::base::{CLOCK, StoreError};
+use crate::base::CLOCK;
 use crate::store::LeaseHolder;
 
 /// The time for one attempt to connect, as long as any lease is held.
@@ -20,16 +20,13 @@ const EACH: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Connection {
-    /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever. A server that
-    /// was not reached is tried until it is, also without leases: else who asks would hear of an outage that is over.
+    /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever.
     pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &Arc<dyn LeaseHolder>) {
         self.trouble.tell(holder);
         let mut trouble = self.trouble.watch();
         while trouble.changed().await.is_ok() {
-            let is_out = || (self.trouble.all().values().flatten()).any(StoreError::is_transient);
-            while holder.holds() || is_out() {
+            while holder.holds() {
                 if self.reached(CLOCK.now().plus(EACH)).await.is_ok() {
-                    self.trouble.tried(self.endpoint.address(), None); // another of our connections had failed
                     holder.verify_all();
                     break;
                 }

@@ -9,6 +9,7 @@ use super::nouns::NounTotals;
 use crate::base::counters::{Chain, Counts, Histogram, SHARES, TIMES};
 use crate::base::error::{AcquireError, LostReason, ReleaseError};
 use crate::base::{Clock, Moment, hold};
+use crate::engine::values::{OnWait, Waiting};
 
 /// How many classes are told apart. Each has a series for every bucket, and a class that is made of a name would have one
 /// for each name.
@@ -291,6 +292,29 @@ impl Drop for Acquiring<'_> {
             self.describe(CANCELLED, self.clock.now());
         }
     }
+}
+
+/// The caller's own callback, and with a subscriber one that also shows each poll in the span of the acquisition.
+pub(crate) fn reported(own: Option<OnWait>, shown: Option<&Arc<Span>>) -> Option<OnWait> {
+    let Some(span) = shown.map(Arc::downgrade) else {
+        return own;
+    };
+    Some(Arc::new(move |waiting: &Waiting| {
+        if let Some(span) = span.upgrade() {
+            span.record("position", waiting.position);
+            span.record("holder", waiting.holder.as_ref().map(|it| &*it.client));
+        }
+        if let Some(own) = &own {
+            own(waiting);
+        }
+    }))
+}
+
+/// The span of the acquisition in which this is called, if a subscriber listens. It ends with the wait: a callback may lie
+/// with the lease for longer.
+pub(crate) fn shown() -> Option<Arc<Span>> {
+    let span = Span::current();
+    span.has_field("wait_limit_ms").then(|| Arc::new(span))
 }
 
 /// The records of several names share one: the first of them that ends is the end of the lease.

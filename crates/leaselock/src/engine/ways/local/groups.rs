@@ -14,12 +14,13 @@ use crate::base::error::AcquireError;
 use crate::base::hold;
 use crate::engine::guard::lease::Lease;
 use crate::engine::services::Engine;
+use crate::engine::services::totals::of_client::{reported, shown};
 use crate::engine::values::LogEvent;
 use crate::engine::ways::ask::Ask;
 use crate::engine::ways::first_try::StartedWait;
 use crate::engine::ways::queue::entry::QueueEntry;
 use crate::engine::ways::queue::way::QueueEnd;
-use crate::engine::ways::run::{Progress, reported};
+use crate::engine::ways::run::Progress;
 use crate::engine::ways::turn_budget::{LOCAL_TURNS, Share};
 
 /// How to wait.
@@ -288,6 +289,7 @@ impl Ask<'_> {
         mut begun: Option<Box<StartedWait>>,
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
+        let shown = shown();
         let mut fresh = begun.is_none().then_some(self.start);
         loop {
             let (engine, lock, now) = (self.engine, self.lock(), fresh.take());
@@ -296,7 +298,7 @@ impl Ask<'_> {
                 start: self.start,
                 end: self.end,
                 max_hold: self.request.max_hold,
-                on_wait: reported(self.request.on_wait.clone()),
+                on_wait: reported(self.request.on_wait.clone(), shown.as_ref()),
             };
             let member = match groups.arrive(engine, self.name, lock, terms, waiter) {
                 Arrival::GroupMember(member) => {
