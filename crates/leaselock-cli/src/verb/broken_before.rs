@@ -89,10 +89,11 @@ fn all_ending(state: Holding, grants: &[Fence]) -> Option<Vec<Holder>> {
     let Holding::Held { holders, count, .. } = state else {
         return None;
     };
-    // In a folder its job may keep the lock, and the break says so.
+    // In a folder a job may keep the lock of its dead wrapper, and the break says so. `acquire` ends as it should.
     let is_gone = |one: &Holder| {
         let process = one.process.as_ref();
-        let here = process.filter(|it| it.host.as_deref() == Some(&*procfs::host_name()));
+        let wrapper = process.filter(|it| it.via.as_deref() != Some("acquire"));
+        let here = wrapper.filter(|it| it.host.as_deref() == Some(&*procfs::host_name()));
         let pid = here.and_then(|it| i32::try_from(it.pid?).ok());
         pid.is_some_and(|pid| procfs::Stat::of(pid).is_none())
     };
