@@ -17,7 +17,7 @@ use self::listing::Listing;
 const CRATES: [(&str, usize, usize); 4] = [
     ("leaselock", 24, 97),
     ("leaselock-fence", 9, 9),
-    ("leaselock-tower", 8, 8),
+    ("leaselock-tower", 9, 9),
     ("leaselock-cron", 5, 5),
 ];
 /// A list of all types and futures of `leaselock`, by hand.
