@@ -20,6 +20,7 @@ noun_error! {
     #[derive(Debug, Clone, thiserror::Error)]
     pub enum FlagError of name: "The flag's name." {
         /// The store did not reply, or refused.
+        #[error("`{name}`: {source}")]
         Store,
 
         /// The name is a bad one. Nothing was sent.
