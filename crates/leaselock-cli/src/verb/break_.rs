@@ -7,9 +7,9 @@ use leaselock::inspect::{BreakOptions, BreakOutcome, Holding};
 use leaselock::interop::Protocol;
 use leaselock::satellite::{operator, rounded};
 use leaselock::{Client, Fence};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::broken_before::BrokenBefore;
+use super::broken_before::{BrokenBefore, BrokenHolders};
 use crate::args::Globals;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
@@ -67,18 +67,14 @@ fn tell(object: Value, text: String, globals: &Globals) -> Result<(), Failure> {
 }
 
 fn object(name: &str, broken: &BreakOutcome) -> Value {
-    json!({
-        "name": name,
-        "broken": {
-            "client": show::client(broken.process.as_ref()),
-            "process": show::process_json(broken.process.as_ref()),
-            "fence": broken.fence,
-            "holders": broken.count,
-            "remaining_ms": broken.remaining.map(show::ms),
-            "lasts_with_job": broken.lasts_with_job,
-        },
-        "before": Value::Null,
-    })
+    let broken = BrokenHolders {
+        first: broken.process.as_ref(),
+        fence: broken.fence,
+        count: broken.count,
+        remaining: broken.remaining,
+        lasts_with_job: broken.lasts_with_job,
+    };
+    broken.json(name, &Value::Null)
 }
 
 /// What was taken away.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode};
+use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode, Process};
 use leaselock::interop::Protocol;
 use leaselock::report::LogEntry;
 use leaselock::{Client, Fence};
@@ -64,23 +64,47 @@ impl BrokenBefore {
     /// As the object of a break that has broken it.
     pub(super) fn json(&self, name: &str) -> Value {
         let first = &self.holders[0];
-        let fence = first.fence.filter(|_| self.holders.len() == 1);
-        json!({
-            "name": name,
-            "broken": {
-                "client": show::client(first.process.as_ref()),
-                "process": show::process_json(first.process.as_ref()),
-                "fence": fence,
-                "holders": self.holders.len(),
-                "remaining_ms": self.remaining().map(show::ms),
-                "lasts_with_job": false,
-            },
-            "before": self.entry.as_ref().map(event::broken).unwrap_or(json!({ "by": null, "why": null })),
-        })
+        let broken = BrokenHolders {
+            first: first.process.as_ref(),
+            fence: first.fence.filter(|_| self.holders.len() == 1),
+            count: self.holders.len(),
+            remaining: self.remaining(),
+            lasts_with_job: false,
+        };
+        let unknown = json!({ "by": null, "why": null });
+        broken.json(name, &self.entry.as_ref().map_or(unknown, event::broken))
     }
 
     fn remaining(&self) -> Option<Duration> {
         self.holders.iter().filter_map(|one| one.remaining).max()
+    }
+}
+
+/// From whom a lock was taken.
+pub(super) struct BrokenHolders<'a> {
+    pub(super) first: Option<&'a Process>,
+    /// Of the only one.
+    pub(super) fence: Option<Fence>,
+    pub(super) count: usize,
+    pub(super) remaining: Option<Duration>,
+    pub(super) lasts_with_job: bool,
+}
+
+impl BrokenHolders<'_> {
+    /// `before`: who broke it, if another break did.
+    pub(super) fn json(&self, name: &str, before: &Value) -> Value {
+        json!({
+            "name": name,
+            "broken": {
+                "client": show::client(self.first),
+                "process": show::process_json(self.first),
+                "fence": self.fence,
+                "holders": self.count,
+                "remaining_ms": self.remaining.map(show::ms),
+                "lasts_with_job": self.lasts_with_job,
+            },
+            "before": before,
+        })
     }
 }
 
@@ -90,10 +114,11 @@ fn all_ending(state: Holding, grants: &[Fence]) -> Option<Vec<Holder>> {
         return None;
     };
     // In a folder a job may keep the lock of its dead wrapper, and the break says so. `acquire` ends as it should.
+    let this_host = procfs::host_name();
     let is_gone = |one: &Holder| {
         let process = one.process.as_ref();
         let wrapper = process.filter(|it| it.via.as_deref() != Some("acquire"));
-        let here = wrapper.filter(|it| it.host.as_deref() == Some(&*procfs::host_name()));
+        let here = wrapper.filter(|it| it.host.as_deref() == Some(&*this_host));
         let pid = here.and_then(|it| i32::try_from(it.pid?).ok());
         pid.is_some_and(|pid| procfs::Stat::of(pid).is_none())
     };

@@ -1,4 +1,4 @@
-//! What is counted with: counters of outcomes, histograms, a list of them that only grows, and what is of no kind of lock.
+//! What is counted with: counters of outcomes, histograms, and a list of them that only grows.
 
 use std::array;
 use std::collections::BTreeMap;
@@ -78,18 +78,20 @@ pub(crate) const REQUEST_TIMES: [u64; 13] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000,
 ];
-/// From a millisecond to two hours, in thousandths of a second.
+/// From a millisecond to two hours, in microseconds.
+#[rustfmt::skip]
 pub(crate) const TIMES: [u64; 17] = [
-    1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
-    1_800_000, 7_200_000,
+    1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+    30_000_000, 60_000_000, 300_000_000, 1_800_000_000, 7_200_000_000,
 ];
-/// Tenths, in thousandths.
-pub(crate) const SHARES: [u64; 9] = [100, 200, 300, 400, 500, 600, 700, 800, 900];
+/// Tenths, in millionths.
+#[rustfmt::skip]
+pub(crate) const SHARES: [u64; 9] =
+    [100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000];
 
-/// Bounds are so many times a `unit`, and all numbers millionths.
+/// All numbers are millionths.
 pub(crate) struct Histogram<const N: usize> {
     bounds: &'static [u64; N],
-    unit: u64,
     counts: [AtomicU64; N],
     /// How many were larger than every bound.
     beyond: AtomicU64,
@@ -97,10 +99,9 @@ pub(crate) struct Histogram<const N: usize> {
 }
 
 impl<const N: usize> Histogram<N> {
-    pub(crate) fn of(bounds: &'static [u64; N], unit: u64) -> Self {
+    pub(crate) fn of(bounds: &'static [u64; N]) -> Self {
         Histogram {
             bounds,
-            unit,
             counts: array::from_fn(|_| AtomicU64::new(0)),
             beyond: AtomicU64::new(0),
             sum: AtomicU64::new(0),
@@ -108,7 +109,7 @@ impl<const N: usize> Histogram<N> {
     }
 
     pub(crate) fn add(&self, millionths: u64) {
-        let is_below = |bound: &u64| bound * self.unit < millionths;
+        let is_below = |bound: &u64| *bound < millionths;
         let at = self.bounds.partition_point(is_below);
         let count = self.counts.get(at).unwrap_or(&self.beyond);
         count.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +126,7 @@ impl<const N: usize> Histogram<N> {
         let each = self.bounds.iter().zip(&self.counts);
         let buckets = each.map(|(bound, one)| {
             count += one.load(Ordering::Relaxed);
-            (bound * self.unit, count)
+            (*bound, count)
         });
         let buckets = buckets.collect();
         let count = count + self.beyond.load(Ordering::Relaxed);

@@ -39,9 +39,9 @@ impl Client {
         Ok(entries(&written))
     }
 
-    /// Returns the events of this client from now on: what it writes to the [log](Client::log), each acquisition that is
-    /// `waiting`, once, each lease that is `granted` or `released`, and each server that is `disconnected` (the text says
-    /// why) or `connected` again.
+    /// Returns the events of this client from now on: what it writes to the [log](Client::log), each acquisition that
+    /// enters a queue (`waiting`), each lease that is `granted` or `released`, and each server that is `disconnected` (the
+    /// text says why) or `connected` again.
     ///
     /// [`kind`](LogEntry::kind) and the other fields are as in the log, at once and without a request. A receiver that
     /// is 1,024 events behind has missed the oldest:

@@ -39,7 +39,7 @@ pub(crate) struct RequestCounts([RequestTotals; 6]);
 
 impl Default for RequestCounts {
     fn default() -> Self {
-        let new = |_| (Counts::of(&OUTCOMES), Histogram::of(&REQUEST_TIMES, 1));
+        let new = |_| (Counts::of(&OUTCOMES), Histogram::of(&REQUEST_TIMES));
         RequestCounts(array::from_fn(new))
     }
 }
@@ -53,12 +53,12 @@ impl RequestCounts {
     pub(super) fn begin(&self, call: &Call, store: &impl Store) -> Request<'_> {
         let script = call.script;
         let at = *script.counted_as.get_or_init(|| index_of(script));
-        let system = store.capabilities().has_commands.then_some("redis");
+        let system = || store.capabilities().has_commands.then_some("redis");
         let address =
             || Some(store.describe().split('/').nth(2)?.to_owned()).filter(|it| !it.is_empty());
         let span = tracing::trace_span!(
-            target: "leaselock", "request", op = OPS[at].0, otel.kind = "client", db.system.name = system,
-            db.operation.name = script.name, server.address = system.and_then(|_| address()),
+            target: "leaselock", "request", op = OPS[at].0, otel.kind = "client", db.system.name = system(),
+            db.operation.name = script.name, server.address = system().and_then(|_| address()),
             keys = call.parameters.key_count(), outcome = Empty,
         );
         Request(&self.0[at], CLOCK.now(), CANCELLED, span)

@@ -40,7 +40,7 @@ impl Default for NounTotals {
             ticks: Counts::of(&TICKS),
             permits: Counts::of(&PERMITS),
             changes: Counts::of(&CHANGES),
-            delays: Histogram::of(&TIMES, 1_000),
+            delays: Histogram::of(&TIMES),
             arrivals: Counts::of(&ARRIVALS),
             generations: AtomicU64::new(0),
         }
