@@ -140,6 +140,11 @@ impl Proxy {
             .sum()
     }
 
+    /// Pieces that [`Fault::Hold`] or [`Fault::Delay`] holds back now.
+    pub fn held(&self) -> usize {
+        self.shared.traffic.held.load(Ordering::SeqCst)
+    }
+
     /// Requests that [`Fault::Duplicate`] has delivered a second time and got an answer for.
     pub fn duplicates(&self) -> u64 {
         self.shared.traffic.duplicated.load(Ordering::SeqCst)

@@ -171,8 +171,10 @@ impl Link {
             if wait.is_zero() || self.ended[way].load(Ordering::SeqCst) {
                 return fault;
             }
+            self.traffic.held.fetch_add(1, Ordering::SeqCst);
             let woken = self.traffic.changed.wait_timeout(faults, wait);
             faults = woken.unwrap_or_else(PoisonError::into_inner).0;
+            self.traffic.held.fetch_sub(1, Ordering::SeqCst);
         }
     }
 

@@ -219,9 +219,11 @@ fn aimed_faults_hit_listeners_or_the_others() {
     server.cli(&["PUBLISH", "c", "m"]);
     assert_eq!(other.call(&["SET", "k", "v"]).unwrap(), ok());
     assert!(listener.receive().is_err());
+    assert_eq!(proxy.held(), 1);
     proxy.aim(Aim::Requests);
     assert!(listener.receive().is_ok());
     assert!(other.call(&["SET", "k", "v"]).is_err());
+    assert_eq!(proxy.held(), 1);
     proxy.heal();
     assert_eq!(other.receive().unwrap(), ok());
 }

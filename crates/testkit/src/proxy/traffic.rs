@@ -1,6 +1,6 @@
 //! What every connection through the proxy has in common: the faults of this moment, and what has passed.
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::fault::Faults;
@@ -14,6 +14,8 @@ pub(super) struct Traffic {
     pub(super) changed: Condvar,
     /// Requests that were delivered a second time and answered.
     pub(super) duplicated: AtomicU64,
+    /// Pieces that are held back or delayed now.
+    pub(super) held: AtomicUsize,
     /// Bytes that came through, for each way.
     pub(super) passed: [AtomicU64; 2],
 }
@@ -25,6 +27,7 @@ impl Traffic {
             faults: Mutex::default(),
             changed: Condvar::new(),
             duplicated: AtomicU64::new(0),
+            held: AtomicUsize::new(0),
             passed: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }

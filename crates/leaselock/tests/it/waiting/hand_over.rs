@@ -115,10 +115,11 @@ async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
     let next = waiter(&waiters, "job", LONG);
     until_queued(&holder, "job", 1).await;
-    proxy.aim(Aim::Requests);
-    proxy.set(Way::ToClient, Fault::Hold);
     let before = polls_sent(&server);
     eventually("a look", async || polls_sent(&server) > before).await;
+    proxy.aim(Aim::Requests);
+    proxy.set(Way::ToClient, Fault::Hold);
+    eventually("a look whose answer is held", async || proxy.held() > 0).await;
     let heard = proxy.bytes(Way::ToClient);
     lease.release().await.unwrap();
     eventually("the message has passed", async || {
