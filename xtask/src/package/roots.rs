@@ -1,4 +1,4 @@
-//! Roots in which nothing else is installed: what the binary and the deb do there.
+//! Roots in which nothing else is installed: what the binary and the packages do there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,29 @@ leaselock redis://locks.internal:1 run -n job -- /nothing 2>&1 | grep 'locks.int
 leaselock redis://nowhere.invalid:1 run -n job -- /nothing 2>&1 | grep 'nowhere.invalid:1.*lookup'
 "#;
 
-/// In a clean root of Debian, from the installation to what the removal leaves.
-const DEBIAN: &str = r#"
-files() { find / -xdev \( -path /proc -o -path /tmp -o -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print | sort; }
+/// What lies in a clean root of Debian.
+const FILES: &str = r#"
+files() {
+    find / -xdev \( -path /proc -o -path /tmp -o -path /var/lib/dpkg -o -path /var/lib/rpm -o -path /var/log \
+        -o -path /var/cache \) -prune -o -print | sort
+}
+"#;
+
+/// Before a package is installed there.
+const BEFORE: &str = r#"
 . /etc/os-release && echo "$PRETTY_NAME, glibc $(ldd --version | sed -n '1s/.* //p')"
 # A static binary that loaded this library of an older system would abort.
 echo '127.0.0.1 localhost' > /etc/hosts
 sed -i 's/^hosts:.*/hosts: myhostname files dns/' /etc/nsswitch.conf
 files > /tmp/before
-dpkg --install /tmp/leaselock.deb
+"#;
+
+const USE: &str = r#"
 export LEASELOCK_URL=file:///tmp/locks
 [ "$(leaselock run nightly -- sh -c 'echo "$LEASELOCK_NAME"')" = nightly ]
 leaselock doctor
-man -l /usr/share/man/man1/leaselock-run.1.gz | grep -q -- --kill-after
+[ "$(man -w leaselock-run)" = /usr/share/man/man1/leaselock-run.1.gz ]
+man leaselock-run | grep -q -- --kill-after
 man leaselock | grep -q 'leaselock-run(1)'
 leaselock acquire --ttl 10m held-name > /tmp/handle
 offered=$(bash -c '
@@ -41,9 +51,27 @@ offered=$(bash -c '
 [ "$offered" = held-name ]
 { leaselock --url redis://localhost:1 run -n job -- true 2>&1 || true; } | grep 'localhost:1.*refused'
 [ -s /usr/share/leaselock/leaselock.py ] && [ -s /usr/share/leaselock/leaselock.mjs ]
-dpkg --purge leaselock
+"#;
+
+/// What the removal leaves.
+const AFTER: &str = r#"
 files > /tmp/after
 diff /tmp/before /tmp/after
+"#;
+
+/// Run from outside, because the root has no rpm. The argument of each step is what is done inside.
+const RPM: &str = r#"
+of_root() { rpm --root "$PWD" --dbpath /var/lib/rpm "$@"; }
+inside() { chroot . bash -euxo pipefail -c "$1"; }
+of_root --initdb
+# Debian lacks what systems with rpm have in their package filesystem.
+mkdir -p usr/share/licenses usr/share/zsh/site-functions usr/share/fish/vendor_completions.d
+inside "$1"
+of_root --install --nodeps tmp/leaselock.rpm # its database knows no shell
+of_root --verify --nodeps leaselock
+inside "$2"
+of_root --erase leaselock
+inside "$3"
 "#;
 
 /// The binary, and what it may need of a system.
@@ -73,11 +101,39 @@ pub(super) fn scratch() -> Result<String, String> {
     Ok("run, doctor, names of hosts".to_owned())
 }
 
-/// The deb in a root of this release, which is fetched once.
-pub(super) fn debian(suite: &str, deb: &Path) -> Result<String, String> {
+/// The deb in a root of this release.
+pub(super) fn deb(suite: &str, deb: &Path) -> Result<String, String> {
     if let Some(why) = not_here() {
         return Ok(why);
     }
+    let (install, remove) = (
+        "dpkg --install /tmp/leaselock.deb",
+        "dpkg --purge leaselock",
+    );
+    let all = [FILES, BEFORE, install, USE, remove, AFTER].join("\n");
+    let enter = "exec chroot . bash -euxo pipefail -c \"$1\"";
+    in_root_of(suite, deb, enter, &[&all])
+}
+
+/// The rpm in such a root, by the rpm of this system.
+pub(super) fn rpm(suite: &str, rpm: &Path) -> Result<String, String> {
+    if let Some(why) = not_here() {
+        return Ok(why);
+    }
+    if Command::new("rpm").arg("--version").output().is_err() {
+        return Ok("NOT CHECKED: rpm is missing; the package rpm has it".to_owned());
+    }
+    let (before, after) = ([FILES, BEFORE].concat(), [FILES, AFTER].concat());
+    in_root_of(suite, rpm, RPM, &[&before, USE, &after])
+}
+
+/// Runs a script in a new root of this release, in which the package lies in /tmp. The release is fetched once.
+fn in_root_of(
+    suite: &str,
+    package: &Path,
+    script: &str,
+    arguments: &[&str],
+) -> Result<String, String> {
     let archive = staged(&format!("{suite}.tar"));
     if !archive.exists() {
         let mut make = Command::new("mmdebstrap");
@@ -98,17 +154,19 @@ pub(super) fn debian(suite: &str, deb: &Path) -> Result<String, String> {
         unpack.arg("-xf").arg(&archive).arg("-C").arg(&root);
         unpack
     })?;
-    let copied = fs::copy(deb, root.join("tmp/leaselock.deb"));
+    let name = package.file_name().unwrap_or_default();
+    let copied = fs::copy(package, root.join("tmp").join(name));
     copied.map_err(|error| error.to_string())?;
-    let mut script = Command::new("unshare");
-    script.args(["--mount", "sh", "-ec"]);
-    script
-        .arg("mount -t proc proc proc && exec chroot . bash -euxo pipefail -c \"$0\"")
-        .arg(DEBIAN);
-    script
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec"]);
+    command
+        .arg(format!("mount -t proc proc proc\n{script}"))
+        .arg("sh")
+        .args(arguments);
+    command
         .current_dir(&root)
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let said = stdout_there(&mut script)?;
+    let said = stdout_there(&mut command)?;
     println!("{said}");
     let system = said.lines().next().unwrap_or_default();
     Ok(format!(

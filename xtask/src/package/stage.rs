@@ -72,6 +72,7 @@ pub(super) fn texts() -> Result<String, String> {
         let text = stdout(Command::new(program()).args(["completions", shell]))?;
         write(&staged("completions").join(shell), text.as_bytes())?;
     }
+    write(&staged("empty"), b"")?; // of a folder in the rpm
     let third_party = licences::text()?;
     write(&staged("THIRD-PARTY.gz"), &gzip(&third_party)?)?;
     let changes = text_of("CHANGELOG.md")?;
