@@ -267,7 +267,7 @@ async fn a_quarantine_that_two_clients_meet_is_one_entry() {
 #[tokio::test]
 async fn the_end_of_a_quarantine_that_two_clients_met_is_one_entry() {
     let server = Server::start();
-    let longest = millis(1_000);
+    let longest = millis(3_000);
     let strict = || {
         let builder = Client::builder().url(&server.url()).strict(longest);
         builder.open().unwrap()
@@ -279,7 +279,7 @@ async fn the_end_of_a_quarantine_that_two_clients_met_is_one_entry() {
     assert_eq!(both[0].stats().quarantines, 0);
     let mut events = both[0].events();
     // As after a restart with the data: the gate is that of another server.
-    server.cli(&["SET", "ll:gate", "0123456789abcdef 0 1000"]);
+    server.cli(&["SET", "ll:gate", "0123456789abcdef 0 3000"]);
     for (each, name) in both.iter().zip(["a", "b"]) {
         let told = lock(each, name).wait(Wait::Never).acquire().await;
         assert!(matches!(told, Err(AcquireError::Quarantined { .. })));

@@ -218,12 +218,12 @@ fn aimed_faults_hit_listeners_or_the_others() {
     proxy.set(Way::ToClient, Fault::Hold);
     server.cli(&["PUBLISH", "c", "m"]);
     assert_eq!(other.call(&["SET", "k", "v"]).unwrap(), ok());
+    wait_until(LONG, "the message is held", || proxy.held() == 1);
     assert!(listener.receive().is_err());
-    assert_eq!(proxy.held(), 1);
     proxy.aim(Aim::Requests);
     assert!(listener.receive().is_ok());
     assert!(other.call(&["SET", "k", "v"]).is_err());
-    assert_eq!(proxy.held(), 1);
+    wait_until(LONG, "the answer is held", || proxy.held() == 1);
     proxy.heal();
     assert_eq!(other.receive().unwrap(), ok());
 }

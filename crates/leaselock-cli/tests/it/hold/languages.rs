@@ -108,6 +108,11 @@ impl Language {
         worker
     }
 
+    /// Bash must end between TERM and KILL, which are a part of it from each other.
+    fn ttl(self) -> Duration {
+        Duration::from_secs(if self == Language::Bash { 10 } else { 4 })
+    }
+
     fn forks(self) -> bool {
         !matches!(self, Language::Node(_))
     }
@@ -181,7 +186,7 @@ fn a_program_that_is_killed_leaves_the_lock_at_once_although_a_fork_of_it_lives(
 #[test]
 fn a_program_whose_hold_is_killed_stops_and_on_a_server_before_another_has_the_lock() {
     in_each_language(|store, language| {
-        let worker = language.at_work(store, "3s", false);
+        let worker = language.at_work(store, &format!("{}s", language.ttl().as_secs()), false);
         assert!(signal(worker.hold, Signal::KILL));
         let next = next(store);
         let is_ended = language == Language::Bash;
@@ -218,15 +223,14 @@ fn a_program_whose_hold_is_frozen_stops_by_the_clock_before_another_has_the_lock
 
 #[test]
 fn a_program_stops_before_the_deadline_when_the_server_is_frozen() {
-    const TTL: Duration = Duration::from_secs(3);
     in_each_language(|store, language| {
         let Some(server) = &store.server else {
             return;
         };
-        let worker = language.at_work(store, "3s", false);
+        let worker = language.at_work(store, &format!("{}s", language.ttl().as_secs()), false);
         let frozen = server.pause();
         // No renewal is confirmed any more.
-        let latest_end = Duration::from_secs_f64(uptime()) + TTL;
+        let latest_end = Duration::from_secs_f64(uptime()) + language.ttl();
         worker.until_said("lost");
         drop(frozen);
         let next = next(store);
@@ -242,7 +246,7 @@ fn a_program_stops_before_the_deadline_when_the_server_is_frozen() {
 #[test]
 fn a_program_is_told_who_broke_its_lock_and_why_before_another_has_it() {
     in_each_language(|store, language| {
-        let worker = language.at_work(store, "4s", false);
+        let worker = language.at_work(store, &format!("{}s", language.ttl().as_secs()), false);
         let next = next(store);
         store.until_queued(1);
         store

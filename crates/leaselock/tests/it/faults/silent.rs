@@ -27,6 +27,11 @@ pub(super) async fn rig() -> (Server, Proxy, Client, Client) {
         .release()
         .await
         .unwrap();
+    // The faults are for what comes later.
+    eventually("its thread has said who it is", async || {
+        client.stats().requests["admin"]["ok"] == 1
+    })
+    .await;
     (server, proxy, client, rival)
 }
 
@@ -246,7 +251,8 @@ async fn bytes_that_come_one_by_one_change_nothing() {
 async fn a_party_whose_last_poll_got_no_answer_leaves_its_barrier_again() {
     let (server, proxy, client, rival) = rig().await;
     let phase = client.barrier("phase", 3).party_lease(LONG);
-    let waits = tokio::spawn(async move { phase.wait_within(millis(2_000)).await });
+    // Less than until the connection is probed, whose reply could be cut in place of the poll's.
+    let waits = tokio::spawn(async move { phase.wait_within(millis(3_000)).await });
     let other = rival.barrier("phase", 3).party_lease(LONG);
     eventually("it has arrived", async || {
         let asks = other.wait_within(millis(0)).await;

@@ -110,7 +110,8 @@ async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     apart(&server);
     let proxy = Proxy::to(server.port());
     let holder = Client::open(&server.url()).unwrap();
-    let waiters = Client::open(&proxy.url()).unwrap();
+    let waiters = Client::builder().url(&proxy.url());
+    let waiters = waiters.request_timeout(LONG).open().unwrap(); // longer than the proxy holds a poll
     // The first in the queue polls when the lease ends, which is soon and, thanks to renewals, never.
     let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
     let next = waiter(&waiters, "job", LONG);
