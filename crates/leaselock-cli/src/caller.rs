@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, stdin};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread::Builder;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, test_kill_process,
@@ -26,7 +27,6 @@ pub(crate) enum Ending {
     ParentEnded,
     /// The process of `--kill`.
     ProcessEnded,
-    Signal(Signal),
 }
 
 impl Ending {
@@ -38,7 +38,6 @@ impl Ending {
             Ending::Released => "standard input says release".to_owned(),
             Ending::ParentEnded => "the process that started it has ended".to_owned(),
             Ending::ProcessEnded => "the process of --kill has ended".to_owned(),
-            Ending::Signal(signal) => format!("SIG{}", crate::signal_name::name(signal)),
         }
     }
 }
@@ -130,11 +129,15 @@ impl Caller {
             false => Some(listen_to_input()?),
         };
         let watched = |process: Option<OwnedFd>| process.map(watch_readable).transpose();
+        let killed = watched(processes.killed)?;
+        let has_ended = processes.parent.is_none() && killed.is_none();
+        // A process of --kill may work on when the parent has ended.
+        let parent = processes.parent.filter(|_| killed.is_none());
         Ok(Caller {
             input,
-            ending: processes.parent.is_none().then_some(Ending::ParentEnded),
-            parent: watched(processes.parent)?,
-            killed: watched(processes.killed)?,
+            parent: watched(parent)?,
+            killed,
+            ending: has_ended.then_some(Ending::ParentEnded),
         })
     }
 
@@ -182,21 +185,34 @@ fn listen_to_input() -> io::Result<oneshot::Receiver<Ending>> {
 }
 
 fn read_input() -> Ending {
-    for line in stdin().lock().split(b'\n') {
-        match line.as_deref().map(<[u8]>::trim_ascii) {
-            Ok(b"release") => return Ending::Released,
-            Ok(b"") => {}
-            Ok(other) => {
+    let (mut input, mut line) = (stdin().lock(), Vec::new());
+    loop {
+        let is_over = match input.read_until(b'\n', &mut line) {
+            Ok(count) => count == 0,
+            // Another program that shares the pipe may have made it non-blocking. What was read of a line stays.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let its = stdin();
+                poll(&mut [PollFd::new(&its, PollFlags::IN)], None).ok();
+                continue;
+            }
+            Err(_) => true,
+        };
+        match line.trim_ascii() {
+            b"release" => return Ending::Released,
+            b"" => {}
+            other => {
                 let other = output::sanitized(&String::from_utf8_lossy(other));
                 let text = format!(
                     "leaselock: standard input: `{other}` says nothing here; the line `release` ends the hold\n"
                 );
                 output::say(&text);
             }
-            Err(_) => break,
         }
+        if is_over {
+            return Ending::InputEnded;
+        }
+        line.clear();
     }
-    Ending::InputEnded
 }
 
 /// With `--kill` it is ended when the lease is lost.
@@ -224,9 +240,8 @@ impl Work for Caller {
     fn hear(&mut self, received: ReceivedSignal) {
         match received.signal {
             Signal::TSTP => stop_here(),
-            signal if received.ends_a_wait() => {
-                self.ending = self.ending.or(Some(Ending::Signal(signal)))
-            }
+            // The process may be at work until it has ended, so the signal is passed on, as to a job.
+            signal if received.ends_a_wait() => self.signal(signal),
             _ => {}
         }
     }

@@ -31,6 +31,7 @@ pub(crate) struct HoldArgs {
     ///
     /// For the program that started leaselock, or another of this user: $$ in a shell. It gets --signal
     /// when the lease is lost or leaselock is killed, and SIGKILL shortly before the lease expires.
+    /// leaselock passes a signal such as TERM on to it, and holds the lock until it has ended.
     /// Processes that it started are left alone. When it ends by itself, the lock is released.
     #[arg(long, value_name = "PID")]
     pub(crate) kill: Option<u32>,

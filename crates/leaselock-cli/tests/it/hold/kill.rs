@@ -112,6 +112,84 @@ fn a_killed_guardian_ends_the_process_of_kill() {
 }
 
 #[test]
+fn a_signal_to_hold_is_passed_on_and_the_lock_is_held_until_the_process_of_kill_has_ended() {
+    on_both(|store| {
+        fs::remove_file(store.path("told")).ok();
+        let script = "trap 'echo told > told' TERM; echo $$ > worker; until [ -e over ]; do sleep 0.01; done";
+        fs::remove_file(store.path("over")).ok();
+        fs::remove_file(store.path("worker")).ok();
+        let worker = Running::start(store.command("sh", &["-c", script]));
+        let pid = store.line_in("worker");
+        let hold = holding(store, &["--kill", &pid]);
+        hold.signal(Signal::TERM);
+        store.line_in("told");
+        assert_eq!(store.status()["state"], "held", "it is at work");
+        fs::write(store.path("over"), "").unwrap();
+        let done = hold.end_with_stdin_open().gives(0);
+        assert_eq!(events(&done.out).pop().unwrap()["event"], "released");
+        worker.end_with_stdin_open().gives(0);
+    });
+}
+
+#[test]
+fn a_signal_to_hold_after_a_loss_does_not_save_the_process_of_kill() {
+    on_both(|store| {
+        let (worker, hold) = scene(store, &["--ttl", "4s", "--max-hold", "4s", "-k", "1900ms"]);
+        until_told(&hold, "lost");
+        hold.signal(Signal::TERM);
+        worked_until_before(store, worker, &hold.printed());
+        hold.end_with_stdin_open().gives(79);
+    });
+}
+
+/// The parent is this test, which does not end: a shell between them does.
+#[test]
+fn the_end_of_the_parent_alone_does_not_end_a_hold_for_another_process() {
+    on_both(|store| {
+        for file in ["worker", "in", "events"] {
+            fs::remove_file(store.path(file)).ok();
+        }
+        let mut worker = Running::start(store.command("sh", &["-c", BEATS]));
+        let pid = store.line_in("worker");
+        // The fork keeps the input open.
+        let script = "mkfifo in; exec 3<>in; sleep 600 & echo $! > fork; \"$0\" hold --kill $1 job <in 3>&- >events & echo $! > hold; wait";
+        let program = env!("CARGO_BIN_EXE_leaselock");
+        let mut shell = Running::start(store.command("sh", &["-c", script, program, &pid]));
+        until("the grant", || store.read("events").contains("acquired"));
+        let (hold, fork) = (store.line_in("hold"), store.line_in("fork"));
+        shell.kill();
+        let next = store.start(&["run", "job", "--", "sh", "-c", "echo next >> log"]);
+        store.until_queued(1);
+        assert!(is_alive(hold.parse().unwrap()), "it holds for the worker");
+        worker.kill();
+        next.end().gives(0);
+        assert!(signal(fork.parse().unwrap(), Signal::KILL));
+    });
+}
+
+#[test]
+fn an_input_that_does_not_block_is_waited_for() {
+    let store = Store::file();
+    let script = "
+import os, subprocess, sys, time
+ours, theirs = os.pipe()[::-1]
+os.set_blocking(theirs, False)
+hold = subprocess.Popen([sys.argv[1], 'hold', 'job'], stdin=theirs, stdout=subprocess.PIPE)
+print(hold.stdout.readline())
+for part in (b'rele', b'ase\\n'):
+    time.sleep(0.1)  # so that each is read by itself
+    assert hold.poll() is None
+    os.write(ours, part)
+sys.exit(hold.wait())
+";
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let done = Running::start(store.command("python3", &["-c", script, program]))
+        .end()
+        .gives(0);
+    assert!(done.out.contains("acquired"), "{done:?}");
+}
+
+#[test]
 fn a_process_of_kill_that_ends_by_itself_ends_the_hold_and_one_that_is_done_lives_on() {
     on_both(|store| {
         let (mut worker, hold) = scene(store, &TTL);
