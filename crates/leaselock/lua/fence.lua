@@ -59,10 +59,12 @@ local function fence_reserve(fence, first, range, now_us)
   return range
 end
 
--- Reads only: the latest number, as text; '0' when none is known, nil when the key is damaged.
+-- Reads only: the latest number, as text; '0' when none is known, nil when the key is damaged; nil and an error when it
+-- may not be read.
 local function fence_last(fence)
   local info = redis.pcall('XINFO', 'STREAM', fence)
   if info.err and string.find(info.err, 'no such key', 1, true) then return '0' end
+  if info.err and not string.find(info.err, 'WRONGTYPE', 1, true) then return nil, info end
   for i = 1, #info, 2 do
     if info[i] == 'last-generated-id' then return fence_number(info[i + 1]) end
   end

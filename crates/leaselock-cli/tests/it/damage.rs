@@ -206,3 +206,32 @@ fn the_record_of_an_older_and_of_a_newer_client_is_shown_as_far_as_it_is_known()
     assert!(row.contains(&pid.to_string()), "{row}");
     holder.end().gives(0);
 }
+
+#[test]
+fn a_damaged_file_of_a_folder_could_have_a_schedule_so_no_list_of_them_is_well() {
+    let store = Store::file();
+    store.run(&["run", "job", "--", "true"]).gives(0);
+    let listed = ["schedules", "--overdue"];
+    store.run(&listed).gives(0);
+    let files = std::fs::read_dir(store.path("locks/locks")).unwrap();
+    for file in files {
+        std::fs::write(file.unwrap().path(), [0x5a; 512]).unwrap();
+    }
+    store.run(&listed).refuses(65, "is damaged");
+    store.run(&["ls"]).gives(0);
+}
+
+#[test]
+fn what_is_no_semaphore_gets_no_number_of_permits() {
+    let store = Store::redis();
+    let server = store.server();
+    server.cli(&["HSET", "job", "field", "value"]);
+    store
+        .run(&["permits", "job", "set", "3"])
+        .refuses(65, "that is no lock lies under the key");
+    assert_eq!(
+        server.cli(&["DBSIZE"]).integer(),
+        Some(1),
+        "nothing was written"
+    );
+}

@@ -33,7 +33,8 @@ local damaged = {}
 local entries, other = queue_read(queue, 0, HEAD_MAX - 1)
 local listed = { other and 0 or redis.call('ZCARD', queue) }
 if other then damaged[1], damaged[2] = 'queue', queue end
-local last_fence = fence_last(fence)
+local last_fence, refused = fence_last(fence)
+if refused then return refused end
 if not last_fence then damaged[#damaged + 1], damaged[#damaged + 2] = 'fence', fence end
 for _, entry in ipairs(entries) do
   listed[#listed + 1] = client_of(entry.token)

@@ -21,13 +21,15 @@ gate_hide_waiters(gate)
 local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits = ARGV[1]
 
+local now_us = clock_us()
+if holds_read(lock, fence, now_us).strange then return redis.call('GET', lock) end -- which the server refuses
 if permits == '0' then
   redis.call('HDEL', usage, 'pinned')
 else
   redis.call('HSET', usage, 'pinned', '1', 'permits', permits)
   redis.call('PEXPIRE', usage, USAGE_KEPT_MS) -- this may be all that changes
 end
-local h = holds_read(lock, fence, clock_us(), usage)
+local h = holds_read(lock, fence, now_us, usage)
 grant_serve(h, queue, waiters, '')
 holds_close(h)
 return { 'resized', whole(h.permits), whole(h.used), whole(h.now_us) }

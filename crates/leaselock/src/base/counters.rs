@@ -65,10 +65,8 @@ impl<const N: usize> Counts<N> {
     }
 
     pub(crate) fn snapshot(&self) -> BTreeMap<&'static str, u64> {
-        let counts = self
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = self.counts.iter().map(load);
         self.labels.iter().copied().zip(counts).collect()
     }
 }
@@ -109,8 +107,7 @@ impl<const N: usize> Histogram<N> {
     }
 
     pub(crate) fn add(&self, millionths: u64) {
-        let is_below = |bound: &u64| *bound < millionths;
-        let at = self.bounds.partition_point(is_below);
+        let at = self.bounds.partition_point(|bound| *bound < millionths);
         let count = self.counts.get(at).unwrap_or(&self.beyond);
         count.fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(millionths, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! The users of docs/access.md: each may do what its role needs, and nothing else.
 
-use leaselock::error::BreakError;
+use leaselock::error::{BreakError, RequestError};
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::report::Verdict;
 use leaselock::{Client, ErrorKind};
@@ -196,6 +196,24 @@ async fn a_locker_may_take_wait_and_give_back_and_nothing_else() {
         &own[..own.len() - 1]
     };
     site.refuses("locker", &[FOR_NOBODY, own].concat());
+}
+
+#[tokio::test]
+async fn a_fence_that_a_user_may_not_read_is_a_missing_right_and_no_damage() {
+    let site = Site::with(&["locker", "observer"]);
+    let holder = site.client("locker");
+    let _lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    site.0.cli(&["ACL", "SETUSER", "observer", "-xinfo"]);
+    let observer = site.client("observer");
+    for error in [
+        observer.inspect("job").await.unwrap_err(),
+        observer.list("*").await.unwrap_err(),
+    ] {
+        let RequestError::Store(error) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::engine;
 use super::folder::Folder;
-use super::io_error::system;
+use super::io_error::{FileError, system};
 use super::lockfile;
 use super::on_disk::FolderStore;
 use super::opening::Names;
@@ -40,7 +40,10 @@ impl FolderStore {
                 let Some(name) = names.find(|name| !lockfile::is_unnamed(name)) else {
                     return Ok((0, locks));
                 };
-                locks.extend(locks_in_file(folder, &name, pattern, about));
+                match locks_in_file(folder, &name, pattern, about) {
+                    Err(error) if about.is_none() => return Err(error),
+                    found => locks.extend(found.unwrap_or_default()),
+                }
                 if looked_at < PAGE && CLOCK.now() > until {
                     break;
                 }
@@ -53,15 +56,15 @@ impl FolderStore {
     }
 }
 
-/// Lists the locks in a file. An unreadable one has none to show; using its lock reports why.
+/// Lists the locks in a file. Using the lock of an unreadable one reports why; a record that is left out would seem well.
 fn locks_in_file(
     folder: &Arc<Folder>,
     name: &str,
     pattern: &str,
     about: Option<fn(&str) -> Call>,
-) -> Vec<Listed> {
+) -> Result<Vec<Listed>, FileError> {
     let now_us = folder.now_us();
-    let image = lockfile::snapshot(folder, name, now_us).unwrap_or_default();
+    let image = lockfile::snapshot(folder, name, now_us)?;
     let (keys, mut image) = (image.listed(pattern, about.is_some()), Some(image));
     let answered = keys.into_iter().map(|key| {
         // A copy of a file has a lock that is in another one.
@@ -74,5 +77,5 @@ fn locks_in_file(
         image = step.map(|step| step.image);
         (key, answer)
     });
-    answered.collect()
+    Ok(answered.collect())
 }
