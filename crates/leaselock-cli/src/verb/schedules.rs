@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use leaselock::Name;
-use leaselock::cron::{CronState, TickState};
+use leaselock::cron::{CronError, CronState, TickState};
 use leaselock::inspect::Process;
+use leaselock::{ErrorKind, Name};
 use leaselock_cron::Schedule;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::{output, session, show, table};
 const GRACE: Duration = Duration::from_secs(2);
 const HEADINGS: [&str; 7] = ["NAME", "SCHEDULE", "ZONE", "LAST", "STATE", "NEXT", "HOSTS"];
 
-/// Lists what is known of each schedule, by name.
+/// Lists what is known of each schedule, by name. A record that is damaged does not hide the others.
 pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Operator, "schedules")?;
     session::block_on(async {
@@ -34,10 +34,22 @@ pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failu
             true => Vec::new(),
             false => client.list_clients().await?,
         };
-        let mut rows = Vec::new();
+        let (mut rows, mut failed) = (Vec::new(), Ok(Exit::OK));
         for name in names {
-            let state = client.cron(name.as_str()).state().await;
-            let state = state.map_err(|error| Failure::cron(&error))?;
+            let state = match client.cron(name.as_str()).state().await {
+                Ok(state) => state,
+                Err(error) => {
+                    let is_about_one = is_damaged(&error);
+                    if let Err(before) = std::mem::replace(&mut failed, Err(Failure::cron(&error)))
+                    {
+                        before.say(globals.json);
+                    }
+                    if is_about_one {
+                        continue;
+                    }
+                    return failed;
+                }
+            };
             let row = Row::of(&name, state, &clients);
             if row.is_overdue || !args.overdue {
                 rows.push(row);
@@ -52,10 +64,19 @@ pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failu
         };
         output::print(text?.as_bytes())?;
         match args.overdue && !rows.is_empty() {
-            true => Ok(Exit::OVERDUE),
-            false => Ok(Exit::OK),
+            true => failed.and(Ok(Exit::OVERDUE)),
+            false => failed,
         }
     })
+}
+
+/// True if the record of that schedule is wrong, and not the store.
+fn is_damaged(error: &CronError) -> bool {
+    use ErrorKind::{Corrupt, Malformed, WrongType};
+    let CronError::Store { source, .. } = error else {
+        return false;
+    };
+    matches!(source.kind(), WrongType | Corrupt | Malformed)
 }
 
 /// What is known of a name.

@@ -163,6 +163,33 @@ fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_tol
     assert!(!store.path("ran").exists());
 }
 
+#[test]
+fn damaged_schedules_are_told_and_hide_no_other_one() {
+    let store = Store::redis();
+    let server = store.server();
+    let state = format!("done {}.CLIENTID 1 1700000000000000", "T".repeat(22));
+    let daily = ["schedule", "0 UTC 0 0 * * *"];
+    let many = state.replace(" 1 ", " 99999999999 ");
+    server.cli(&["HSET", "{a}:ll:cron", "state", &many]);
+    server.cli(&["RPUSH", "{c}:ll:cron", "x"]);
+    for name in ["b", "d"] {
+        let record = format!("{{{name}}}:ll:cron");
+        server.cli(&[&["HSET", &record, "state", &state][..], &daily].concat());
+    }
+    for flags in [&[][..], &["--overdue"]] {
+        let done = store.run(&[&["schedules"], flags].concat()).gives(65);
+        let names = done.out.lines().map(|line| line.split(' ').next().unwrap());
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names, ["NAME", "b", "d"], "{done:?}");
+        for name in ["`a`", "`c`"] {
+            assert!(
+                done.err.contains(&format!("leaselock: {name}: ")),
+                "{done:?}"
+            );
+        }
+    }
+}
+
 /// A fleet whose clients have several versions.
 #[test]
 fn the_record_of_an_older_and_of_a_newer_client_is_shown_as_far_as_it_is_known() {
