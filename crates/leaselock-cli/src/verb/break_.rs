@@ -226,11 +226,13 @@ async fn confirm(client: &Client, name: &str, args: &BreakArgs) -> Result<Answer
     };
     if !std::io::stdin().is_terminal() {
         let exactly = match &grants[..] {
-            [fence] => format!("--fence {fence}"),
-            _ => "--yes".to_owned(),
+            [fence] => format!("to break this grant give --fence {fence}"),
+            [] => "to break it give --yes".to_owned(),
+            _ => "to break one grant give --fence N, to take it from all give --yes".to_owned(),
         };
-        let held = text.trim_end();
-        let text = format!("no terminal to ask on; {held}; to break this grant give {exactly}");
+        // A long queue is cut off at its end.
+        let held = text.trim_end().replace("\n  ", "; ");
+        let text = format!("no terminal to ask on; {exactly}; {held}");
         return Err(Failure::new(text, Exit::USAGE));
     }
     output::say(&format!("{text}Take it away{from}? [y/N] "));

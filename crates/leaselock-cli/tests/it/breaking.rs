@@ -12,9 +12,12 @@ fn break_takes_only_what_was_seen_and_asks_when_it_can() {
             .refuses(79, "`job` is not held");
         store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
         let fence = store.status()["holder"]["fence"].as_u64().unwrap();
-        store
-            .run(&["break", "job"])
-            .refuses(64, &format!("to break this grant give --fence {fence}"));
+        store.run(&["break", "job"]).refuses(
+            64,
+            &format!(
+                "no terminal to ask on; to break this grant give --fence {fence}; job: held by "
+            ),
+        );
         store
             .run(&["break", "free"])
             .refuses(79, "`free` is not held");
@@ -121,6 +124,24 @@ fn a_second_operator_is_told_who_broke_it_before_and_writes_no_entry() {
         assert_eq!(entries.lines().count(), 2, "{entries}");
         assert!(entries.contains("by bob@"), "{entries}");
         by("alice", &[]).refuses(79, "`job` is not held");
+    });
+}
+
+#[test]
+fn without_a_terminal_a_break_says_first_how_to_take_it_from_one_and_from_all() {
+    on_both(|store| {
+        let holders = [0, 1].map(|_| store.hold(&["--permits", "2"]));
+        let _waiter = store.start(&["run", "--permits", "2", "job", "--", "true"]);
+        store.until_queued(1);
+        let said = store.run(&["break", "job"]).gives(64).err;
+        let remedy = "to break one grant give --fence N, to take it from all give --yes";
+        let begin = format!("leaselock: no terminal to ask on; {remedy}; job: held by 2 holders");
+        assert!(said.starts_with(&begin), "{said}");
+        let lines = said.contains("; - ") && said.contains("; 1. ");
+        assert!(lines && !said.contains('\u{fffd}'), "{said}");
+        for holder in holders {
+            holder.end().gives(0);
+        }
     });
 }
 
