@@ -36,7 +36,9 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         let sweeps = args.sort.is_some();
         let mut listing = Listing::default();
         let (mut seen, mut found, mut printed) = (HashSet::new(), Vec::new(), Ok(true));
+        let mut any = false;
         let pages = client.list_pages(&args.pattern, |page| {
+            any |= !page.is_empty();
             for lock in page {
                 let is = |kind: &String| lock.kind == Some(kind.as_str());
                 let of_kind = args.kind.is_empty() || args.kind.iter().any(is);
@@ -49,7 +51,8 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
             if !sweeps && seen.len() > SORTED {
                 printed = listing.print(&mut found, args, globals);
             }
-            let goes_on = matches!(printed, Ok(true)) && (sweeps || seen.len() < args.limit);
+            let is_enough = !sweeps && any && seen.len() >= args.limit;
+            let goes_on = matches!(printed, Ok(true)) && !is_enough;
             match goes_on {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
@@ -59,8 +62,13 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         if printed? {
             listing.print(&mut found, args, globals)?;
         }
-        if seen.is_empty() && !args.names && shows_remarks(globals) {
-            output::say(&nothing(&args.pattern, &client.store()));
+        let is_empty = seen.is_empty() || args.limit == 0;
+        if is_empty && !args.names && shows_remarks(globals) {
+            let store = client.store();
+            output::say(&match any {
+                true => none_asked_for(&store),
+                false => nothing(&args.pattern, &store),
+            });
         }
         Ok(Exit::OK)
     })
@@ -161,6 +169,12 @@ pub(super) fn nothing(pattern: &str, store: &str) -> String {
         "leaselock: no locks{which} are held in {}\n",
         sanitized(store)
     )
+}
+
+/// Some are held, and the flags leave out all of them.
+fn none_asked_for(store: &str) -> String {
+    let store = sanitized(store);
+    format!("leaselock: of the locks that are held in {store} none is asked for\n")
 }
 
 #[cfg(test)]

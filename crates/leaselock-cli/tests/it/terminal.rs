@@ -72,6 +72,24 @@ fn an_empty_list_says_so_and_where_and_prints_nothing_into_a_pipe() {
     assert_eq!((piped.out.as_str(), piped.err.as_str()), ("", ""));
 }
 
+#[test]
+fn an_empty_list_beside_locks_that_are_held_does_not_say_that_none_are() {
+    let store = Store::file();
+    store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+    let folder = format!("the folder {}", store.path("locks").display());
+    let text = format!("leaselock: of the locks that are held in {folder} none is asked for\n");
+    for flags in [
+        &["--contended"][..],
+        &["--kind", "leader"],
+        &["--limit", "0"],
+        &["--limit", "0", "--sort", "name"],
+    ] {
+        assert_eq!(shown(&store, &[&["ls"], flags].concat()), text, "{flags:?}");
+    }
+    let text = format!("leaselock: no locks that match `other` are held in {folder}\n");
+    assert_eq!(shown(&store, &["ls", "--contended", "other"]), text);
+}
+
 /// A lock is held there until Ctrl-C, which comes as a signal. What is typed is not read.
 #[test]
 fn hold_speaks_to_people_on_a_terminal_and_ends_by_an_interrupt() {
