@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode, Process};
+use leaselock::inspect::{BreakOptions, Holder, Holding, LockMode, Process, printable};
 use leaselock::interop::Protocol;
 use leaselock::report::LogEntry;
 use leaselock::{Client, Fence};
@@ -31,10 +31,11 @@ impl BrokenBefore {
         }
         let holders = all_ending(client.inspect(name).await.ok()?.state, grants)?;
         let log = client.log(Duration::MAX).await.unwrap_or_default();
+        let name = printable(name); // as the log has it
         let mut entries = log.into_iter().filter(|entry| {
             let is_of = |one: &Holder| one.fence.is_some() && one.fence == entry.fence;
             entry.kind == "broken"
-                && entry.name.as_deref() == Some(name)
+                && entry.name.as_deref() == Some(&*name)
                 && holders.iter().any(is_of)
         });
         // As the holder is told: the first break, but of readers, who share a fencing token, the latest.

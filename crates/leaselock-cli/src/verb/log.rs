@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use leaselock::Name;
+use leaselock::inspect::printable;
 use leaselock::report::LogEntry;
 use leaselock::satellite::tame;
 use serde_json::json;
@@ -110,9 +111,10 @@ fn identity(entry: &LogEntry) -> (&str, &str, Option<&str>, &str) {
 }
 
 fn is_asked_for(entry: &LogEntry, args: &LogArgs) -> bool {
-    let is_of =
-        |asked: &Option<String>, has: Option<&str>| asked.is_none() || asked.as_deref() == has;
-    is_of(&args.name, entry.name.as_deref()) && is_of(&args.kind, Some(&entry.kind))
+    let is_of = |asked: Option<&str>, has: Option<&str>| asked.is_none() || asked == has;
+    let name = args.name.as_deref().map(printable); // as the log has it
+    let kind = args.kind.as_deref();
+    is_of(name.as_deref(), entry.name.as_deref()) && is_of(kind, Some(&entry.kind))
 }
 
 /// False when the reader of standard output has gone: it follows no more.

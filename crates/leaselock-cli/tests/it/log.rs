@@ -50,6 +50,20 @@ fn a_break_with_a_reason_is_told_to_its_holder_and_is_in_the_log() {
 }
 
 #[test]
+fn a_name_with_unseen_characters_is_found_in_the_log() {
+    on_both(|store| {
+        let name = "a\u{202e}b";
+        store.run(&["acquire", "--ttl", "10m", name]).gives(0);
+        let by_one = ["break", "--yes", "--why", "stuck", name];
+        store.run(&by_one).gives(0);
+        let log = store.run(&["log", name]).gives(0).out;
+        assert!(log.lines().count() == 1 && log.contains("stuck"), "{log}");
+        let again = store.run(&["break", "--yes", name]).gives(0).err;
+        assert!(again.contains(": stuck"), "{again}");
+    });
+}
+
+#[test]
 fn programs_are_told_by_whom_and_why_a_lock_was_broken() {
     let store = Store::redis();
     let done = broken(&store, &["--json"]);
