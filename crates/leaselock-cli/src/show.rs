@@ -146,7 +146,7 @@ fn crowd(seen: &Inspection, count: usize) -> String {
     }
 }
 
-fn of_permits(seen: &Inspection) -> bool {
+pub(crate) fn of_permits(seen: &Inspection) -> bool {
     let Holding::Held { holders, .. } = &seen.state else {
         return false;
     };

@@ -1,6 +1,6 @@
 //! `leaselock permits NAME [set N | unset]`
 
-use leaselock::inspect::Inspection;
+use leaselock::inspect::{Holding, Inspection};
 
 use crate::args::Globals;
 use crate::args::permits::{PermitsArgs, Step};
@@ -37,6 +37,11 @@ pub(crate) fn run(args: &PermitsArgs, globals: &Globals) -> Result<Exit, Failure
 }
 
 fn text(seen: &Inspection) -> String {
+    if !matches!(seen.state, Holding::Free) && !show::of_permits(seen) {
+        let permits = seen.permits.as_ref();
+        let permits = permits.map(|permits| format!("  {}\n", show::permits(permits)));
+        return show::text(seen) + &permits.unwrap_or_default();
+    }
     let name = output::sanitized(&seen.name);
     let first = match &seen.permits {
         None => {

@@ -92,6 +92,21 @@ fn busy_says_how_many_permits_are_free_and_a_plain_run_waits_for_all() {
 }
 
 #[test]
+fn permits_of_a_name_that_is_held_otherwise_shows_its_holder() {
+    on_both(|store| {
+        store.run(&["permits", "job", "set", "2"]).gives(0);
+        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+        let text = store.run(&["permits", "job"]).gives(0).out;
+        let holder = "job: held by leaselock acquire[";
+        let permits = "\n  0 of 2 permits are used, set by an operator\n";
+        assert!(
+            text.starts_with(holder) && text.ends_with(permits),
+            "{text}"
+        );
+    });
+}
+
+#[test]
 fn permits_shows_who_holds_how_many_and_sets_and_unsets_their_number() {
     on_both(|store| {
         let nothing = store.run(&["permits", "job"]).gives(0).out;
