@@ -230,6 +230,14 @@ fn a_lock_is_broken_after_its_name_and_only_where_that_is_allowed() {
 }
 
 #[test]
+fn what_no_pattern_may_be_ends_it_with_a_usage_error() {
+    let store = Store::file();
+    let mut top = Top::start(&store, &[""]);
+    assert_eq!(top.ends(), 64);
+    top.until("leaselock: ");
+}
+
+#[test]
 fn while_the_store_is_down_the_list_stays_and_the_error_has_an_age() {
     let store = Store::redis();
     store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);

@@ -132,8 +132,12 @@ async fn live(
                     Effect::End(exit) => return Ok(exit),
                 }
             }
-            seen = reply(&mut asking) => {
+            mut seen = reply(&mut asking) => {
                 asking = None;
+                // What is wrong with the command line does not pass.
+                if let Some(wrong) = seen.trouble.take_if(|it| it.exit == Exit::USAGE) {
+                    return Err(wrong);
+                }
                 view.now = boottime::now();
                 let took = seen.locks.as_ref().map(|(_, took)| *took);
                 if let Some(took) = took.or(seen.trouble.as_ref().map(|_| Duration::ZERO)) {
