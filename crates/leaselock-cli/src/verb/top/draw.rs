@@ -59,7 +59,11 @@ pub(super) fn draw(buffer: &mut Buffer, view: &View) {
     page.figures();
     if let Some((text, since)) = &view.trouble {
         let text = format!("no news for {}: {text}", page.age(*since));
-        page.line(Tone::Bad, &text);
+        let room = page.area.height;
+        // The other half is for what is open, and for the keys.
+        page.area.height = room.div_ceil(2);
+        page.whole(Tone::Bad, &text);
+        page.area.height += room / 2;
     }
     if view.is_live {
         page.foot();
@@ -108,6 +112,13 @@ impl Page<'_> {
     fn line(&mut self, tone: Tone, text: &str) {
         if let Some(y) = self.next() {
             self.put((0, y), self.area.width.into(), text, tone);
+        }
+    }
+
+    /// The next lines, as many as the text needs and there are.
+    fn whole(&mut self, tone: Tone, text: &str) {
+        for line in wrapped(text, self.area.width.into()) {
+            self.line(tone, line.trim_end());
         }
     }
 
@@ -166,7 +177,7 @@ impl Page<'_> {
         self.line(tone, &parts.join("  "));
     }
 
-    /// The last line: what is typed, what came of it, or the keys.
+    /// The last lines: what is typed, what came of it, or the keys.
     fn foot(&mut self) {
         let typed = sanitized(&self.view.typed);
         let (tone, text) = match (&self.view.prompt, &self.view.said) {
@@ -183,18 +194,22 @@ impl Page<'_> {
             (None, Some(said)) => (Tone::Strong, said.clone()),
             (None, None) => (Tone::Plain, KEYS.to_owned()),
         };
-        let Some(height) = self.area.height.checked_sub(1) else {
-            return;
-        };
-        self.area.height = height;
         let width = usize::from(self.area.width);
-        // The end is what is being typed.
-        let left_out = match self.view.prompt {
-            Some(_) => width_of(&text).saturating_sub(width),
-            None => 0,
+        let lines = match (&self.view.prompt, &self.view.said) {
+            (None, Some(_)) => wrapped(&text, width),
+            (None, None) => vec![text],
+            (Some(_), _) => {
+                // The end is what is being typed.
+                let left_out = width_of(&text).saturating_sub(width);
+                vec![text.chars().skip(left_out).collect()]
+            }
         };
-        let text: String = text.chars().skip(left_out).collect();
-        self.put((0, self.area.bottom()), width, &text, tone);
+        let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+        let rows = rows.min(self.area.height);
+        self.area.height -= rows;
+        for (y, line) in (self.area.bottom()..).zip(&lines).take(rows.into()) {
+            self.put((0, y), width, line.trim_end(), tone);
+        }
     }
 
     fn table(&mut self) {
@@ -244,15 +259,18 @@ impl Page<'_> {
         self.area = below;
         self.line(Tone::Plain, &"-".repeat(below.width.into()));
         let text = self.view.chosen().map(show::text).unwrap_or_default();
-        let (count, room) = (text.lines().count(), usize::from(self.area.height));
+        let width = usize::from(below.width);
+        let lines = text.lines().flat_map(|line| wrapped(line, width));
+        let lines: Vec<String> = lines.collect();
+        let (count, room) = (lines.len(), usize::from(self.area.height));
         // The last line says what is left out.
         let shown = if count > room {
             room.saturating_sub(1)
         } else {
             count
         };
-        for line in text.lines().take(shown) {
-            self.line(Tone::Plain, line);
+        for line in &lines[..shown] {
+            self.line(Tone::Plain, line.trim_end());
         }
         if shown < count {
             let more = count - shown;
@@ -270,19 +288,25 @@ impl Page<'_> {
                 Some("warn") => Tone::Warning,
                 _ => Tone::Plain,
             };
-            for line in wrapped(text, self.area.width.into()) {
-                self.line(tone, line.trim_end());
-            }
+            self.whole(tone, text);
         }
     }
 
     fn events(&mut self) {
-        let events = &self.view.events;
+        let Some(events) = &self.view.events else {
+            if self.view.trouble.is_none() {
+                self.line(Tone::Plain, "asking the store");
+            }
+            return;
+        };
         if events.is_empty() {
             self.line(Tone::Plain, "the log has no entry");
         }
-        let first = events.len().saturating_sub(self.area.height.into());
-        for line in &events[first..] {
+        let (width, height) = (self.area.width.into(), self.area.height.into());
+        let entries = &events[events.len().saturating_sub(height)..];
+        let entries = entries.iter().map(|entry| wrapped(entry.trim_end(), width));
+        let lines: Vec<String> = entries.flatten().collect();
+        for line in &lines[lines.len().saturating_sub(height)..] {
             self.line(Tone::Plain, line.trim_end());
         }
     }

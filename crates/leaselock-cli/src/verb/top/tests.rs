@@ -315,6 +315,77 @@ async fn while_the_store_is_down_the_frame_stays_with_the_error_and_its_age() {
     .await;
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn no_news_lasts_since_the_list_on_the_screen_was_read() {
+    with_locks(async |client| {
+        let mut view = view(client).await;
+        view.now = 6_000_000_000;
+        fail(&mut view, "refused");
+        view.now += 3_000_000_000;
+        let down = lines(&view, 80, 20);
+        assert_eq!(down[2], "no news for 9 s: refused");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_log_that_was_not_read_is_not_said_to_be_empty() {
+    with_locks(async |client| {
+        let mut view = View {
+            is_live: true,
+            ..View::default()
+        };
+        view.learn(fetch(client, "*", view.wish()).await);
+        let Effect::Ask(wish) = press(&mut view, &typed("e")) else {
+            panic!("it is not asked for");
+        };
+        assert_eq!(lines(&view, 80, 20)[2], "asking the store");
+        fail(&mut view, "down");
+        let down = lines(&view, 80, 20).join("\n");
+        assert!(
+            !down.contains("asking") && !down.contains("entry"),
+            "{down}"
+        );
+        view.learn(fetch(client, "*", wish).await);
+        assert_eq!(lines(&view, 80, 20)[2], "the log has no entry");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_result_an_error_an_entry_and_a_lock_are_whole_on_a_narrow_terminal() {
+    with_locks(async |client| {
+        let mut view = view(client).await;
+        let text = |what: &str| {
+            let words = (0..20).map(|count| format!("{what}{count}"));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        fail(&mut view, &text("refused"));
+        view.learn(Seen {
+            said: Some(text("taken")),
+            trouble: Some(Failure::internal(text("refused"))),
+            events: Some(vec![text("old"), format!("at  broken  {}", text("new"))]),
+            ..Seen::default()
+        });
+        let words = |view: &View, height| {
+            let text = lines(view, 70, height).join(" ");
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        view.pane = Pane::Lock;
+        let shown = words(&view, 40);
+        assert!(shown.contains(&text("refused")), "{shown}");
+        assert!(shown.ends_with(&text("taken")), "{shown}");
+        let fence = view.chosen().unwrap().state.exclusive().unwrap().fence;
+        let end = format!("; fence {} 1. ", fence.unwrap());
+        assert!(shown.contains(&end), "{shown}");
+        view.pane = Pane::Events;
+        let shown = words(&view, 11);
+        assert!(shown.contains(&text("new")), "{shown}");
+        assert!(!shown.contains("old0 "), "{shown}");
+    })
+    .await;
+}
+
 #[test]
 fn letters_are_letters_while_a_text_is_typed_and_keys_otherwise() {
     let plain = |code| KeyEvent::new(code, KeyModifiers::NONE);

@@ -67,7 +67,8 @@ pub(super) struct View {
     pub(super) shown: Vec<usize>,
     /// The chosen one of these.
     pub(super) at: usize,
-    pub(super) events: Vec<String>,
+    /// Nothing until the store has told them.
+    pub(super) events: Option<Vec<String>>,
     /// Lines of any length; empty until the store has told them.
     pub(super) report: Vec<String>,
     /// The first of them that is shown.
@@ -126,10 +127,11 @@ impl View {
     /// Takes in what the store has told; what is missing stays as it was.
     pub(super) fn learn(&mut self, seen: Seen) {
         self.said = seen.said.or(self.said.take());
-        let since = self.trouble.take().map_or(self.now, |(_, since)| since);
+        let latest = self.listed.map_or(self.now, |(at, _)| at);
+        let since = self.trouble.take().map_or(latest, |(_, since)| since);
         let text = seen.trouble.map(|it| output::sanitized(&it.to_string()));
         self.trouble = text.map(|text| (text, since));
-        self.events = seen.events.unwrap_or(std::mem::take(&mut self.events));
+        self.events = seen.events.or(self.events.take());
         self.report = seen.report.unwrap_or(std::mem::take(&mut self.report));
         if let Some((locks, took)) = seen.locks {
             self.listed = Some((self.now, took));
