@@ -48,7 +48,7 @@ pub(crate) const KINDS: [&str; 7] = [
 #[derive(Debug, Args)]
 #[command(after_help = manual::LS)]
 pub(crate) struct LsArgs {
-    /// Only names that match: * any text, ? one character, [a-z] one of these
+    /// Only names that match: * any text, ? one byte (an ASCII character), [a-z] one of these
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
 
@@ -97,7 +97,7 @@ pub(crate) enum SortColumn {
 #[derive(Debug, Args)]
 #[command(after_help = manual::BLAME)]
 pub(crate) struct BlameArgs {
-    /// Only names that match: * any text, ? one character, [a-z] one of these
+    /// Only names that match: * any text, ? one byte (an ASCII character), [a-z] one of these
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
 

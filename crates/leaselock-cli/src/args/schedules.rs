@@ -12,7 +12,7 @@ use crate::manual;
 #[derive(Debug, Args)]
 #[command(after_help = manual::SCHEDULES)]
 pub(crate) struct SchedulesArgs {
-    /// Only names that match: * any text, ? one character, [a-z] one of these
+    /// Only names that match: * any text, ? one byte (an ASCII character), [a-z] one of these
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
 

@@ -14,7 +14,7 @@ use crate::{duration, manual};
 #[derive(Debug, Args)]
 #[command(after_help = manual::TOP)]
 pub(crate) struct TopArgs {
-    /// Only names that match: * any text, ? one character, [a-z] one of these
+    /// Only names that match: * any text, ? one byte (an ASCII character), [a-z] one of these
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
 

@@ -175,6 +175,17 @@ fn ls_is_a_table_of_who_holds_what_and_of_how_many_wait() {
 }
 
 #[test]
+fn in_a_pattern_a_question_mark_is_one_byte() {
+    on_both(|store| {
+        store.run(&["acquire", "--ttl", "10m", "ä"]).gives(0);
+        let names = |pattern| store.run(&["ls", "--names", pattern]).gives(0).out;
+        assert_eq!((names("?").as_str(), names("??").as_str()), ("", "ä\n"));
+        let help = store.run(&["ls", "--help"]).gives(0).out;
+        assert!(help.contains("? one byte (an ASCII character)"), "{help}");
+    });
+}
+
+#[test]
 fn wait_tells_free_from_held_and_never_takes() {
     on_both(|store| {
         store.run(&["wait", "-n", "job"]).gives(0);
