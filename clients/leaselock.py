@@ -14,6 +14,7 @@ import os
 import select
 import subprocess
 import time
+import weakref
 
 __all__ = ["hold", "Lease", "LeaselockError", "Busy", "Forked", "Lost", "Missing"]
 
@@ -72,19 +73,26 @@ def hold(name, *, url=None, kill=False, **flags):
     except OSError as error:
         text = f"cannot start {words[0]}: {error.strerror}; put leaselock on PATH or its path into LEASELOCK_BIN"
         raise Missing(text) from error
-    lease = Lease(name, child)
     try:
+        lease = Lease(name, child)
         lease._begin()
+        return lease
     except BaseException:  # Ctrl-C too: the child leaves the queue
-        lease._close()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            pipe.close()
         raise
-    return lease
 
 
 class Lease:
-    """A lock that is held. Use it by `with`, or call `release`. One thread at a time may use it."""
+    """A lock that is held. Use it by `with`, or call `release`. One thread at a time may use it.
+
+    One that is dropped releases its lock, so keep it as long as the work takes.
+    """
 
     def __init__(self, name, child):
+        # Popen keeps a child that is dropped while it runs, and its pipes. A fork closes its own copy. At an exit the
+        # end of the process does that, after the handlers, which may work under the lock.
+        weakref.finalize(self, child.stdin.close).atexit = False
         self.name, self.pid, self._child, self._owner = name, child.pid, child, os.getpid()
         self._rest, self._ended, self._loss, self._deadline_ms, self._grant = b"", False, None, 0, None
         self._confirmed = False

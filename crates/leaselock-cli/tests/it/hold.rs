@@ -1,6 +1,7 @@
 //! `leaselock hold`: a lock for the program that started it.
 
 mod clients;
+mod clients_amiss;
 mod crowd;
 mod kill;
 mod languages;

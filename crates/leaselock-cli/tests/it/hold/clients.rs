@@ -76,7 +76,7 @@ pub(super) fn program(store: &Store, interpreter: &str, words: &[&str]) -> Comma
     command
 }
 
-fn python(store: &Store, interpreter: &str, script: &str) -> Running {
+pub(super) fn python(store: &Store, interpreter: &str, script: &str) -> Running {
     let script = format!("import leaselock, os, signal, sys, time\n{script}");
     Running::start(program(store, interpreter, &["-W", "error", "-c", &script]))
 }
@@ -92,7 +92,7 @@ fn node(store: &Store, interpreter: &str, script: &str) -> Running {
 }
 
 #[track_caller]
-fn prints(running: Running, words: &str) -> Done {
+pub(super) fn prints(running: Running, words: &str) -> Done {
     let done = running.end().gives(0);
     assert_eq!(done.out.trim_end(), words.trim_end(), "{done:?}");
     done
