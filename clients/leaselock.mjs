@@ -207,10 +207,12 @@ class Lease {
   }
 }
 
-function failure(said, code) {
-  for (const line of said.split("\n")) {
-    if (line.startsWith("{")) said = JSON.parse(line).error ?? said;
+// What it says itself counts before its exit code, because that of busy can be chosen.
+function failure(text, code) {
+  const said = { exit: code };
+  for (const line of text.split("\n")) {
+    if (line.startsWith("{")) Object.assign(said, JSON.parse(line));
   }
-  const Kind = { 75: Busy, 79: Lost }[code] ?? LeaselockError;
-  return new Kind(said || `leaselock ended with ${code}`, code);
+  const Kind = said.kind === "busy" ? Busy : ({ 75: Busy, 79: Lost }[said.exit] ?? LeaselockError);
+  return new Kind(said.error || text || `leaselock ended with ${said.exit}`, said.exit);
 }

@@ -95,22 +95,21 @@ class Lease:
         weakref.finalize(self, child.stdin.close).atexit = False
         self.name, self.pid, self._child, self._owner = name, child.pid, child, os.getpid()
         self._rest, self._ended, self._loss, self._deadline_ms, self._grant = b"", False, None, 0, None
-        self._confirmed = False
+        self._confirmed, self._word = False, None
         os.set_blocking(child.stdout.fileno(), False)
 
     def _begin(self):
         while self._grant is None and not self._ended:
             self._read(None)
         if self._grant is None:
-            said, code = self._child.stderr.read().decode(errors="replace").strip(), self._child.wait()
-            for line in said.splitlines():
-                said = json.loads(line).get("error", said) if line.startswith("{") else said
-            raise {75: Busy, 79: Lost}.get(code, LeaselockError)(said or f"leaselock ended with {code}", code)
-
-    def _close(self):
-        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
-            pipe.close()
-        self._ended = True
+            text, said = self._child.stderr.read().decode(errors="replace").strip(), {"exit": self._child.wait()}
+            for line in text.splitlines():
+                if line.startswith("{"):
+                    said.update(json.loads(line))
+            # As it says itself: the code is 0 where SIGCHLD is ignored, and that of busy can be chosen.
+            code = said["exit"]
+            kind = Busy if said.get("kind") == "busy" else {75: Busy, 79: Lost}.get(code, LeaselockError)
+            raise kind(said.get("error") or text or f"leaselock ended with {code}", code)
 
     def _read(self, timeout_s):
         """Takes in what the child has written; waits for it at most so long, or without a limit."""
@@ -126,12 +125,14 @@ class Lease:
                 if event["event"] == "acquired":
                     self._grant = event
                 elif event["event"] in ("lost", "unguarded"):
+                    self._word = "lost"
                     self._loss = self._loss or Lost(event["text"], 79)  # or the clock has said so before
                     self._loss.reason = event.get("reason")
                 elif event["event"] == "broken":  # after "lost"
                     self._loss.by, self._loss.why = event["by"], event["why"]
                     self._loss.args = (f"{self._loss}; {event['text']}",)
                 elif event["event"] in ("released", "not-released"):  # somebody ended the child
+                    self._word = event["event"]
                     self._loss = self._loss or Lost(event["text"], 79)
 
     def _in_holder(self):
@@ -179,10 +180,10 @@ class Lease:
             self.check()
         finally:
             code = self._end()
-        if code == 79:
+        if code == 79 or self._word == "lost":
             raise self._loss or Lost(f"lost `{self.name}`", 79)
-        self._loss = self._loss or Lost(f"`{self.name}` was released")
-        self._confirmed = code == 0
+        self._loss = Lost(f"`{self.name}` was released")
+        self._confirmed = code == 0 and self._word == "released"  # the code is 0 too when another one has taken it
         return self._confirmed
 
     def _end(self):
@@ -191,12 +192,13 @@ class Lease:
         self._child.stdin.close()
         try:
             code = self._child.wait(RELEASE_S)
-            if code == 79:
-                self._read(0)  # who broke it
-            self._close()
-            return code
         except subprocess.TimeoutExpired:
             return None
+        self._read(0)  # whether it is released, or who broke it
+        self._ended = True
+        self._child.stdout.close()
+        self._child.stderr.close()
+        return code
 
     def __enter__(self):
         return self

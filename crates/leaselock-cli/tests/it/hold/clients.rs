@@ -99,7 +99,7 @@ pub(super) fn prints(running: Running, words: &str) -> Done {
 }
 
 /// Runs a script of each language with each interpreter, on both stores.
-fn both_print(in_python: &str, in_node: &str, words: &str) {
+pub(super) fn both_print(in_python: &str, in_node: &str, words: &str) {
     on_both(|store| {
         for interpreter in pythons() {
             prints(python(store, interpreter, in_python), words);

@@ -1,6 +1,6 @@
 //! The clients where the program, its settings or the child are not as they expect.
 
-use super::clients::{prints, python, pythons};
+use super::clients::{both_print, prints, python, pythons};
 use crate::common::{on_both, until};
 
 /// Runs a script of Python's with each interpreter, on both stores.
@@ -53,5 +53,40 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()",
         "True True",
+    );
+}
+
+#[test]
+fn where_children_are_reaped_elsewhere_the_client_believes_what_hold_wrote() {
+    python_prints(
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+lease = leaselock.hold('job')
+try: leaselock.hold('job', nonblock=True)
+except leaselock.Busy as busy: print(busy.exit_code)
+try: leaselock.hold('job', tll='1s')
+except leaselock.LeaselockError as error: print(error.exit_code)
+print(lease.release(), lease.release())
+lease = leaselock.hold('job')
+line = [os.environ['LEASELOCK_BIN'], 'break', '--yes', '--now', 'job']
+leaselock.subprocess.run(line, stdout=leaselock.subprocess.DEVNULL)
+try: print(lease.release())
+except leaselock.Lost: print(False)",
+        "75\n64\nTrue True\nFalse",
+    );
+}
+
+#[test]
+fn a_busy_lock_is_busy_whatever_exit_code_says_so() {
+    both_print(
+        "lease = leaselock.hold('job')
+for code in [79, 0]:
+    try: leaselock.hold('job', nonblock=True, busy_exit_code=code)
+    except leaselock.LeaselockError as busy: print(type(busy).__name__, busy.exit_code)
+lease.release()",
+        "const lease = await hold('job');
+         for (const busyExitCode of [79, 0])
+           await hold('job', { nonblock: true, busyExitCode }).catch((busy) => console.log(busy.name, busy.exitCode));
+         await lease.release();",
+        "Busy 79\nBusy 0",
     );
 }
