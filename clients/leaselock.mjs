@@ -51,15 +51,15 @@ export class Missing extends LeaselockError {}
  * Waits for the lock of this name and resolves to its lease.
  *
  * `flags` are those of `leaselock hold`: { ttl: "30s", wait: "5m", nonblock: true, maxHold: "1h", also: ["b"] }. A
- * number is seconds. `kill: true`: this process is ended before the lease is lost. `url` goes to the child by its
- * environment, because every user can read arguments.
+ * number is seconds. `kill: true`: this process is ended before the lease is lost; `kill: PID`: that one. `url` goes to
+ * the child by its environment, because every user can read arguments.
  */
 export function hold(name, { url, kill, ...flags } = {}) {
-  if (kill) flags.kill = process.pid;
+  if (kill) flags.kill = kill === true ? process.pid : kill;
   const words = ["hold", "--json"];
   for (const [flag, value] of Object.entries(flags)) {
     const word = "--" + flag.replace(/[A-Z]/g, (letter) => "-" + letter.toLowerCase());
-    for (const one of Array.isArray(value) ? value : [value]) {
+    for (const one of typeof value === "object" && value?.[Symbol.iterator] ? value : [value]) {
       const text = Number.isFinite(one) && !Number.isInteger(one) ? one.toFixed(9) : one; // no exponent
       if (one !== undefined && one !== null && one !== false) words.push(one === true ? word : `${word}=${text}`);
     }

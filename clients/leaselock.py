@@ -55,11 +55,12 @@ def hold(name, *, url=None, kill=False, **flags):
     """Waits for the lock of this name and returns its lease.
 
     `flags` are those of `leaselock hold`, with `_` for `-`: ttl="30s", wait=300, nonblock=True, also=["b"]. With
-    kill=True this process is ended before the lease is. `url` goes to the child by its environment: no user reads it.
+    kill=True this process is ended before the lease is, with kill=PID that one. `url` goes to the child by its
+    environment: no user reads it.
     """
     words = [os.environ.get("LEASELOCK_BIN") or "leaselock", "hold", "--json"]
-    for flag, value in dict(flags, kill=os.getpid() if kill else None).items():
-        for one in value if isinstance(value, (list, tuple)) else [value]:
+    for flag, value in dict(flags, kill=os.getpid() if kill is True else kill or None).items():
+        for one in [value] if isinstance(value, str) or not hasattr(value, "__iter__") else value:
             if one is not None and one is not False:
                 one = f"{one:.9f}" if isinstance(one, float) else one  # no exponent
                 words.append("--" + flag.replace("_", "-") + ("" if one is True else f"={one}"))

@@ -90,3 +90,40 @@ lease.release()",
         "Busy 79\nBusy 0",
     );
 }
+
+#[test]
+fn the_process_of_kill_can_be_another_one() {
+    both_print(
+        "other = leaselock.subprocess.Popen(['sleep', '600'])
+lease = leaselock.hold('job', ttl='2s', kill=other.pid)
+os.kill(lease.pid, signal.SIGKILL)
+print(signal.Signals(-other.wait()).name)",
+        "const { spawn } = await import('node:child_process');
+         const other = spawn('sleep', ['600']);
+         const ended = new Promise((done) => other.on('exit', (_, signal) => done(signal)));
+         const lease = await hold('job', { ttl: '2s', kill: other.pid });
+         process.kill(lease.pid, 'SIGKILL');
+         console.log(await ended);",
+        "SIGTERM",
+    );
+}
+
+#[test]
+fn several_names_can_come_from_whatever_holds_several_and_one_name_alone() {
+    both_print(
+        "for also in [{'other'}, (name for name in ['other']), {'other': 1}.keys(), 'other']:
+    lease = leaselock.hold('job', also=also)
+    try: leaselock.hold('other', nonblock=True)
+    except leaselock.Busy: print(lease.release())
+lease = leaselock.hold('job', also=())
+print(lease.release())",
+        "const names = function* () { yield 'other'; };
+         for (const also of [new Set(['other']), names(), ['other'], 'other']) {
+           const lease = await hold('job', { also });
+           await hold('other', { nonblock: true }).catch(async () => console.log(await lease.release() && 'True'));
+         }
+         const lease = await hold('job', { also: new Set() });
+         console.log(await lease.release() && 'True');",
+        "True\nTrue\nTrue\nTrue\nTrue",
+    );
+}
