@@ -24,6 +24,7 @@ const GRACE_MS = 100;
 const RELEASE_MS = 5000;
 // A timer of Node's takes no longer pause.
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const NO_PROGRAM = ["ENOENT", "EACCES", "ENOEXEC", "ENOTDIR"];
 
 /** The lock could not be taken or released; `exitCode` says why, as in docs/command.md. */
 export class LeaselockError extends Error {
@@ -54,7 +55,7 @@ export class Missing extends LeaselockError {}
  * number is seconds. `kill: true`: this process is ended before the lease is lost; `kill: PID`: that one. `url` goes to
  * the child by its environment, because every user can read arguments.
  */
-export function hold(name, { url, kill, ...flags } = {}) {
+export async function hold(name, { url, kill, ...flags } = {}) {
   if (kill) flags.kill = kill === true ? process.pid : kill;
   const words = ["hold", "--json"];
   for (const [flag, value] of Object.entries(flags)) {
@@ -68,7 +69,12 @@ export function hold(name, { url, kill, ...flags } = {}) {
   // A file of URLs in the environment would count before a URL there.
   const env = !url ? process.env : { ...process.env, LEASELOCK_URL: url, LEASELOCK_URL_FILE: "" };
   // In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
-  const child = spawn(program, [...words, "--", name], { env, detached: true });
+  let child;
+  try {
+    child = spawn(program, [...words, "--", name], { env, detached: true });
+  } catch (error) {
+    throw notStarted(program, error);
+  }
   return new Promise((granted, refused) => new Lease(name, program, child, granted, refused));
 }
 
@@ -89,17 +95,25 @@ class Lease {
     this.#child = child;
     let rest = "";
     let said = "";
-    child.on("error", (error) => {
-      const right = "put leaselock on PATH or its path into LEASELOCK_BIN";
-      refused(new Missing(`cannot start ${program}: ${error.code}; ${right}`));
-    });
+    child.on("error", (error) => refused(notStarted(program, error)));
     if (!child.stdin) return; // no descriptor is left for its pipes, of which the error tells
     child.stdin.on("error", () => {}); // it has ended, which "close" tells
     child.stderr.setEncoding("utf8").on("data", (text) => (said += text));
     child.stdout.setEncoding("utf8").on("data", (text) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop();
-      for (const line of lines) this.#take(JSON.parse(line), granted);
+      for (const line of lines) {
+        const event = parsed(line);
+        if (event?.event) {
+          this.#take(event, granted);
+        } else {
+          const wrong = `not \`leaselock hold\`: ${program} printed ${JSON.stringify(line.slice(0, 80))}`;
+          refused(new LeaselockError(wrong)); // in vain after a grant
+          this.#lose(wrong);
+          for (const pipe of child.stdio) pipe.destroy();
+          child.kill();
+        }
+      }
     });
     child.stdout.on("end", () => this.#lose(`lost \`${name}\`: the process that held it has ended`));
     this.#exit = new Promise((ended) => {
@@ -207,12 +221,26 @@ class Lease {
   }
 }
 
+function notStarted(program, error) {
+  const isMissing = NO_PROGRAM.includes(error.code);
+  const right = isMissing ? "; put leaselock on PATH or its path into LEASELOCK_BIN" : "";
+  return new (isMissing ? Missing : LeaselockError)(`cannot start ${program}: ${error.message}${right}`);
+}
+
 // What it says itself counts before its exit code, because that of busy can be chosen.
 function failure(text, code) {
   const said = { exit: code };
   for (const line of text.split("\n")) {
-    if (line.startsWith("{")) Object.assign(said, JSON.parse(line));
+    if (line.startsWith("{")) Object.assign(said, parsed(line));
   }
   const Kind = said.kind === "busy" ? Busy : ({ 75: Busy, 79: Lost }[said.exit] ?? LeaselockError);
   return new Kind(said.error || text || `leaselock ended with ${said.exit}`, said.exit);
+}
+
+function parsed(line) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
 }

@@ -9,6 +9,7 @@ The lock is held by a child process, `leaselock hold`: LEASELOCK_BIN, else `leas
 """
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -20,6 +21,7 @@ __all__ = ["hold", "Lease", "LeaselockError", "Busy", "Forked", "Lost", "Missing
 
 GRACE_S = 0.1  # a renewal that is on its way is waited for so long before a loss is declared
 RELEASE_S = 5.0  # a release that takes longer is left to the child: it may be frozen
+NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 
 
 class LeaselockError(Exception):
@@ -71,9 +73,11 @@ def hold(name, *, url=None, kill=False, **flags):
         # In a session of its own, or Ctrl-C would release the lock while this process still cleans up.
         child = subprocess.Popen(words + ["--", name], stdin=pipe, stdout=pipe, stderr=pipe,
                                  bufsize=0, env=environment, start_new_session=True)
-    except OSError as error:
-        text = f"cannot start {words[0]}: {error.strerror}; put leaselock on PATH or its path into LEASELOCK_BIN"
-        raise Missing(text) from error
+    except (OSError, ValueError) as error:  # the latter of a NUL
+        text = f"cannot start {words[0]}: {getattr(error, 'strerror', None) or error}"
+        if getattr(error, "errno", None) not in NO_PROGRAM:
+            raise LeaselockError(text) from error
+        raise Missing(f"{text}; put leaselock on PATH or its path into LEASELOCK_BIN") from error
     try:
         lease = Lease(name, child)
         lease._begin()
@@ -105,8 +109,9 @@ class Lease:
         if self._grant is None:
             text, said = self._child.stderr.read().decode(errors="replace").strip(), {"exit": self._child.wait()}
             for line in text.splitlines():
-                if line.startswith("{"):
-                    said.update(json.loads(line))
+                with contextlib.suppress(ValueError):
+                    if line.startswith("{"):
+                        said.update(json.loads(line))
             # As it says itself: the code is 0 where SIGCHLD is ignored, and that of busy can be chosen.
             code = said["exit"]
             kind = Busy if said.get("kind") == "busy" else {75: Busy, 79: Lost}.get(code, LeaselockError)
@@ -121,7 +126,7 @@ class Lease:
             timeout_s, more = 0, os.read(self._child.stdout.fileno(), 65536)
             self._ended = not more
             *lines, self._rest = (self._rest + more).split(b"\n")
-            for event in map(json.loads, lines):
+            for event in map(self._parse, lines):
                 self._deadline_ms = event.get("deadline_boot_ms", self._deadline_ms)
                 if event["event"] == "acquired":
                     self._grant = event
@@ -135,6 +140,16 @@ class Lease:
                 elif event["event"] in ("released", "not-released"):  # somebody ended the child
                     self._word = event["event"]
                     self._loss = self._loss or Lost(event["text"], 79)
+
+    def _parse(self, line):
+        event = None
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+        if isinstance(event, dict) and "event" in event:
+            return event
+        self._child.terminate()
+        said = line[:80].decode(errors="replace")
+        raise LeaselockError(f"not `leaselock hold`: {self._child.args[0]} printed {said!r}")
 
     def _in_holder(self):
         if os.getpid() != self._owner:

@@ -228,7 +228,10 @@ fn without_a_descriptor_for_the_pipes_the_error_can_be_caught() {
     let catches = |interpreter: &str, flags: &[&str], script: &str| {
         let limited = ["-c", "ulimit -n 64; exec \"$@\"", "sh", interpreter];
         let words = [&limited[..], flags, &[script]].concat();
-        prints(Running::start(program(&store, "sh", &words)), "Missing");
+        prints(
+            Running::start(program(&store, "sh", &words)),
+            "LeaselockError",
+        );
     };
     for interpreter in pythons() {
         let script = "import leaselock, os

@@ -127,3 +127,45 @@ print(lease.release())",
         "True\nTrue\nTrue\nTrue\nTrue",
     );
 }
+
+#[test]
+fn a_program_that_is_not_leaselock_and_what_no_program_can_be_given_are_errors_to_catch() {
+    both_print(
+        "def told(name, **flags):
+    try: leaselock.hold(name, **flags)
+    except leaselock.LeaselockError as error: print(type(error).__name__, error.exit_code or '-', str(error)[:12])
+told('job', note='x' * 200000)
+told('a\\0b')
+os.environ['LEASELOCK_BIN'] = '/dev/null/leaselock'
+told('job')
+os.environ['LEASELOCK_BIN'] = '/bin/echo'
+told('job')
+def script(text):
+    with open('script', 'w') as file: file.write('#!/bin/sh\\n' + text)
+    os.chmod('script', 0o700)
+    os.environ['LEASELOCK_BIN'] = './script'
+    told('job')
+script('echo 5; cat')
+script('echo \"{\" >&2; exit 5')",
+        "const { writeFileSync } = await import('node:fs');
+         const told = async (name, flags) => {
+           await hold(name, flags).catch((error) =>
+             console.log(error.name, error.exitCode ?? '-', error.message.slice(0, 12)));
+         };
+         await told('job', { note: 'x'.repeat(200000) });
+         await told('a\\0b');
+         process.env.LEASELOCK_BIN = '/dev/null/leaselock';
+         await told('job');
+         process.env.LEASELOCK_BIN = '/bin/echo';
+         await told('job');
+         const script = async (text) => {
+           writeFileSync('script', '#!/bin/sh\\n' + text, { mode: 0o700 });
+           process.env.LEASELOCK_BIN = './script';
+           await told('job');
+         };
+         await script('echo 5; cat');
+         await script('echo \"{\" >&2; exit 5');",
+        "LeaselockError - cannot start\nLeaselockError - cannot start\nMissing - cannot start\n\
+         LeaselockError - not `leaselo\nLeaselockError - not `leaselo\nLeaselockError 5 {",
+    );
+}
