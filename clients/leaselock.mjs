@@ -159,6 +159,7 @@ class Lease {
 
   async #end() {
     const isLost = this.remainingMs() === 0;
+    if (isLost) this.#lose(`lost \`${this.name}\`: no renewal came before its deadline`);
     const links = [this.#child, this.#child.stdout, this.#child.stdin];
     for (const one of links) one.ref();
     this.#child.stdin.end("release\n");
@@ -187,7 +188,7 @@ class Lease {
       Object.assign(lost, { by: event.by, why: event.why, message: `${lost.message}; ${event.text}` });
     } else if (event.event === "released") {
       this.#abort.abort(new Lost(`\`${this.name}\` was released`));
-    } else if (event.event === "lost" || event.event === "not-released") {
+    } else if (["lost", "unguarded", "not-released"].includes(event.event)) {
       this.#lose(event.text, event.reason);
     }
   }

@@ -182,7 +182,7 @@ class Lease:
                 why = "the process that held it has ended" if self._ended else "no renewal came before its deadline"
                 self._loss = Lost(f"lost `{self.name}`: {why}", 79)
         if self._loss:
-            raise self._loss
+            raise self._loss.with_traceback(None)  # or each time would add to it
 
     def release(self):
         """Releases the lock, once. True if that is confirmed; raises Lost if the lease was lost before.
@@ -203,8 +203,9 @@ class Lease:
         return self._confirmed
 
     def _end(self):
-        with contextlib.suppress(BrokenPipeError):  # then it has ended, and its code says how
-            self._child.stdin.write(b"release\n")
+        if not self._ended:  # or SIGPIPE would end a program that does not ignore it
+            with contextlib.suppress(BrokenPipeError):  # then it has ended, and its code says how
+                self._child.stdin.write(b"release\n")
         self._child.stdin.close()
         try:
             code = self._child.wait(RELEASE_S)

@@ -81,7 +81,7 @@ pub(super) fn python(store: &Store, interpreter: &str, script: &str) -> Running 
     Running::start(program(store, interpreter, &["-W", "error", "-c", &script]))
 }
 
-fn node(store: &Store, interpreter: &str, script: &str) -> Running {
+pub(super) fn node(store: &Store, interpreter: &str, script: &str) -> Running {
     let names = "hold, LeaselockError, Busy, Lost, Missing";
     let script = format!(
         "import {{ {names} }} from '{CLIENTS}/leaselock.mjs';\n\

@@ -1,7 +1,9 @@
 //! The clients where the program, its settings or the child are not as they expect.
 
-use super::clients::{both_print, prints, python, pythons};
-use crate::common::{on_both, until};
+use testkit::process::{Signal, children, signal};
+
+use super::clients::{both_print, node, nodes, prints, python, pythons};
+use crate::common::{Running, Store, on_both, until};
 
 /// Runs a script of Python's with each interpreter, on both stores.
 fn python_prints(script: &str, words: &str) {
@@ -167,5 +169,88 @@ script('echo \"{\" >&2; exit 5')",
          await script('echo \"{\" >&2; exit 5');",
         "LeaselockError - cannot start\nLeaselockError - cannot start\nMissing - cannot start\n\
          LeaselockError - not `leaselo\nLeaselockError - not `leaselo\nLeaselockError 5 {",
+    );
+}
+
+#[test]
+fn node_says_that_the_deadline_has_passed_although_hold_could_release() {
+    let store = Store::file();
+    for interpreter in nodes() {
+        let script = "const lease = await hold('job', { ttl: '1s' });
+            while (lease.remainingMs() > 0);  // no message is taken in
+            await lease.release().catch((lost) => console.log(lost.message, lost.exitCode));
+            console.log(lease.signal.reason.exitCode);";
+        let words = "lost `job`: no renewal came before its deadline 79\n79";
+        prints(node(&store, interpreter, script), words);
+    }
+}
+
+#[test]
+fn a_killed_guardian_is_a_loss_with_its_own_words() {
+    let store = Store::redis();
+    let kills_the_guardian = |running: &Running| {
+        until("the grant", || running.printed().contains('\n'));
+        let hold: u32 = running.printed().trim().parse().unwrap();
+        assert!(signal(children(hold)[0], Signal::KILL));
+    };
+    for interpreter in pythons() {
+        let script = "other = leaselock.subprocess.Popen(['sleep', '600'])
+lease = leaselock.hold('job', kill=other.pid)
+print(lease.pid, flush=True)
+try:
+    while True: lease.check()
+except leaselock.Lost as lost: print(str(lost)[:30])
+other.wait()";
+        let running = python(&store, interpreter, script);
+        kills_the_guardian(&running);
+        let done = running.end().gives(0);
+        assert!(
+            done.out.ends_with("\nthe guardian process was kille\n"),
+            "{done:?}"
+        );
+    }
+    for interpreter in nodes() {
+        let script = "const { spawn } = await import('node:child_process');
+            const other = spawn('sleep', ['600']);
+            const lease = await hold('job', { kill: other.pid });
+            console.log(lease.pid);
+            while (!lease.signal.aborted) await sleep(10);
+            console.log(lease.signal.reason.message.slice(0, 30));";
+        let running = node(&store, interpreter, script);
+        kills_the_guardian(&running);
+        let done = running.end().gives(0);
+        assert!(
+            done.out.ends_with("\nthe guardian process was kille\n"),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_a_broken_pipe_would_end_survives_the_release_after_hold_was_killed() {
+    python_prints(
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+lease = leaselock.hold('job', ttl='1s')
+os.kill(lease.pid, signal.SIGKILL)
+while lease.remaining() > 0: time.sleep(0.01)
+try: lease.release()
+except leaselock.Lost as lost: print(lost)",
+        "lost `job`: the process that held it has ended",
+    );
+}
+
+#[test]
+fn the_traceback_of_a_loss_does_not_grow_with_each_check() {
+    python_prints(
+        "import traceback
+lease = leaselock.hold('job', ttl='1s')
+os.kill(lease.pid, signal.SIGKILL)
+lengths = set()
+while lease.remaining() > 0: time.sleep(0.01)
+for _ in range(3):
+    try: lease.check()
+    except leaselock.Lost as lost: lengths.add(len(traceback.extract_tb(lost.__traceback__)))
+print(lengths)",
+        "{2}",
     );
 }
