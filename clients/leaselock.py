@@ -83,9 +83,21 @@ def hold(name, *, url=None, kill=False, **flags):
         lease._begin()
         return lease
     except BaseException:  # Ctrl-C too: the child leaves the queue
-        for pipe in (child.stdin, child.stdout, child.stderr):
-            pipe.close()
+        _drop(child.stdin, os.getpid())
+        child.stdout.close()
+        child.stderr.close()
         raise
+
+
+def _drop(stdin, owner):
+    """Releases what is no longer asked for. A line says so: a fork may keep the pipe open."""
+    reader = select.poll()
+    if not stdin.closed and os.getpid() == owner:
+        reader.register(stdin, 0)
+        with contextlib.suppress(OSError):
+            if not reader.poll(0):  # or SIGPIPE would end a program that does not ignore it
+                stdin.write(b"release\n")
+    stdin.close()
 
 
 class Lease:
@@ -95,9 +107,9 @@ class Lease:
     """
 
     def __init__(self, name, child):
-        # Popen keeps a child that is dropped while it runs, and its pipes. A fork closes its own copy. At an exit the
-        # end of the process does that, after the handlers, which may work under the lock.
-        weakref.finalize(self, child.stdin.close).atexit = False
+        # Popen keeps a child that is dropped while it runs, and its pipes. At an exit the end of the process closes
+        # them, after the handlers, which may work under the lock.
+        weakref.finalize(self, _drop, child.stdin, os.getpid()).atexit = False
         self.name, self.pid, self._child, self._owner = name, child.pid, child, os.getpid()
         self._rest, self._ended, self._loss, self._deadline_ms, self._grant = b"", False, None, 0, None
         self._confirmed, self._word = False, None

@@ -7,7 +7,8 @@ use std::thread::Builder;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, test_kill_process,
+    Pid, PidfdFlags, Signal, getpgid, getpgrp, getppid, pidfd_open, pidfd_send_signal,
+    test_kill_process,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -48,6 +49,8 @@ pub(crate) struct Processes {
     parent: Option<OwnedFd>,
     /// The process of `--kill`.
     killed: Option<OwnedFd>,
+    /// True if it is in the group of this one, to which a terminal sends its signals.
+    hears_terminal: bool,
 }
 
 impl Processes {
@@ -56,6 +59,7 @@ impl Processes {
         Ok(Processes {
             parent: parent()?,
             killed: kill.map(to_kill).transpose()?,
+            hears_terminal: kill.is_some_and(is_in_this_group),
         })
     }
 
@@ -82,6 +86,11 @@ fn parent() -> io::Result<Option<OwnedFd>> {
 fn never() -> io::Result<OwnedFd> {
     let flags = rustix::event::EventfdFlags::CLOEXEC;
     Ok(rustix::event::eventfd(0, flags)?)
+}
+
+fn is_in_this_group(pid: u32) -> bool {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    number.is_some_and(|pid| getpgid(Some(pid)).ok() == Some(getpgrp()))
 }
 
 fn to_kill(pid: u32) -> Result<OwnedFd, Failure> {
@@ -118,6 +127,7 @@ pub(crate) struct Caller {
     input: Option<oneshot::Receiver<Ending>>,
     parent: Option<AsyncFd<OwnedFd>>,
     killed: Option<AsyncFd<OwnedFd>>,
+    hears_terminal: bool,
     ending: Option<Ending>,
 }
 
@@ -129,15 +139,12 @@ impl Caller {
             false => Some(listen_to_input()?),
         };
         let watched = |process: Option<OwnedFd>| process.map(watch_readable).transpose();
-        let killed = watched(processes.killed)?;
-        let has_ended = processes.parent.is_none() && killed.is_none();
-        // A process of --kill may work on when the parent has ended.
-        let parent = processes.parent.filter(|_| killed.is_none());
         Ok(Caller {
             input,
-            parent: watched(parent)?,
-            killed,
-            ending: has_ended.then_some(Ending::ParentEnded),
+            ending: processes.parent.is_none().then_some(Ending::ParentEnded),
+            parent: watched(processes.parent)?,
+            killed: watched(processes.killed)?,
+            hears_terminal: processes.hears_terminal,
         })
     }
 
@@ -154,6 +161,11 @@ impl Caller {
         };
         self.ending = Some(ending);
         Ok(ending)
+    }
+
+    /// From the grant on the process of --kill may be at work, whether the parent lives or not.
+    pub(crate) fn leave_parent(&mut self) {
+        self.parent = None;
     }
 
     fn signal(&self, signal: Signal) {
@@ -240,7 +252,10 @@ impl Work for Caller {
     fn hear(&mut self, received: ReceivedSignal) {
         match received.signal {
             Signal::TSTP => stop_here(),
-            // The process may be at work until it has ended, so the signal is passed on, as to a job.
+            // The process may be at work until it has ended, so the signal is passed on, as to a job. One of a terminal
+            // reaches its whole foreground group, and a terminal that hangs up is no matter of a process outside of it.
+            Signal::HUP if received.from_terminal => {}
+            _ if received.from_terminal && self.hears_terminal => {}
             signal if received.ends_a_wait() => self.signal(signal),
             _ => {}
         }

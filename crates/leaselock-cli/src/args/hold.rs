@@ -20,7 +20,7 @@ use crate::{duration, manual, signal_name};
 /// started leaselock ends, even if a fork of that process keeps the input open. Standard output has one
 /// JSON object a line: queued, acquired, renewed, lost, released. After a loss the exit code is 79.
 ///
-/// On a terminal the lock is held until Ctrl-C, and the text is for people.
+/// On a terminal the lock is held until Ctrl-C, with --kill until that process ends, and the text is for people.
 #[derive(Debug, Args)]
 #[command(after_help = manual::HOLD, after_long_help = manual::with_exit_codes(manual::HOLD))]
 pub(crate) struct HoldArgs {
@@ -31,8 +31,8 @@ pub(crate) struct HoldArgs {
     ///
     /// For the program that started leaselock, or another of this user: $$ in a shell. It gets --signal
     /// when the lease is lost or leaselock is killed, and SIGKILL shortly before the lease expires.
-    /// leaselock passes a signal such as TERM on to it, and holds the lock until it has ended.
-    /// Processes that it started are left alone. When it ends by itself, the lock is released.
+    /// leaselock passes a signal such as TERM on to it, and holds the lock until it has ended, also when
+    /// the program that started leaselock has. Processes that it started are left alone.
     #[arg(long, value_name = "PID")]
     pub(crate) kill: Option<u32>,
 

@@ -315,10 +315,11 @@ impl Hold<'_> {
     async fn guarded(
         &self,
         lease: &Held,
-        caller: Caller,
+        mut caller: Caller,
         guardian: Guardian,
         notices: GuardianNotices,
     ) -> Result<(Outcome<()>, Option<Guardian>), Failure> {
+        caller.leave_parent();
         let losing = lease.lost();
         let lost = async { drop(losing.await) };
         let tell = |reason, _| self.tell_loss(reason, lease);

@@ -25,7 +25,11 @@ impl Hold<'_> {
     pub(super) fn tell_grant(&self, lease: &Held) -> Result<(), Failure> {
         self.progress.acquired(lease);
         if self.feed.is_none() {
-            self.progress.tell("held", "held until Ctrl-C", Value::Null);
+            let until = match self.args.kill {
+                Some(pid) => format!("held until process {pid} ends"),
+                None => "held until Ctrl-C".to_owned(),
+            };
+            self.progress.tell("held", &until, Value::Null);
         }
         self.flush().map_err(|error| {
             let text = format!("standard output: {error}; the lock was released");

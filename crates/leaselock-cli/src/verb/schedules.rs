@@ -24,7 +24,8 @@ use crate::{output, session, show, table};
 const GRACE: Duration = Duration::from_secs(2);
 const HEADINGS: [&str; 7] = ["NAME", "SCHEDULE", "ZONE", "LAST", "STATE", "NEXT", "HOSTS"];
 
-/// Lists what is known of each schedule, by name. A record that is damaged does not hide the others.
+/// Lists what is known of each schedule, by name. A record that is damaged does not hide the others; a file of a folder does,
+/// because which schedules it has is not known.
 pub(crate) fn run(args: &SchedulesArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, Purpose::Operator, "schedules")?;
     session::block_on(async {

@@ -22,7 +22,7 @@ local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], K
 local permits = ARGV[1]
 
 local now_us = clock_us()
-if holds_read(lock, fence, now_us).strange then return redis.call('GET', lock) end -- which the server refuses
+if holds_read(lock, fence, now_us, usage).strange then return redis.call('GET', lock) end -- which the server refuses
 if permits == '0' then
   redis.call('HDEL', usage, 'pinned')
 else

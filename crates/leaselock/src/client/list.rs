@@ -108,7 +108,7 @@ impl Client {
 
     /// Lists the names that match a glob pattern and of which ticks are known, in no order; `Cron::state` reads each.
     ///
-    /// Uses `SCAN`, and has the errors of [`list`](Client::list).
+    /// Uses `SCAN`, and has the errors of [`list`](Client::list); in a folder also that of a file that cannot be read.
     ///
     /// # Examples
     /// ```
@@ -136,7 +136,7 @@ impl Client {
     /// Lists the clients that hold a lock, wait for one or run a schedule, in no order: those of this prefix that a minute
     /// ago did so are among them.
     ///
-    /// Uses `SCAN`, has the errors of [`list`](Client::list), and reads the record that each client writes of itself.
+    /// Uses `SCAN`, has the errors of [`list_cron`](Client::list_cron), and reads what each client writes of itself.
     ///
     /// # Examples
     /// ```

@@ -28,6 +28,22 @@ print(leaselock.hold('job', wait=20).release())",
 }
 
 #[test]
+fn a_lease_that_is_dropped_while_a_fork_has_its_pipe_releases_its_lock() {
+    python_prints(
+        "import signal, time, warnings
+warnings.simplefilter('default')
+lease = leaselock.hold('job')
+fork = os.fork()
+if not fork: time.sleep(600)
+del lease
+print(leaselock.hold('job', wait=20).release())
+os.kill(fork, signal.SIGKILL)
+os.waitpid(fork, 0)",
+        "True",
+    );
+}
+
+#[test]
 fn a_ctrl_c_between_the_start_of_hold_and_its_lease_leaves_no_lock() {
     python_prints(
         "right = os.set_blocking

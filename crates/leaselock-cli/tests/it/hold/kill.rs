@@ -154,7 +154,21 @@ fn the_end_of_the_parent_alone_does_not_end_a_hold_for_another_process() {
         // The fork keeps the input open.
         let script = "mkfifo in; exec 3<>in; sleep 600 & echo $! > fork; \"$0\" hold --kill $1 job <in 3>&- >events & echo $! > hold; wait";
         let program = env!("CARGO_BIN_EXE_leaselock");
-        let mut shell = Running::start(store.command("sh", &["-c", script, program, &pid]));
+        let parent = || Running::start(store.command("sh", &["-c", script, program, &pid]));
+        // But the wait, because the lock is not held yet.
+        let before = store.hold(&[]);
+        let mut shell = parent();
+        store.until_queued(1);
+        let (waits, fork) = (store.line_in("hold"), store.line_in("fork"));
+        shell.kill();
+        until("the end of the wait", || !is_alive(waits.parse().unwrap()));
+        assert!(signal(fork.parse().unwrap(), Signal::KILL));
+        before.end().gives(0);
+        for file in ["in", "fork", "hold"] {
+            fs::remove_file(store.path(file)).unwrap();
+        }
+
+        let mut shell = parent();
         until("the grant", || store.read("events").contains("acquired"));
         let (hold, fork) = (store.line_in("hold"), store.line_in("fork"));
         shell.kill();
@@ -165,6 +179,39 @@ fn the_end_of_the_parent_alone_does_not_end_a_hold_for_another_process() {
         next.end().gives(0);
         assert!(signal(fork.parse().unwrap(), Signal::KILL));
     });
+}
+
+/// A second one is another message to many programs.
+#[test]
+fn a_ctrl_c_of_the_terminal_that_both_have_reaches_the_process_of_kill_once() {
+    let store = Store::file();
+    let script = "
+import os, pty, signal, subprocess, sys
+pid, terminal = pty.fork()
+if pid:
+    said = b''
+    while b'ready' not in said: said += os.read(terminal, 1000)
+    os.write(terminal, b'\\x03')
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+words = [sys.argv[1], 'hold', '--kill', str(os.getpid()), 'job']
+hold = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+hold.stdout.readline()
+print('ready', flush=True)
+while not heard: signal.sigtimedwait([], 0.01)
+def pending():
+    with open(f'/proc/{hold.pid}/status') as status:
+        return any(int(line[8:], 16) & 2 for line in status if line.startswith('ShdPnd'))
+while pending(): pass
+hold.stdin.write(b'release\\n')
+hold.stdin.close()
+hold.wait()
+sys.exit(len(heard))
+";
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let counted = Running::start(store.command("python3", &["-c", script, program]));
+    counted.end().gives(1);
 }
 
 #[test]
