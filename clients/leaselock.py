@@ -215,10 +215,7 @@ class Lease:
         return self._confirmed
 
     def _end(self):
-        if not self._ended:  # or SIGPIPE would end a program that does not ignore it
-            with contextlib.suppress(BrokenPipeError):  # then it has ended, and its code says how
-                self._child.stdin.write(b"release\n")
-        self._child.stdin.close()
+        _drop(self._child.stdin, self._owner)
         try:
             code = self._child.wait(RELEASE_S)
         except subprocess.TimeoutExpired:
