@@ -7,10 +7,10 @@ use std::time::Duration;
 use leaselock::clock::Clock;
 use leaselock::cron::{Claim, CronError};
 use leaselock::interop::Protocol;
-use leaselock::once::{OnceError, OnceStart, OnceState};
+use leaselock::once::{Once, OnceError, OnceStart, OnceState};
 use leaselock::options::Options;
 use leaselock::{AcquireError, Client, ErrorKind, Lease, Wait};
-use testkit::{Fault, Proxy, Server, Value, Way};
+use testkit::{Cut, Fault, Proxy, Server, Value, Way};
 
 use crate::support::{
     LONG, calls, eventually, is_free, latest_fence, leftovers, millis, soon, until_queued,
@@ -164,31 +164,31 @@ async fn a_result_is_told_once_a_replica_has_it_and_otherwise_as_one_that_a_fail
 async fn a_result_that_is_stored_again_is_written_again_before_replicas_are_counted() {
     let (primary, replica) = pair();
     let proxy = Proxy::to(primary.port());
-    let builder = Client::builder()
-        .url(&proxy.url())
-        .request_timeout(millis(300));
-    let client = builder.open().unwrap();
-    let done = async |_| Ok::<_, String>("warm");
-    let warm = client.once("warm").min_replicas(1, millis(9_000));
-    soon(warm.run(done)).await.unwrap(); // which opens a connection that can be used again
-    let once = client.once("job").ttl(LONG);
-    let rival = plain(&primary).once("job");
-    let OnceStart::Run(run) = once.min_replicas(1, WITHIN).begin().await.unwrap() else {
-        panic!("it is the first")
+    let client = Client::builder().url(&proxy.url()).open().unwrap();
+    let begin = async |once: Once| match soon(once.begin()).await.unwrap() {
+        OnceStart::Run(run) => run,
+        other => panic!("it is the first, and not {other:?}"),
     };
+    let warm = client.once("warm").ttl(LONG).min_replicas(1, AT_EASE);
+    let run = begin(warm).await;
+    let before = calls(&primary, "pexpire");
+    let warmed = run.finish(Ok(b"warm".to_vec())); // which opens a connection that can be used again
+    soon(warmed).await.unwrap();
+    let writes_of_one = calls(&primary, "pexpire") - before;
+
+    let run = begin(client.once("job").ttl(LONG).min_replicas(1, WITHIN)).await;
     let frozen = replica.pause();
-    proxy.set(Way::ToClient, Fault::Swallow);
+    proxy.set(Way::ToClient, Fault::Hold);
+    let before = calls(&primary, "pexpire");
     let finish = tokio::spawn(run.finish(Ok(b"result".to_vec())));
-    eventually("the store has it", async || {
-        matches!(rival.state().await.unwrap(), OnceState::Done(_))
-    })
-    .await;
-    assert!(!finish.is_finished());
-    let writes = calls(&primary, "pexpire");
+    eventually("it is stored", async || proxy.held() > 0).await;
+    let state = plain(&primary).once("job").state().await.unwrap();
+    assert!(matches!(state, OnceState::Done(_)) && !finish.is_finished());
+    proxy.cut(Cut::Reset);
     proxy.heal();
     let ran = soon(finish).await.unwrap().unwrap_err();
     assert!(matches!(ran, OnceError::NotReplicated { .. }), "{ran}");
-    assert!(calls(&primary, "pexpire") > writes);
+    assert!(calls(&primary, "pexpire") - before > writes_of_one);
     drop(frozen);
 }
 
