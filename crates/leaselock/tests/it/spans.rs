@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use leaselock::inspect::BreakOptions;
 use leaselock::{AcquireError, Client, LeaseError};
 use testkit::{Fault, Proxy, Server, Way};
+use tracing::Dispatch;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Level, Metadata};
 use tracing_core::span::Current;
 
@@ -127,12 +129,20 @@ fn some<const N: usize>(values: [&str; N]) -> Vec<Option<String>> {
         .collect()
 }
 
+/// Records what this thread does. While a process has one subscriber alone, tracing lets the thread that first comes to a
+/// span decide whether any thread records it, and that may be the thread of another test. So there is a second one.
+fn recorder() -> (Recorder, (Dispatch, DefaultGuard)) {
+    let second = Dispatch::new(Recorder::default());
+    let recorder = Recorder::default();
+    let recorded = tracing::subscriber::set_default(recorder.clone());
+    (recorder, (second, recorded))
+}
+
 #[tokio::test]
 async fn an_acquisition_and_a_body_under_a_lease_are_spans_that_say_how_they_ended() {
     let server = Server::start();
     let [one, two] = [client(&server), client(&server)];
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let mutex = one.mutex("job").ttl(LONG).class("invoice").priority(3);
     let ran = mutex
         .run(async |lease| Ok::<_, String>(lease.fence()))
@@ -177,8 +187,7 @@ async fn an_acquisition_and_a_body_under_a_lease_are_spans_that_say_how_they_end
 async fn the_span_of_an_acquisition_that_waited_has_position_and_holder_also_behind_other_tasks() {
     let server = Server::start();
     let [one, two] = [client(&server), client(&server)];
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let held = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiter = |limit| {
         let mutex = two.mutex("job").ttl(LONG);
@@ -220,8 +229,7 @@ async fn the_span_of_an_acquisition_that_waited_has_position_and_holder_also_beh
 async fn the_span_of_a_lease_ends_with_it_and_says_how_whoever_keeps_a_view() {
     let server = Server::start();
     let [one, two] = [client(&server), client(&server)];
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let permits = one.semaphore("pool", 3).ttl(LONG).acquire_many(2).await;
     let permits = permits.unwrap();
     let view = permits.view();
@@ -273,8 +281,7 @@ async fn releases_and_extensions_are_spans_that_say_what_came_of_them_also_when_
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let one = Client::open(&proxy.url()).unwrap();
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let kept = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let fence = kept.fence().unwrap().to_string();
     kept.extend(LONG).await.unwrap();
@@ -336,8 +343,7 @@ async fn releases_and_extensions_are_spans_that_say_what_came_of_them_also_when_
 async fn no_span_has_a_token_or_a_url_and_each_is_for_debugging() {
     let server = Server::start();
     let one = client(&server);
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     drop(lease.span());
     lease.extend(LONG).await.unwrap();
@@ -370,8 +376,7 @@ async fn no_span_has_a_token_or_a_url_and_each_is_for_debugging() {
 async fn a_request_is_a_span_of_the_kind_that_tracing_of_databases_expects() {
     let server = Server::start();
     let one = client(&server);
-    let recorder = Recorder::default();
-    let _recorded = tracing::subscriber::set_default(recorder.clone());
+    let (recorder, _recorded) = recorder();
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     lease.release().await.unwrap();
     let spans = recorder.spans();
@@ -379,6 +384,8 @@ async fn a_request_is_a_span_of_the_kind_that_tracing_of_databases_expects() {
         .iter()
         .filter(|it| it.about.name() == "request")
         .collect();
+    let names: Vec<_> = spans.iter().map(|it| it.about.name()).collect();
+    assert_eq!(requests.len(), 2, "{names:?}");
     let address = format!("127.0.0.1:{}", server.port());
     for (span, op, script) in [
         (requests[0], "acquire", "mutex/acquire"),

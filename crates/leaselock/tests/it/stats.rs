@@ -11,9 +11,10 @@ use leaselock::options::Options;
 use leaselock::report::{KindStats, Stats};
 use leaselock::{AcquireError, Client, Wait};
 use testkit::Server;
+use tokio::task::JoinSet;
 
 use self::text::{labels, parsed};
-use crate::support::{LONG, eventually, millis, soon, waiter};
+use crate::support::{LONG, eventually, millis, soon};
 
 fn of(client: &Client, kind: &str, class: &str) -> KindStats {
     let all = client.stats().kinds;
@@ -73,11 +74,16 @@ async fn a_hand_over_within_the_client_is_a_grant() {
     let server = Server::start();
     let client = Client::open(&server.url()).unwrap();
     let lease = client.mutex("a").ttl(LONG).acquire().await.unwrap();
-    let others: Vec<_> = (0..5).map(|_| waiter(&client, "a", LONG)).collect();
+    let mut others = JoinSet::new();
+    for _ in 0..5 {
+        let mutex = client.mutex("a").ttl(LONG);
+        others.spawn(async move { mutex.acquire().await });
+    }
     eventually("all wait", async || of(&client, "mutex", "").waiting == 5).await;
     lease.release().await.unwrap();
-    for other in others {
-        soon(other).await.unwrap().unwrap().release().await.unwrap();
+    // They began at once, so any of them may be the next.
+    while let Some(other) = soon(others.join_next()).await {
+        other.unwrap().unwrap().release().await.unwrap();
     }
     let now = of(&client, "mutex", "");
     assert_eq!((now.acquires["granted"], now.holds.count), (6, 6));

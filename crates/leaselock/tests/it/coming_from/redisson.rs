@@ -23,7 +23,7 @@ async fn lock_waits_and_its_watchdog_is_renewal() {
 #[tokio::test]
 async fn a_lease_time_is_a_ttl_without_renewal() {
     let rig = Rig::start();
-    let lease = acquired(&rig.mine().ttl(millis(200)).renewal(false)).await;
+    let lease = acquired(&rig.mine().ttl(millis(2_000)).renewal(false)).await;
     assert_eq!(soon(lease.lost()).await.reason, LostReason::Expired);
 }
 

@@ -104,9 +104,9 @@ async fn a_turn_ends_the_lease_before_it_and_is_the_only_one_that_is_held() {
     first.release().await.unwrap();
     assert_eq!(losing.check().unwrap_err().reason, LostReason::Released);
     assert!(!view.is_held() && view.remaining().is_zero());
+    let second = soon(waiters.remove(0)).await.unwrap();
     let held = together.held();
     assert_eq!(held.len(), 1);
-    let second = soon(waiters.remove(0)).await.unwrap();
     assert!(second.fence() == held[0].fence() && second.fence() > view.fence());
     assert!(second.is_held() && second.remaining() > LONG / 20);
     assert!(!has_its_turn(&mut waiters[0]), "one at a time");

@@ -62,6 +62,8 @@ fn lease(clock: &Clock) -> LeaseRecord {
 #[test]
 fn each_loss_is_one_warning_with_name_fence_and_reason_and_a_release_is_none() {
     let warnings = Warnings::default();
+    // With one subscriber alone the thread of another test could decide that no thread warns.
+    let _second = tracing::Dispatch::new(Warnings::default());
     let _warned = tracing::subscriber::set_default(warnings.clone());
     let clock = Clock::manual();
     let [refused, noticed, checked, released] = [(); 4].map(|()| lease(&clock));
