@@ -161,7 +161,7 @@ fn a_program_that_stops_at_once_is_told_who_broke_its_lock_too() {
     let mut hold = holding(&store, &["--url", &url, "--ttl", "3s"]);
     store.run(&["break", "--yes", "job"]).gives(0);
     // The log's answer comes when the program has stopped.
-    proxy.set(Way::ToClient, Fault::Delay(Duration::from_millis(100)));
+    proxy.set(Way::ToClient, Fault::Delay(Duration::from_millis(30)));
     until_told(&hold, "lost");
     hold.write("release\n");
     let done = hold.end_with_stdin_open().gives(79);
