@@ -331,7 +331,9 @@ mod tests {
         for round in 0..2_000 {
             let client = &format!("client{round:04}");
             for name in [client, &main_name(client)] {
-                drop(locked(folder, name, PRIVATE).unwrap());
+                // Not locked before: a process that another test starts would have the lock for a moment.
+                let new = OFlags::RDWR | OFlags::CREATE;
+                drop(opening::open(folder, name, new, PRIVATE).unwrap());
             }
             std::thread::scope(|threads| {
                 threads.spawn(|| remove(folder, client));

@@ -425,8 +425,7 @@ async fn a_list_answers_about_each_lock_as_a_call_about_it_does() {
         }
     }
     clock.advance(Duration::from_millis(7));
-    let page = peer.store.scan(0, "*", Some(inspect), WITHIN).await;
-    let mut listed = page.unwrap().1;
+    let mut listed = listed(&peer.store).await;
     listed.sort_by(|(one, _), (other, _)| one.cmp(other));
     let names: Vec<_> = listed.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["job", "queued", "unfenced", "{bank}:1", "{bank}:2"]);
@@ -448,10 +447,6 @@ async fn a_list_answers_nothing_from_a_copy_of_a_lock_file() {
     let file = locks.join(lockfile::file_name("job"));
     std::fs::copy(&file, file.with_extension("old")).unwrap();
     assert_eq!(peer.tag(&release("job", &token)).await, "released");
-    let page = peer
-        .store
-        .scan(0, "*", Some(inspect), WITHIN)
-        .await
-        .unwrap();
-    assert_eq!(page, (0, vec![("job".to_owned(), None)]));
+    let listed = listed(&peer.store).await;
+    assert_eq!(listed, [("job".to_owned(), None)]);
 }

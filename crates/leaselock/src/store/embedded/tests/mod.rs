@@ -13,7 +13,7 @@ use crate::base::token::{ClientId, Token};
 use crate::client::views::Inspect;
 use crate::engine::values::kind::Resource;
 use crate::mutex::MUTEX;
-use crate::script::{Answer, Call, Operation, Script, Value};
+use crate::script::{Answer, Call, Listed, Operation, Script, Value};
 use crate::store::Store;
 
 mod boots;
@@ -71,16 +71,30 @@ impl Peer {
         }
     }
 
-    /// Returns the names on one page of the list of locks.
+    /// Returns the names of the list of locks.
     async fn listed(&self) -> Vec<String> {
-        let page = self.store.scan(0, "*", Some(inspect), WITHIN).await;
-        page.unwrap().1.into_iter().map(|(name, _)| name).collect()
+        let all = listed(&self.store).await;
+        all.into_iter().map(|(name, _)| name).collect()
     }
 
     /// Returns server time as a script sees it.
     async fn time(&self) -> u64 {
         let answer = self.run(&inspect("job")).await.unwrap();
         answer.number(0).unwrap()
+    }
+}
+
+/// Returns the list of locks with what is known of each, page by page: one ends after some time.
+async fn listed(store: &impl Store) -> Vec<Listed> {
+    let (mut cursor, mut all) = (0, Vec::new());
+    loop {
+        let page = store.scan(cursor, "*", Some(inspect), WITHIN).await;
+        let (next, locks) = page.unwrap();
+        all.extend(locks);
+        cursor = next;
+        if cursor == 0 {
+            return all;
+        }
     }
 }
 
