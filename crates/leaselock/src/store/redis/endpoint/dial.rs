@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use super::sentinel::Located;
-use crate::base::error::{ErrorKind, Result, StoreError, refusal};
+use crate::base::error::{Result, StoreError, refusal};
 use crate::store::redis::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
@@ -66,9 +66,8 @@ impl Endpoint {
             None => {
                 let named = Arc::clone(options);
                 let read = on_a_thread(move || tls::configured(&named)).await;
-                let read = read.map_err(|error| {
-                    StoreError::refused(ErrorKind::Internal, error.to_string()).with_source(error)
-                })??;
+                let read =
+                    read.map_err(|error| refusal!(Internal: "{error}").with_source(error))??;
                 if options.is_lasting() {
                     self.0.tls.get_or_init(|| read.clone());
                 }
