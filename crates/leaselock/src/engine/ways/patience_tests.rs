@@ -150,8 +150,7 @@ async fn a_wait_for_a_damaged_lock_file_ends_at_once() {
 async fn an_owner_that_could_not_leave_the_queue_for_a_deadlock_is_told_that_it_may_be_granted() {
     let scene = Scene::set().await;
     let [one, two] = ["one", "two"].map(|label| scene.client.owner(label));
-    // Their renewals may fail as often as a machine with other work to do has them fail.
-    let of = |name: &str, owner: &Owner| scene.client.mutex(name).owner(owner).ttl(20 * LONG);
+    let of = |name: &str, owner: &Owner| scene.client.mutex(name).owner(owner);
     let _first = of("first", &one).acquire().await.unwrap();
     let _second = of("job", &two).acquire().await.unwrap();
     let (victim, other) = (of("job", &one).priority(-1), of("first", &two));
@@ -175,7 +174,7 @@ async fn an_owner_that_could_not_leave_the_queue_for_a_deadlock_is_told_that_it_
             ended = &mut other => panic!("{ended:?}"),
         }
     };
-    let told = scene.within(10 * LONG, deadlock).await.unwrap();
+    let told = scene.within(LONG, deadlock).await.unwrap();
     assert!(
         matches!(told, Err(AcquireError::Unknown { .. })),
         "{told:?}"

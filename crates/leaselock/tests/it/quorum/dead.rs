@@ -19,7 +19,14 @@ async fn a_life(quorum: &Client, name: &str) -> u64 {
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
     soon(lease.release()).await.unwrap();
     // A try may be in vain yet: a release needs a majority, and so does the next vote.
-    let again = soon(mutex.acquire()).await.unwrap();
+    let free = async {
+        loop {
+            if let Some(again) = mutex.try_acquire().await.unwrap() {
+                return again;
+            }
+        }
+    };
+    let again = soon(free).await;
     let fence = again.fence().unwrap().get();
     soon(again.release()).await.unwrap();
     fence

@@ -123,22 +123,16 @@ async fn scanning_finds_our_locks_that_match_and_no_side_keys() {
     ))
     .await
     .unwrap();
-    let (mut cursor, mut found, mut pages) = (0, Vec::new(), 0);
-    loop {
-        let scan = peer.store.scan(cursor, "job:*", Some(inspect), WITHIN);
-        let (next, keys) = scan.await.unwrap();
-        found.extend(keys.into_iter().map(|(key, _)| key));
-        (cursor, pages) = (next, pages + 1);
-        if cursor == 0 {
-            break;
-        }
-    }
+    let pages = pages(&peer.store, "job:*").await;
+    let names = pages.iter().flatten().map(|(name, _)| name);
+    let mut found: Vec<_> = names.collect();
     found.sort_unstable();
     found.dedup();
     assert!(
-        found.len() == 600 && pages > 2,
-        "{} on {pages} pages",
-        found.len()
+        found.len() == 600 && pages.len() > 2,
+        "{} on {} pages",
+        found.len(),
+        pages.len()
     );
 }
 
@@ -425,7 +419,7 @@ async fn a_list_answers_about_each_lock_as_a_call_about_it_does() {
         }
     }
     clock.advance(Duration::from_millis(7));
-    let mut listed = listed(&peer.store).await;
+    let mut listed = pages(&peer.store, "*").await.concat();
     listed.sort_by(|(one, _), (other, _)| one.cmp(other));
     let names: Vec<_> = listed.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["job", "queued", "unfenced", "{bank}:1", "{bank}:2"]);
@@ -447,6 +441,6 @@ async fn a_list_answers_nothing_from_a_copy_of_a_lock_file() {
     let file = locks.join(lockfile::file_name("job"));
     std::fs::copy(&file, file.with_extension("old")).unwrap();
     assert_eq!(peer.tag(&release("job", &token)).await, "released");
-    let listed = listed(&peer.store).await;
+    let listed = pages(&peer.store, "*").await.concat();
     assert_eq!(listed, [("job".to_owned(), None)]);
 }

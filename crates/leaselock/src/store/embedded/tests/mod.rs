@@ -73,8 +73,8 @@ impl Peer {
 
     /// Returns the names of the list of locks.
     async fn listed(&self) -> Vec<String> {
-        let all = listed(&self.store).await;
-        all.into_iter().map(|(name, _)| name).collect()
+        let locks = pages(&self.store, "*").await.into_iter().flatten();
+        locks.map(|(name, _)| name).collect()
     }
 
     /// Returns server time as a script sees it.
@@ -85,15 +85,15 @@ impl Peer {
 }
 
 /// Returns the list of locks with what is known of each, page by page: one ends after some time.
-async fn listed(store: &impl Store) -> Vec<Listed> {
-    let (mut cursor, mut all) = (0, Vec::new());
+async fn pages(store: &impl Store, pattern: &str) -> Vec<Vec<Listed>> {
+    let (mut cursor, mut pages) = (0, Vec::new());
     loop {
-        let page = store.scan(cursor, "*", Some(inspect), WITHIN).await;
+        let page = store.scan(cursor, pattern, Some(inspect), WITHIN).await;
         let (next, locks) = page.unwrap();
-        all.extend(locks);
+        pages.push(locks);
         cursor = next;
         if cursor == 0 {
-            return all;
+            return pages;
         }
     }
 }

@@ -151,7 +151,10 @@ async fn memory_without_a_name_is_shared_with_nobody() {
                 .tag(),
             "fenced"
         );
-        assert_eq!(listed(store).await, [("job".to_owned(), None)]);
+        assert_eq!(
+            store.scan(0, "*", Some(inspect), WITHIN).await.unwrap(),
+            (0, vec![("job".to_owned(), None)])
+        );
     }
 }
 
